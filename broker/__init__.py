@@ -1,0 +1,1 @@
+"""One broker: listeners, connections, channels, exchanges and queues."""

@@ -1,0 +1,108 @@
+"""Actors and their turns: how work is shared out in the one thread of the broker.
+
+An actor (a queue, the dead-letterer) is woken when there is something for it to do, and gets a
+turn soon after. A turn does a bounded amount of work; an actor that has more to do wakes itself
+again and waits behind the others. When all woken actors have had their turn, connections that
+have something to write are flushed: what a round of turns produced for one socket goes out in one
+system call.
+
+A round gives way to the event loop after `ROUND_SECONDS_MAX`, however many actors are waiting, so
+that sockets are read, and timers run, in between. Without that, a flat-out publisher starves its
+consumers, and a message that fans out to a thousand queues stalls everybody else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol
+
+ROUND_SECONDS_MAX = 0.004
+
+logger = logging.getLogger("leveret.broker")
+
+
+class Actor(Protocol):
+    """Something that takes turns. is_awake: it waits for its turn already."""
+
+    is_awake: bool
+
+    def take_turn(self) -> None:
+        """Do a bounded amount of work; wake up again if there is more."""
+
+
+class Flushable(Protocol):
+    """Something that gathers output over a round. is_dirty: it is on the list already."""
+
+    is_dirty: bool
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+
+
+class Turns:
+    """The list of those who wait for their turn, and of those who wait to be flushed."""
+
+    __slots__ = ("_actors", "_after", "_dirty", "_is_scheduled", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._actors: list[Actor] = []
+        self._dirty: list[Flushable] = []
+        self._after: list[Callable[[], object]] = []
+        self._is_scheduled = False
+
+    def wake(self, actor: Actor) -> None:
+        """Give the actor a turn soon."""
+        if not actor.is_awake:
+            actor.is_awake = True
+            self._actors.append(actor)
+            self._schedule()
+
+    def flush_later(self, flushable: Flushable) -> None:
+        """Flush at the end of the round."""
+        if not flushable.is_dirty:
+            flushable.is_dirty = True
+            self._dirty.append(flushable)
+            self._schedule()
+
+    def after_round(self, callback: Callable[[], object]) -> None:
+        """Call back once every actor that is awake now has had its turn."""
+        self._after.append(callback)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_round)
+
+    def _run_round(self) -> None:
+        actors, self._actors = self._actors, []
+        self._is_scheduled = True
+        deadline = perf_counter() + ROUND_SECONDS_MAX
+        for done, actor in enumerate(actors, 1):
+            actor.is_awake = False
+            try:
+                actor.take_turn()
+            except Exception:
+                logger.exception("%r failed in its turn", actor)
+            if perf_counter() > deadline:
+                self._actors = actors[done:] + self._actors
+                break
+        self._flush()
+        if not self._actors:
+            after, self._after = self._after, []
+            for callback in after:
+                callback()
+        self._is_scheduled = bool(self._actors or self._dirty or self._after)
+        if self._is_scheduled:
+            self._loop.call_soon(self._run_round)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for flushable in dirty:
+            flushable.is_dirty = False
+            try:
+                flushable.flush()
+            except Exception:
+                logger.exception("%r could not be flushed", flushable)

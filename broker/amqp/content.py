@@ -1,0 +1,75 @@
+"""Content on its way out: the frames of basic.deliver, basic.get-ok and basic.return.
+
+A delivery is a method frame, a header frame and the body's frames. Of all those bytes only the
+delivery tag, the redelivered flag and the body differ from one delivery to the next, so a
+consumer keeps the pieces between them (`DeliveryFrames`) and renders them anew only when a message
+has another address, properties or body size than the one before.
+"""
+
+import struct
+
+from broker.amqp.field_table import encode_short_string
+from broker.amqp.frames import BODY, CLASS_BASIC, FRAME_END_BYTE, FRAME_OVERHEAD_BYTES, HEADER, METHOD
+
+_FRAME_START = struct.Struct(">BHI")
+_HEADER_START = struct.Struct(">BHIHHQ")
+_DELIVER_START = struct.Struct(">BHIHH")
+_BASIC_DELIVER = 60
+_DELIVER_FIXED_BYTES = 13
+"""Class, method, delivery tag and redelivered flag of a basic.deliver."""
+
+pack_tag = struct.Struct(">Q?").pack
+"""Delivery tag and redelivered flag."""
+
+
+def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
+    """The start of a basic.deliver frame, up to its delivery tag.
+
+    consumer_tag, address: short strings as they are on the wire; the address is exchange and
+        routing key, one after the other.
+    """
+    size = _DELIVER_FIXED_BYTES + len(consumer_tag) + len(address)
+    return _DELIVER_START.pack(METHOD, channel, size, CLASS_BASIC, _BASIC_DELIVER) + consumer_tag
+
+
+def deliver_suffix(channel: int, address: bytes, properties: bytes, body_bytes: int) -> bytes:
+    """What follows the redelivered flag, up to the body, if the body fits one frame."""
+    end = FRAME_END_BYTE
+    header = header_frame(channel, properties, body_bytes)
+    if not body_bytes:
+        return b"".join((address, end, header[:-1]))
+    return b"".join((address, end, header, _FRAME_START.pack(BODY, channel, body_bytes)))
+
+
+def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:
+    """A content header frame. It is never split, even above frame_max, as RabbitMQ does it."""
+    size = 12 + len(properties)
+    start = _HEADER_START.pack(HEADER, channel, size, CLASS_BASIC, 0, body_bytes)
+    return start + properties + FRAME_END_BYTE
+
+
+def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[bytes]:
+    """The body in as few frames as frame_max allows; none for an empty body."""
+    room = frame_bytes_max - FRAME_OVERHEAD_BYTES if frame_bytes_max else len(body) or 1
+    if len(body) <= room:
+        pieces = [body] if body else []
+    else:
+        pieces = [body[start : start + room] for start in range(0, len(body), room)]
+    parts: list[bytes] = []
+    for piece in pieces:
+        parts += (_FRAME_START.pack(BODY, channel, len(piece)), piece, FRAME_END_BYTE)
+    return parts
+
+
+def content_frames(
+    channel: int, method_payload: bytes, properties: bytes, body: bytes, frame_bytes_max: int
+) -> list[bytes]:
+    """All the frames of a method that carries a message."""
+    method = _FRAME_START.pack(METHOD, channel, len(method_payload)) + method_payload
+    header = header_frame(channel, properties, len(body))
+    return [method, FRAME_END_BYTE, header, *body_frames(channel, body, frame_bytes_max)]
+
+
+def encode_address(exchange: str, routing_key: str) -> bytes:
+    """Exchange and routing key as deliveries carry them."""
+    return encode_short_string(exchange) + encode_short_string(routing_key)

@@ -1,0 +1,171 @@
+"""Field tables: the typed key-value maps of AMQP's arguments and headers.
+
+A value is kept with the letter of its type, as a `Field`: a broker that rewrites a message's
+headers must put back a short as a short, and RabbitMQ's error texts name the type that a client
+sent. The letters are the ones RabbitMQ reads and writes, which differ from the specification's
+(RabbitMQ, "AMQP 0-9-1 errata", section 3):
+
+    S longstr   I int32   s int16   b int8    l, L int64   t bool    V void       F table
+    x binary    i uint32  u uint16  B uint8   T time_t     f float   d double     A array
+    D decimal
+
+Strings are decoded with `surrogateescape`, so that bytes that are not UTF-8 come out again as
+they went in.
+"""
+
+import struct
+from typing import Any
+
+Field = tuple[str, Any]
+"""The type's letter and the value: S str, x bytes, F Table, A list[Field], D (scale, int)."""
+
+Table = dict[str, Field]
+
+NESTING_MAX = 128
+"""Deeper nesting is refused: nobody needs it, and it would exhaust the stack."""
+
+_FIXED: dict[int, struct.Struct] = {
+    ord(letter): struct.Struct(">" + code)
+    for letter, code in {
+        "I": "i", "s": "h", "b": "b", "l": "q", "L": "q", "i": "I", "u": "H", "B": "B",
+        "T": "Q", "f": "f", "d": "d",
+    }.items()
+}  # fmt: skip
+_LONG = struct.Struct(">I")
+_DECIMAL = struct.Struct(">BI")
+
+
+class FieldTableError(ValueError):
+    """The bytes are not a field table; the message says where and why."""
+
+
+def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
+    """The table that begins with its length at `start`, and the offset after it."""
+    try:
+        return _decode_table(data, start, 0)
+    except (struct.error, IndexError):
+        raise FieldTableError("the table ends in the middle of a value") from None
+
+
+def encode_table(table: Table) -> bytes:
+    """The table with its length in front."""
+    body = b"".join(
+        encode_short_string(name) + _encode_field(field) for name, field in table.items()
+    )
+    return _LONG.pack(len(body)) + body
+
+
+def encode_short_string(text: str) -> bytes:
+    """At most 255 bytes, their number in front."""
+    data = text.encode("utf-8", "surrogateescape")
+    return bytes((len(data),)) + data
+
+
+def encode_long_string(text: str) -> bytes:
+    """Up to 4 GiB, the number of bytes in front."""
+    data = text.encode("utf-8", "surrogateescape")
+    return _LONG.pack(len(data)) + data
+
+
+def text_of(data: bytes) -> str:
+    """A string off the wire."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _decode_table(data: bytes, start: int, depth: int) -> tuple[Table, int]:
+    position, end = _extent(data, start, depth)
+    table: Table = {}
+    while position < end:
+        name_end = position + 1 + data[position]
+        name = text_of(data[position + 1 : name_end])
+        table[name], position = _decode_field(data, name_end, depth)
+    _require_end(position, end)
+    return table, end
+
+
+def _decode_array(data: bytes, start: int, depth: int) -> tuple[list[Field], int]:
+    position, end = _extent(data, start, depth)
+    items: list[Field] = []
+    while position < end:
+        item, position = _decode_field(data, position, depth)
+        items.append(item)
+    _require_end(position, end)
+    return items, end
+
+
+def _extent(data: bytes, start: int, depth: int) -> tuple[int, int]:
+    """Where the values of a table or array begin and end."""
+    if depth > NESTING_MAX:
+        raise FieldTableError(f"tables are nested more than {NESTING_MAX} deep")
+    end = start + 4 + _LONG.unpack_from(data, start)[0]
+    if end > len(data):
+        raise FieldTableError(f"a table of {end - start - 4} bytes does not fit its frame")
+    return start + 4, end
+
+
+def _require_end(position: int, end: int) -> None:
+    if position != end:
+        raise FieldTableError("a value reaches past the end of its table")
+
+
+def _decode_field(data: bytes, start: int, depth: int) -> tuple[Field, int]:
+    letter = data[start]
+    position = start + 1
+    if letter == 0x53:  # S
+        end = position + 4 + _LONG.unpack_from(data, position)[0]
+        return ("S", text_of(_exactly(data, position + 4, end))), end
+    fixed = _FIXED.get(letter)
+    if fixed is not None:
+        return (chr(letter), fixed.unpack_from(data, position)[0]), position + fixed.size
+    return _decode_rare_field(data, chr(letter), position, depth)
+
+
+def _decode_rare_field(data: bytes, letter: str, position: int, depth: int) -> tuple[Field, int]:
+    value: Any
+    match letter:
+        case "t":
+            return (letter, data[position] != 0), position + 1
+        case "V":
+            return (letter, None), position
+        case "F":
+            value, end = _decode_table(data, position, depth + 1)
+        case "A":
+            value, end = _decode_array(data, position, depth + 1)
+        case "x":
+            end = position + 4 + _LONG.unpack_from(data, position)[0]
+            value = _exactly(data, position + 4, end)
+        case "D":
+            value, end = _DECIMAL.unpack_from(data, position), position + _DECIMAL.size
+        case _:
+            raise FieldTableError(f"no field has the type {letter!r}")
+    return (letter, value), end
+
+
+def _exactly(data: bytes, start: int, end: int) -> bytes:
+    piece = data[start:end]
+    if len(piece) != end - start:
+        raise FieldTableError("a string reaches past the end of its frame")
+    return piece
+
+
+def _encode_field(field: Field) -> bytes:
+    letter, value = field
+    match letter:
+        case "S":
+            body = encode_long_string(value)
+        case "t":
+            body = b"\1" if value else b"\0"
+        case "V":
+            body = b""
+        case "F":
+            body = encode_table(value)
+        case "A":
+            items = b"".join(_encode_field(item) for item in value)
+            body = _LONG.pack(len(items)) + items
+        case "x":
+            body = _LONG.pack(len(value)) + value
+        case "D":
+            body = _DECIMAL.pack(*value)
+        case _:
+            body = _FIXED[ord(letter)].pack(value)
+    return letter.encode() + body

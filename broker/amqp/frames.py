@@ -1,0 +1,254 @@
+"""Frames: the scanner that cuts a stream of bytes into them, and the bytes of outgoing ones.
+
+A connection gives the scanner what its socket delivered (`add`) and lets it call a `FrameSink`
+for each frame (`scan`). This is the hottest loop of the broker; its three tricks each have a
+measured reason (docs/performance.md has the figures):
+
+- A ``basic.publish`` whose method, header and single body frame lie whole in the chunk is handed
+  over in one call, past the frame-by-frame way.
+- Publishers repeat themselves: the frames of the next message often differ from the last one's in
+  nothing but the body. One `startswith` then replaces the decoding of three frames, and the
+  whole run of such messages is handed over in one call.
+- A body frame that is cut by the end of a chunk is gathered in pieces and joined once, so that
+  large bodies are copied once however many chunks they come in.
+
+The scanner knows nothing of channels or of the order of frames; that is its sink's affair. Bytes
+that cannot be a frame raise `ConnectionFault` 501 with RabbitMQ's text and set `is_broken`: the
+stream has no frame boundaries any more. If the sink raises, the frame it raised at counts as
+handled, and the next `scan` goes on behind it.
+"""
+
+import struct
+from typing import Protocol
+
+from broker.amqp.erlang_terms import format_snippet
+from broker.amqp.errors import ConnectionFault, frame_error
+
+METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
+FRAME_END = 0xCE
+FRAME_END_BYTE = b"\xce"
+FRAME_OVERHEAD_BYTES = 8
+"""Type, channel, size and end octet: what frame_max counts beside the payload."""
+
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+
+CLASS_BASIC = 60
+BASIC_PUBLISH = CLASS_BASIC << 16 | 40
+BASIC_ACK = CLASS_BASIC << 16 | 80
+_ACK_PAYLOAD_BYTES = 13
+_METHOD_FRAME_BYTES_MIN = 12
+_HEADER_FRAME_BYTES_MIN = 22
+_START_BYTES = 7
+
+_frame_start = struct.Struct(">BHI")
+_unpack_frame = _frame_start.unpack_from
+_unpack_method_frame = struct.Struct(">BHII").unpack_from
+_unpack_header_frame = struct.Struct(">BHIHHQ").unpack_from
+_unpack_ack = struct.Struct(">QB").unpack_from
+
+
+class FrameSink(Protocol):
+    """What a scanner calls, in the order of the stream."""
+
+    def on_publish(
+        self, channel: int, arguments: bytes, properties: bytes, body_bytes: int, bodies: list[bytes]
+    ) -> None:
+        """A run of messages with the same method arguments, properties and body size."""
+
+    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
+        """A basic.ack."""
+
+    def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """Any other frame, of whatever type."""
+
+
+class FrameScanner:
+    """Cuts one connection's incoming bytes into frames.
+
+    frame_bytes_max: the negotiated frame_max; 0 means no limit. Like RabbitMQ, the scanner lets
+        payloads of up to frame_max octets through, though frame_max - 8 are allowed.
+    """
+
+    __slots__ = (
+        "_body", "_body_channel", "_data", "_later", "_missing_bytes", "_pieces", "_position",
+        "_sink", "frame_bytes_max", "is_broken",
+    )  # fmt: skip
+
+    def __init__(self, sink: FrameSink, frame_bytes_max: int) -> None:
+        self._sink = sink
+        self.frame_bytes_max = frame_bytes_max
+        self.is_broken = False
+        self._data = b""
+        self._position = 0
+        # A frame cut by the end of a chunk: what there is of it, and how much is missing.
+        # If it is a body frame, its channel; its pieces then begin at the payload.
+        self._pieces: list[bytes | memoryview] | None = None
+        self._missing_bytes = 0
+        self._body_channel = -1
+        # A cut frame that is whole now is scanned first, and its chunk's rest later.
+        self._body: bytes | None = None
+        self._later: tuple[bytes, int] | None = None
+
+    def add(self, data: bytes) -> None:
+        """Take what the socket delivered. The last `scan` must have returned normally."""
+        if self._pieces is None:
+            self._data = data
+            self._position = 0
+        elif len(data) < self._missing_bytes:
+            self._pieces.append(data)
+            self._missing_bytes -= len(data)
+        else:
+            self._complete_frame(self._pieces, data)
+
+    def scan(self) -> None:
+        """Hand every whole frame to the sink and keep the rest."""
+        if self.is_broken:
+            return
+        if self._body is not None:
+            body, self._body = self._body, None
+            channel, self._body_channel = self._body_channel, -1
+            self._sink.on_frame(BODY, channel, body)
+        self._scan_chunk()
+        if self._later is not None:
+            (self._data, self._position), self._later = self._later, None
+            self._scan_chunk()
+        if self._position < len(self._data):
+            self._keep_rest()
+        self._data = b""
+        self._position = 0
+
+    def _complete_frame(self, pieces: list[bytes | memoryview], data: bytes) -> None:
+        stop = self._missing_bytes
+        self._pieces = None
+        if self._body_channel < 0:
+            pieces.append(data[:stop])
+            self._data, self._position = b"".join(pieces), 0
+            self._later = (data, stop)
+            return
+        pieces.append(memoryview(data)[: stop - 1])
+        self._body = b"".join(pieces)
+        self._data, self._position = data, stop
+        if data[stop - 1] != FRAME_END:
+            self._break(BODY, self._body, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
+
+    def _keep_rest(self) -> None:
+        """Keep the start of a frame whose end is still to come."""
+        data, position = self._data, self._position
+        left = len(data) - position
+        if left < _START_BYTES:
+            self._pieces, self._missing_bytes = [data[position:]], _START_BYTES - left
+            return
+        kind, channel, size = _unpack_frame(data, position)
+        self._missing_bytes = size + FRAME_OVERHEAD_BYTES - left
+        if kind == BODY:
+            self._body_channel = channel
+            self._pieces = [memoryview(data)[position + _START_BYTES :]]
+        else:
+            self._pieces = [data[position:]]
+
+    def _scan_chunk(self) -> None:
+        sink = self._sink
+        data = self._data
+        position = self._position
+        end = len(data)
+        while end - position >= _METHOD_FRAME_BYTES_MIN:
+            kind, channel, size, method = _unpack_method_frame(data, position)
+            stop = position + 7 + size
+            if kind == METHOD and stop < end and data[stop] == FRAME_END:
+                if method == BASIC_PUBLISH:
+                    if self._scan_publish(data, position, stop, channel):
+                        position = self._position
+                        continue
+                elif method == BASIC_ACK and size == _ACK_PAYLOAD_BYTES:
+                    delivery_tag, multiple = _unpack_ack(data, position + 11)
+                    self._position = position = stop + 1
+                    sink.on_ack(channel, delivery_tag, multiple)
+                    continue
+            if not self._scan_frame(data, position, end):
+                return
+            position = self._position
+        while end - position >= _START_BYTES and self._scan_frame(data, position, end):
+            position = self._position
+
+    def _scan_frame(self, data: bytes, position: int, end: int) -> bool:
+        """Hand over one frame; False if its end is still to come."""
+        kind, channel, size = _unpack_frame(data, position)
+        limit = self.frame_bytes_max
+        if limit and size > limit:
+            allowed = limit - FRAME_OVERHEAD_BYTES
+            self._break(kind, b"", f"{{frame_too_large,{size},{allowed}}}")
+        stop = position + _START_BYTES + size
+        if stop >= end:
+            return False
+        payload = data[position + _START_BYTES : stop]
+        if data[stop] != FRAME_END:
+            self._break(kind, payload, f"{{invalid_frame_end_marker,{data[stop]}}}")
+        self._position = stop + 1
+        self._sink.on_frame(kind, channel, payload)
+        return True
+
+    def _scan_publish(self, data: bytes, position: int, stop: int, channel: int) -> bool:
+        """Hand over a publish with its content, and those that repeat it; False if not all is here.
+
+        position, stop: where the method frame begins, and its end octet.
+        """
+        end = len(data)
+        limit = self.frame_bytes_max or 0xFFFFFFFF
+        header = stop + 1
+        if end - header < _HEADER_FRAME_BYTES_MIN:
+            return False
+        kind, its_channel, size, class_id, weight, body_bytes = _unpack_header_frame(data, header)
+        header_stop = header + 7 + size
+        if (
+            kind != HEADER or its_channel != channel or class_id != CLASS_BASIC or weight
+            or size > limit or header_stop >= end or data[header_stop] != FRAME_END
+        ):  # fmt: skip
+            return False
+        arguments = data[position + 11 : stop]
+        properties = data[header + 19 : header_stop]
+        body = header_stop + 1
+        if not body_bytes:
+            self._position = body
+            self._sink.on_publish(channel, arguments, properties, 0, [b""])
+            return True
+        if end - body < FRAME_OVERHEAD_BYTES:
+            return False
+        kind, its_channel, size = _unpack_frame(data, body)
+        start = body + 7
+        stop = start + size
+        if (
+            kind != BODY or its_channel != channel or size != body_bytes
+            or size > limit or stop >= end or data[stop] != FRAME_END
+        ):  # fmt: skip
+            return False
+        bodies = [data[start:stop]]
+        repeated = data[position:start]
+        step = start - position
+        position = stop + 1
+        while data.startswith(repeated, position):
+            start = position + step
+            stop = start + size
+            if stop >= end or data[stop] != FRAME_END:
+                break
+            bodies.append(data[start:stop])
+            position = stop + 1
+        self._position = position
+        self._sink.on_publish(channel, arguments, properties, size, bodies)
+        return True
+
+    def _break(self, kind: int, payload: bytes, problem: str) -> None:
+        """Give up the stream, with RabbitMQ's text."""
+        self.is_broken = True
+        self._body = self._later = self._pieces = None
+        self._data, self._position = b"", 0
+        raise self._broken(kind, payload, problem)
+
+    @staticmethod
+    def _broken(kind: int, payload: bytes, problem: str) -> ConnectionFault:
+        return frame_error(f"type {kind}, {format_snippet(payload)}: {problem}")
+
+
+def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """One whole frame."""
+    return _frame_start.pack(kind, channel, len(payload)) + payload + FRAME_END_BYTE

@@ -1,0 +1,205 @@
+"""Methods: the arguments of every AMQP class, off the wire and onto it.
+
+The list of methods and their arguments is pamqp's; so are the objects that a decoded method
+becomes (``commands.Queue.Declare`` and the like). Only the reading and writing is done here,
+because pamqp forgets the types of a field table's values (see field_table.py), and because
+RabbitMQ answers what it cannot decode with a text of its own. ``basic.publish``, ``basic.ack`` and
+``basic.deliver`` have faster ways, in frames.py and content.py.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+from pamqp import base, commands
+
+from broker.amqp.erlang_terms import format_binary
+from broker.amqp.errors import ConnectionFault, frame_error
+from broker.amqp.field_table import (
+    FieldTableError,
+    Table,
+    decode_table,
+    encode_long_string,
+    encode_short_string,
+    encode_table,
+    text_of,
+)
+from broker.amqp.frames import METHOD, encode_frame
+
+METHOD_ID_BYTES = 4
+_METHOD_ID = struct.Struct(">HH")
+_INTEGERS: dict[str, struct.Struct] = {
+    "octet": struct.Struct(">B"),
+    "short": struct.Struct(">H"),
+    "long": struct.Struct(">I"),
+    "longlong": struct.Struct(">Q"),
+    "timestamp": struct.Struct(">Q"),
+}
+
+
+class AccessRequest(base.Frame):
+    """access.request of AMQP 0-8, which old clients still send; RabbitMQ grants it blindly."""
+
+    __slots__ = ["realm"]
+    frame_id = 30
+    index = 30 << 16 | 10
+    name = "Access.Request"
+    _realm = "shortstr"
+    _exclusive = _passive = _active = _write = _read = "bit"
+
+
+class AccessRequestOk(base.Frame):
+    """The answer to access.request: a ticket, which nothing looks at."""
+
+    __slots__ = ["ticket"]
+    frame_id = 30
+    index = 30 << 16 | 11
+    name = "Access.RequestOk"
+    _ticket = "short"
+
+
+class UnknownMethod(Exception):
+    """No method has these class and method identifiers."""
+
+    def __init__(self, class_id: int, method_id: int) -> None:
+        super().__init__(f"there is no method {method_id} in class {class_id}")
+        self.class_id = class_id
+        self.method_id = method_id
+
+
+def _signature(method: type[base.Frame]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, method.amqp_type(name)) for name in method.attributes())
+
+
+_ACCESS_SIGNATURE = (
+    ("realm", "shortstr"), ("exclusive", "bit"), ("passive", "bit"),
+    ("active", "bit"), ("write", "bit"), ("read", "bit"),
+)  # fmt: skip
+
+METHODS: dict[int, type[base.Frame]] = {
+    **commands.INDEX_MAPPING,
+    AccessRequest.index: AccessRequest,
+    AccessRequestOk.index: AccessRequestOk,
+}
+_SIGNATURES: dict[int, tuple[tuple[str, str], ...]] = {
+    index: _signature(method) for index, method in METHODS.items()
+} | {AccessRequest.index: _ACCESS_SIGNATURE}
+
+
+def method_name(method: base.Frame | type[base.Frame]) -> str:
+    """`queue.declare`, as texts and logs name it."""
+    class_name, name = method.name.split(".")
+    dashed = "".join("-" + c.lower() if c.isupper() else c for c in name).lstrip("-")
+    return f"{class_name.lower()}.{dashed}"
+
+
+def decode_method(payload: bytes) -> base.Frame:
+    """The method in a frame's payload of at least four octets; its tables are `Table`s.
+
+    Raises UnknownMethod, and ConnectionFault 501 with RabbitMQ's text if the arguments end too
+    early, go on too long or hold a table that is none.
+    """
+    class_id, method_id = _METHOD_ID.unpack_from(payload)
+    index = class_id << 16 | method_id
+    method_type = METHODS.get(index)
+    if method_type is None:
+        raise UnknownMethod(class_id, method_id)
+    method = method_type.__new__(method_type)
+    try:
+        position = _decode_arguments(method, _SIGNATURES[index], payload)
+    except (struct.error, IndexError, FieldTableError):
+        position = -1
+    if position != len(payload):
+        raise _undecodable(class_id, method_id, payload)
+    return method
+
+
+def _undecodable(class_id: int, method_id: int, payload: bytes) -> ConnectionFault:
+    fault = frame_error(f"cannot decode {format_binary(payload[METHOD_ID_BYTES:])}")
+    fault.class_id, fault.method_id = class_id, method_id
+    return fault
+
+
+def _decode_arguments(
+    method: base.Frame, signature: tuple[tuple[str, str], ...], payload: bytes
+) -> int:
+    """Set each argument on the method; the offset after the last."""
+    position = METHOD_ID_BYTES
+    bit = 0
+    for name, kind in signature:
+        if kind == "bit":
+            if bit % 8 == 0:
+                position += 1
+            value: Any = bool(payload[position - 1] >> bit % 8 & 1)
+            bit += 1
+        else:
+            bit = 0
+            value, position = _decode_value(kind, payload, position)
+        if name in method:
+            setattr(method, name, value)
+    if position > len(payload):
+        raise IndexError
+    return position
+
+
+def _decode_value(kind: str, payload: bytes, position: int) -> tuple[Any, int]:
+    if kind == "shortstr":
+        end = position + 1 + payload[position]
+        return text_of(payload[position + 1 : end]), end
+    if kind == "longstr":
+        end = position + 4 + int.from_bytes(payload[position : position + 4], "big")
+        return payload[position + 4 : end], end
+    if kind == "table":
+        return decode_table(payload, position)
+    integer = _INTEGERS[kind]
+    return integer.unpack_from(payload, position)[0], position + integer.size
+
+
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "shortstr": encode_short_string,
+    "longstr": encode_long_string,
+    "table": encode_table,
+    **{kind: integer.pack for kind, integer in _INTEGERS.items()},
+}
+
+
+def encode_method(method: type[base.Frame], **arguments: Any) -> bytes:
+    """The payload of a method frame. Every argument must be named, but for reserved ones."""
+    parts = [_METHOD_ID.pack(method.index >> 16, method.index & 0xFFFF)]
+    bits: list[bool] = []
+    for name, kind in _SIGNATURES[method.index]:
+        if kind == "bit":
+            bits.append(arguments[name])
+            continue
+        parts.append(_pack_bits(bits))
+        bits = []
+        parts.append(_ENCODERS[kind](arguments.get(name, _RESERVED[kind])))
+    parts.append(_pack_bits(bits))
+    return b"".join(parts)
+
+
+_RESERVED: dict[str, Any] = {
+    "shortstr": "", "longstr": "", "table": {}, "octet": 0, "short": 0, "long": 0,
+    "longlong": 0, "timestamp": 0,
+}  # fmt: skip
+
+
+def _pack_bits(bits: list[bool]) -> bytes:
+    if not bits:
+        return b""
+    return bytes((sum(1 << place for place, bit in enumerate(bits) if bit),))
+
+
+def method_frame(channel: int, method: type[base.Frame], **arguments: Any) -> bytes:
+    """A whole frame that carries a method."""
+    return encode_frame(METHOD, channel, encode_method(method, **arguments))
+
+
+def table_argument(value: object) -> Table:
+    """A decoded method's table, which pamqp declares as something else."""
+    return cast(Table, value)
+
+
+def long_string_argument(value: object) -> bytes:
+    """A decoded method's long string, which is bytes here, and text in pamqp's declaration."""
+    return cast(bytes, value)

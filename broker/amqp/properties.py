@@ -1,0 +1,212 @@
+"""The properties of a message, in the form in which they travel: flags, then the values present.
+
+The broker delivers a message with the very bytes with which it was published, so most messages
+are never decoded. `ContentHeader` keeps those bytes and reads from them only what routing and
+queueing must know. Publishers repeat themselves: one `ContentHeader` serves every message with
+the same bytes (see `HeaderCache`), and may serve many queues at once, so nobody changes it.
+"""
+
+import struct
+from typing import Any
+
+from broker.amqp.field_table import (
+    FieldTableError,
+    Table,
+    decode_table,
+    encode_short_string,
+    encode_table,
+    text_of,
+)
+
+Properties = dict[str, Any]
+"""Property names to values, in the order of the wire; `headers` is a `Table`."""
+
+HEADERS = 0x2000
+DELIVERY_MODE = 0x1000
+PRIORITY = 0x0800
+USER_ID = 0x0010
+EXPIRATION = 0x0100
+REPLY_TO = 0x0200
+FLAGS_CONTINUED = 0x0001
+
+PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
+    ("content_type", 0x8000, "shortstr"),
+    ("content_encoding", 0x4000, "shortstr"),
+    ("headers", HEADERS, "table"),
+    ("delivery_mode", DELIVERY_MODE, "octet"),
+    ("priority", PRIORITY, "octet"),
+    ("correlation_id", 0x0400, "shortstr"),
+    ("reply_to", REPLY_TO, "shortstr"),
+    ("expiration", EXPIRATION, "shortstr"),
+    ("message_id", 0x0080, "shortstr"),
+    ("timestamp", 0x0040, "timestamp"),
+    ("type", 0x0020, "shortstr"),
+    ("user_id", USER_ID, "shortstr"),
+    ("app_id", 0x0008, "shortstr"),
+    ("cluster_id", 0x0004, "shortstr"),
+)
+"""Name, flag and wire type of each property, in order (specification, section 4.2.6.1)."""
+
+DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+_DIRECT_REPLY_TO_BYTES = DIRECT_REPLY_TO.encode()
+PERSISTENT = 2
+TRANSIENT = 1
+
+_U16 = struct.Struct(">H")
+_U64 = struct.Struct(">Q")
+
+
+class PropertiesError(ValueError):
+    """The bytes are not a property list."""
+
+
+class ContentHeader:
+    """What a message was published with, beside its body.
+
+    raw: the property flags and values as they came.
+    delivery_mode: 1, 2 or what the publisher sent; 1 if it sent none.
+    priority: None if the publisher set none.
+    needs_care: the publish path must look closer: there is an expiration, a user id, a CC or BCC
+        header, a direct reply-to or an unknown delivery mode (or bytes that look like one).
+    """
+
+    __slots__ = ("_properties", "delivery_mode", "needs_care", "priority", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self._properties: Properties | None = None
+        self.delivery_mode = TRANSIENT
+        self.priority: int | None = None
+        self.needs_care = False
+        if raw != b"\0\0":
+            self._scan(raw)
+
+    def _scan(self, raw: bytes) -> None:
+        """Find the few values that queues need, and check that the rest can be read later."""
+        try:
+            flags = _U16.unpack_from(raw)[0]
+            if not flags & HEADERS and not flags & ~(DELIVERY_MODE | PRIORITY):
+                self._scan_modes(raw, flags)
+            else:
+                self._scan_everything(flags)
+        except (struct.error, IndexError, FieldTableError) as error:
+            raise PropertiesError(str(error)) from None
+        self.needs_care = bool(
+            flags & (EXPIRATION | USER_ID)
+            or self.delivery_mode not in (TRANSIENT, PERSISTENT)
+            or (flags & HEADERS and b"CC" in raw)
+            or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
+        )
+
+    def _scan_modes(self, raw: bytes, flags: int) -> None:
+        position = 2
+        if flags & DELIVERY_MODE:
+            self.delivery_mode = raw[position]
+            position += 1
+        if flags & PRIORITY:
+            self.priority = raw[position]
+            position += 1
+        if position != len(raw):
+            raise PropertiesError("there are bytes after the last property")
+
+    def _scan_everything(self, flags: int) -> None:
+        if flags & FLAGS_CONTINUED:
+            raise PropertiesError("more property flags than the basic class has")
+        properties = decode_properties(self.raw)
+        self.delivery_mode = properties.get("delivery_mode", TRANSIENT)
+        self.priority = properties.get("priority")
+
+    @property
+    def is_persistent(self) -> bool:
+        """The message is to survive a restart, if its queue does."""
+        return self.delivery_mode == PERSISTENT
+
+    @property
+    def properties(self) -> Properties:
+        """Every property that is present. Not to be changed: others read it too."""
+        if self._properties is None:
+            self._properties = decode_properties(self.raw)
+        return self._properties
+
+    @property
+    def headers(self) -> Table:
+        """The headers table, empty if there is none. Not to be changed."""
+        headers: Table = self.properties.get("headers", {})
+        return headers
+
+    def replace(self, **changes: Any) -> "ContentHeader":
+        """Another header with these properties changed; None takes a property away."""
+        merged = {**self.properties, **changes}
+        return ContentHeader(encode_properties(merged))
+
+
+class HeaderCache:
+    """Content headers by their bytes, so that a publisher's repeated header is read once.
+
+    Bounded by starting over: a publisher with ever-changing properties costs a dict insertion.
+    """
+
+    __slots__ = ("_headers",)
+
+    SIZE_MAX = 256
+    RAW_BYTES_MAX = 1024
+
+    def __init__(self) -> None:
+        self._headers: dict[bytes, ContentHeader] = {}
+
+    def get(self, raw: bytes) -> ContentHeader:
+        """The header for these bytes. Raises PropertiesError."""
+        header = self._headers.get(raw)
+        if header is None:
+            header = ContentHeader(raw)
+            if len(raw) <= self.RAW_BYTES_MAX:
+                if len(self._headers) >= self.SIZE_MAX:
+                    self._headers.clear()
+                self._headers[raw] = header
+        return header
+
+
+def decode_properties(raw: bytes) -> Properties:
+    """Read flags and values. Raises struct.error, IndexError, FieldTableError, PropertiesError."""
+    flags = _U16.unpack_from(raw)[0]
+    position = 2
+    properties: Properties = {}
+    for name, flag, kind in PROPERTY_TYPES:
+        if not flags & flag:
+            continue
+        if kind == "shortstr":
+            end = position + 1 + raw[position]
+            value: Any = text_of(raw[position + 1 : end])
+            position = end
+        elif kind == "octet":
+            value = raw[position]
+            position += 1
+        elif kind == "timestamp":
+            value = _U64.unpack_from(raw, position)[0]
+            position += 8
+        else:
+            value, position = decode_table(raw, position)
+        properties[name] = value
+    if position != len(raw):
+        raise PropertiesError("the properties end too early or go on too long")
+    return properties
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """Flags and values; a property that is None is left out."""
+    flags = 0
+    values = []
+    for name, flag, kind in PROPERTY_TYPES:
+        value = properties.get(name)
+        if value is None:
+            continue
+        flags |= flag
+        if kind == "shortstr":
+            values.append(encode_short_string(value))
+        elif kind == "octet":
+            values.append(bytes((value,)))
+        elif kind == "timestamp":
+            values.append(_U64.pack(value))
+        else:
+            values.append(encode_table(value))
+    return _U16.pack(flags) + b"".join(values)

@@ -1,0 +1,107 @@
+"""An exchange, and a binding from one to a queue or to another exchange."""
+
+from typing import TYPE_CHECKING
+
+from broker.amqp.field_table import Table, encode_table
+from broker.exchanges import create_exchange_type
+from broker.names import EXCHANGE, QUEUE
+from broker.queues.actor import Queue
+
+if TYPE_CHECKING:
+    from broker.exchanges.exchange_type import ExchangeType
+
+BindingKey = tuple[str, str, str, str, bytes]
+
+
+class Exchange:
+    """One exchange. `type` holds its bindings in the form that routes; `bindings` for the registry.
+
+    alternate_name: where messages go that match nothing here; the exchange need not exist.
+    published_count, unroutable_count: messages that came in, and those that matched nothing.
+    """
+
+    __slots__ = (
+        "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "durable",
+        "incoming", "internal", "name", "published_count", "type", "type_name",
+        "unroutable_count",
+    )  # fmt: skip
+
+    is_exchange = True
+
+    def __init__(
+        self,
+        exchanges: "dict[str, Exchange]",
+        name: str,
+        exchange_type: "ExchangeType",
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+    ) -> None:
+        self._exchanges = exchanges
+        self.name = name
+        self.type = exchange_type
+        self.type_name = exchange_type.name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = arguments
+        alternate = arguments.get("alternate-exchange")
+        self.alternate_name: str | None = alternate[1] if alternate is not None else None
+        self.bindings: dict[BindingKey, Binding] = {}
+        self.incoming: dict[BindingKey, Binding] = {}
+        self.published_count = self.unroutable_count = 0
+
+    def __repr__(self) -> str:
+        return f"<Exchange {self.name!r}>"
+
+    @property
+    def alternate(self) -> "Exchange | None":
+        """The alternate exchange, if there is one now."""
+        if self.alternate_name is None:
+            return None
+        return self._exchanges.get(self.alternate_name)
+
+
+class Binding:
+    """From an exchange to a queue or another exchange, under a routing key and arguments."""
+
+    __slots__ = ("arguments", "destination", "key", "routing_key", "source")
+
+    def __init__(
+        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
+    ) -> None:
+        self.source = source
+        self.destination = destination
+        self.routing_key = routing_key
+        self.arguments = arguments
+        self.key: BindingKey = (
+            source.name, self.destination_kind, destination.name, routing_key,
+            encode_table(arguments),
+        )  # fmt: skip
+
+    @property
+    def destination_kind(self) -> str:
+        """`queue` or `exchange`."""
+        return EXCHANGE if self.destination.is_exchange else QUEUE
+
+    @property
+    def is_durable(self) -> bool:
+        """It outlives a restart because both of its ends do."""
+        return self.source.durable and self.destination.durable
+
+    def attach(self) -> None:
+        """Enter it at both ends."""
+        self.source.bindings[self.key] = self
+        self._incoming()[self.key] = self
+        self.source.type.bind(self.destination, self.routing_key, self.arguments)
+
+    def detach(self) -> None:
+        """Take it out at both ends."""
+        del self.source.bindings[self.key]
+        del self._incoming()[self.key]
+        self.source.type.unbind(self.destination, self.routing_key, self.arguments)
+
+    def _incoming(self) -> "dict[BindingKey, Binding]":
+        destination = self.destination
+        return destination.incoming if isinstance(destination, Exchange) else destination.bindings

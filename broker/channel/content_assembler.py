@@ -1,0 +1,83 @@
+"""Puts a message together from the frames it comes in: basic.publish, a header, bodies.
+
+The scanner hands over most messages whole (amqp/frames.py). This is for the others: a body in
+several frames, frames that arrived in different chunks, channels that take turns. Frames out of
+order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
+"""
+
+from typing import NamedTuple
+
+from broker.amqp.erlang_terms import format_snippet
+from broker.amqp.errors import ConnectionFault, frame_error, unexpected_frame
+from broker.amqp.frames import BASIC_PUBLISH, BODY, CLASS_BASIC, HEADER
+
+HEADER_BYTES_MIN = 14
+
+
+class Content(NamedTuple):
+    """A message that is whole."""
+
+    arguments: bytes
+    properties: bytes
+    body: bytes
+
+
+class ContentAssembler:
+    """The message that one channel is in the middle of.
+
+    arguments: those of its basic.publish, as they came.
+    """
+
+    __slots__ = ("_arguments", "_body_bytes", "_missing_bytes", "_pieces", "_properties")
+
+    def __init__(self, arguments: bytes) -> None:
+        self._arguments = arguments
+        self._properties: bytes | None = None
+        self._pieces: list[bytes] = []
+        self._body_bytes = 0
+        self._missing_bytes = 0
+
+    @property
+    def body_bytes(self) -> int:
+        """The size of the body, as announced."""
+        return self._body_bytes
+
+    def add(self, kind: int, payload: bytes) -> Content | None:
+        """The message, if this frame completes it."""
+        if self._properties is None:
+            self._add_header(kind, payload)
+        else:
+            self._add_body(kind, payload)
+        if self._missing_bytes or self._properties is None:
+            return None
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        return Content(self._arguments, self._properties, body)
+
+    def _add_header(self, kind: int, payload: bytes) -> None:
+        expected = f"expected content header for class {CLASS_BASIC}, "
+        if kind != HEADER:
+            raise _blaming_publish(
+                unexpected_frame(f"{expected}got non content header frame instead")
+            )
+        if len(payload) < HEADER_BYTES_MIN:
+            raise frame_error(f"type {kind}, {format_snippet(payload)}: unknown_frame")
+        class_id = int.from_bytes(payload[:2], "big")
+        if class_id != CLASS_BASIC:
+            raise _blaming_publish(
+                unexpected_frame(f"{expected}got one for class {class_id} instead")
+            )
+        self._body_bytes = self._missing_bytes = int.from_bytes(payload[4:12], "big")
+        self._properties = payload[12:]
+
+    def _add_body(self, kind: int, payload: bytes) -> None:
+        if kind != BODY or len(payload) > self._missing_bytes:
+            raise _blaming_publish(
+                unexpected_frame("expected content body, got non content body frame instead")
+            )
+        self._pieces.append(payload)
+        self._missing_bytes -= len(payload)
+
+
+def _blaming_publish(fault: ConnectionFault) -> ConnectionFault:
+    fault.class_id, fault.method_id = BASIC_PUBLISH >> 16, BASIC_PUBLISH & 0xFFFF
+    return fault

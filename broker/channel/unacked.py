@@ -1,0 +1,91 @@
+"""The messages that a channel has delivered and the client has not settled yet.
+
+Delivery tags grow by one, so the tags of a ``multiple`` ack are a range. A dict keeps the records;
+the lowest tag that may still be open is remembered, so that neither a million single acks nor one
+ack of a million looks at any tag twice.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+from broker.queues.actor import Queue
+from storage.message import Entry
+
+
+class SettlingConsumer(Protocol):
+    """One to whom a message was delivered."""
+
+    def settled(self) -> None:
+        """The client is done with one message: there is room for another."""
+
+
+class Unacked(msgspec.Struct, gc=False):
+    """One delivered message. consumer: None if it was taken with basic.get.
+
+    Not tracked by the garbage collector (storage/message.py says why); a channel that ends empties
+    its records, which breaks the cycle they are part of.
+    """
+
+    entry: Entry
+    queue: Queue
+    consumer: SettlingConsumer | None
+    delivered_at_ms: int
+
+
+class UnackedMessages:
+    """Unsettled deliveries by their tags, in the order of the tags."""
+
+    __slots__ = ("_lowest", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[int, Unacked] = {}
+        """Written directly by those who deliver: one dict store a message."""
+        self._lowest = 1
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[tuple[int, Unacked]]:
+        return iter(sorted(self.records.items()))
+
+    def take(self, delivery_tag: int) -> Unacked | None:
+        """Remove one record; None if the tag is not open."""
+        if delivery_tag == self._lowest:
+            self._lowest += 1
+        return self.records.pop(delivery_tag, None)
+
+    def take_up_to(self, delivery_tag: int) -> list[tuple[int, Unacked]] | None:
+        """Remove the records up to this tag, in order; None if the tag itself is not open.
+
+        Tag 0 stands for all that is open.
+        """
+        records = self.records
+        if delivery_tag == 0:
+            return self.take_all()
+        if delivery_tag not in records:
+            return None
+        if delivery_tag - self._lowest > 4 * len(records):
+            tags = sorted(tag for tag in records if tag <= delivery_tag)
+        else:
+            span = range(self._lowest, delivery_tag + 1)
+            tags = [tag for tag in span if tag in records]
+        self._lowest = delivery_tag + 1
+        return [(tag, records.pop(tag)) for tag in tags]
+
+    def take_all(self) -> list[tuple[int, Unacked]]:
+        """Remove every record, in order."""
+        taken = sorted(self.records.items())
+        self.records.clear()
+        return taken
+
+    def put_back(self, taken: list[tuple[int, Unacked]]) -> None:
+        """Records that were taken are open again (a transaction was rolled back)."""
+        for tag, record in taken:
+            self.records[tag] = record
+            self._lowest = min(self._lowest, tag)
+
+    def oldest(self) -> Unacked | None:
+        """The record with the lowest tag."""
+        return self.records[min(self.records)] if self.records else None

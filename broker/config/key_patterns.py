@@ -1,0 +1,61 @@
+"""Looking up a key among patterns of keys, and the known key nearest to one that is unknown.
+
+A pattern is a key in which a word that begins with `$` stands for any word: `listeners.tcp.$name`.
+A pattern without such a word goes before one that has it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from broker.config.parser import key_of, words_of
+
+LIKENESS_MIN = 0.6
+"""What difflib calls a good match; a key that is less alike would be a guess at random."""
+
+Words = tuple[str, ...]
+
+
+class KeyPatterns:
+    """A set of patterns."""
+
+    __slots__ = ("_by_length", "_exact")
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._exact: set[Words] = set()
+        self._by_length: dict[int, list[Words]] = defaultdict(list)
+        for words in map(words_of, patterns):
+            if any(_is_variable(word) for word in words):
+                self._by_length[len(words)].append(words)
+            else:
+                self._exact.add(words)
+
+    def find(self, words: Words) -> str | None:
+        """The pattern that a key is of."""
+        if words in self._exact:
+            return key_of(words)
+        for pattern in self._by_length.get(len(words), ()):
+            if _fill(pattern, words) == words:
+                return key_of(pattern)
+        return None
+
+    def nearest(self, words: Words) -> str | None:
+        """The key most like one that is of no pattern, if any is like it."""
+        candidates = [key_of(exact) for exact in self._exact]
+        candidates += [
+            key_of(_fill(pattern, words) if len(pattern) == len(words) else pattern)
+            for patterns in self._by_length.values()
+            for pattern in patterns
+        ]
+        close = get_close_matches(key_of(words), candidates, n=1, cutoff=LIKENESS_MIN)
+        return close[0] if close else None
+
+
+def _is_variable(word: str) -> bool:
+    return word.startswith("$")
+
+
+def _fill(pattern: Words, words: Words) -> Words:
+    """The pattern with the words of a key in the places that are open."""
+    pairs = zip(pattern, words, strict=True)
+    return tuple(word if _is_variable(expected) else expected for expected, word in pairs)

@@ -1,0 +1,241 @@
+"""Making a `Config` of a file, the environment and the command line.
+
+Each of the three is a layer, and a later layer goes before an earlier one: file, environment,
+flags. All that anybody gave is first collected as `Given`s, each with a text and with the words
+that blame the right place if the text is no value; then it is read, layer by layer; then the few
+settings that depend on each other are settled. Problems are gathered on the way and raised
+together, so that one start shows them all.
+
+In the environment and on the command line a family of keys is one text: `LEVERET_LOOPBACK_USERS`
+is `guest,monitor`, or `none`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from broker.config.declaration import Setting, Shape, family_of
+from broker.config.files import Entry, read_entries
+from broker.config.key_patterns import KeyPatterns
+from broker.config.rabbitmq_keys import RABBITMQ_KEYS
+from broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
+from broker.config.values import Listener
+
+CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
+NONE_WORD = "none"
+
+
+class ConfigError(Exception):
+    """The configuration is wrong; each problem is a line of the text."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class Layer(IntEnum):
+    """Who gave a value. The higher goes before the lower."""
+
+    DEFAULT = 0
+    FILE = 1
+    ENVIRONMENT = 2
+    FLAG = 3
+
+
+class Given(NamedTuple):
+    """What somebody gave for a setting.
+
+    member: the last word of the key, if it is one of a family and this is not for all of it.
+    origin: how a message about it begins.
+    """
+
+    setting: Setting
+    layer: Layer
+    member: str | None
+    text: str
+    origin: str
+
+
+class Settled(NamedTuple):
+    """What came of it."""
+
+    layer: Layer
+    value: Any
+
+
+SETTINGS_BY_KEY = {key: setting for setting in SETTINGS for key in setting.keys}
+SETTINGS_BY_FAMILY = {
+    family_of(key): setting
+    for setting in SETTINGS
+    if setting.shape is not Shape.SINGLE
+    for key in setting.keys
+}
+SETTINGS_BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
+KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS))
+
+
+def load_config(
+    file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> Config:
+    """The configuration of a server, or ConfigError with all that is wrong.
+
+    flags: by name without dashes (`data_dir`, `port`); None stands for a flag that was not given.
+    Without a file, the one that LEVERET_CONFIG names is read.
+    """
+    if file is None and environment.get(CONFIG_FILE_VARIABLE):
+        file = Path(environment[CONFIG_FILE_VARIABLE])
+    problems: list[str] = []
+    entries = [] if file is None else read_entries(file, problems)
+    ignored: list[IgnoredSetting] = []
+    givens = chain(
+        _given_in_file(entries, ignored, problems),
+        _given_in_environment(environment),
+        _given_as_flags(flags),
+    )
+    settled = _read_all(givens, problems)
+    if problems:
+        raise ConfigError(problems)
+    return Config(**_attributes(settled), settings_without_effect=tuple(ignored))
+
+
+def _given_in_file(
+    entries: Iterable[Entry], ignored: list[IgnoredSetting], problems: list[str]
+) -> Iterator[Given]:
+    # What is said of a whole family goes last: `listeners.tcp = none` counts, wherever it is.
+    for entry in sorted(entries, key=lambda entry: entry.key in SETTINGS_BY_FAMILY):
+        pattern = KNOWN_KEYS.find(entry.words)
+        origin = f"{entry.place}: {entry.key}"
+        if pattern is None:
+            problems.append(_unknown_key(entry))
+        elif setting := SETTINGS_BY_FAMILY.get(pattern):
+            yield Given(setting, Layer.FILE, None, entry.text, origin)
+        elif setting := SETTINGS_BY_KEY.get(pattern):
+            yield Given(setting, Layer.FILE, entry.words[-1], entry.text, origin)
+        else:
+            ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+
+
+def _unknown_key(entry: Entry) -> str:
+    nearest = KNOWN_KEYS.nearest(entry.words)
+    hint = f"; did you mean '{nearest}'?" if nearest else ""
+    return f"{entry.place}: unknown key '{entry.key}'{hint}"
+
+
+def _given_in_environment(environment: Mapping[str, str]) -> Iterator[Given]:
+    for setting in SETTINGS:
+        text = environment.get(setting.variable)
+        if text and not _is_service_link(setting.variable, text):
+            origin = f"environment variable {setting.variable}"
+            yield Given(setting, Layer.ENVIRONMENT, None, text, origin)
+
+
+def _is_service_link(variable: str, text: str) -> bool:
+    """Whether Kubernetes made this variable.
+
+    A pod that runs beside a service called `leveret` finds LEVERET_PORT=tcp://10.0.0.7:5672 in its
+    environment, which nobody meant for us.
+    """
+    return variable.endswith("_PORT") and text.startswith("tcp://")
+
+
+def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
+    for name, value in flags.items():
+        if value is not None:
+            setting = SETTINGS_BY_FLAG[name]
+            yield Given(setting, Layer.FLAG, None, str(value), f"--{name.replace('_', '-')}")
+
+
+def _read_all(givens: Iterable[Given], problems: list[str]) -> dict[str, Settled]:
+    """What was given, by attribute. The layers come in order, the lowest first."""
+    settled: dict[str, Settled] = {}
+    for given in givens:
+        try:
+            value = _read(given)
+        except ValueError:
+            problems.append(f"{given.origin} = '{given.text}': expected {_expected(given)}")
+            continue
+        earlier = settled.get(given.setting.attribute)
+        if _is_member(given) and earlier is not None and earlier.layer == given.layer:
+            value = (*earlier.value, *value)
+        settled[given.setting.attribute] = Settled(given.layer, value)
+    return settled
+
+
+def _is_member(given: Given) -> bool:
+    return given.setting.shape is not Shape.SINGLE and given.member is not None
+
+
+def _read(given: Given) -> Any:
+    """The value; in a family, the tuple of what this gives to it."""
+    kind = given.setting.kind
+    match given.setting.shape:
+        case Shape.SINGLE:
+            return kind.read(given.text)
+        case _ if given.member is None:
+            return _read_family(given)
+        case Shape.LISTED:
+            return (kind.read(given.text),)
+        case Shape.MARKED:
+            return (given.member,) if kind.read(given.text) else ()
+
+
+def _read_family(given: Given) -> tuple[object, ...]:
+    if given.text == NONE_WORD:
+        return ()
+    if given.layer is Layer.FILE:
+        raise ValueError
+    parts = [part.strip() for part in given.text.split(",")]
+    if given.setting.shape is Shape.MARKED:
+        return tuple(dict.fromkeys(filter(None, parts)))
+    return tuple(given.setting.kind.read(part) for part in parts)
+
+
+def _expected(given: Given) -> str:
+    kind = given.setting.kind
+    if given.setting.shape is Shape.SINGLE or given.member is not None:
+        return kind.expected
+    if given.layer is Layer.FILE:
+        return NONE_WORD
+    return f"{kind.expected}, or several with commas between them, or {NONE_WORD}"
+
+
+def _attributes(settled: dict[str, Settled]) -> dict[str, Any]:
+    """The attributes of the configuration, once the settings that depend on others are known."""
+    values = {attribute: value for attribute, (_, value) in settled.items()}
+    bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
+    values["tcp_listeners"] = _tcp_listeners(bind, port, values.get("tcp_listeners"))
+    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management_bind"):
+        values["management_bind"] = bind
+    _leave_one(settled, values, "disk_free_limit_bytes", "disk_free_limit_relative")
+    _leave_one(
+        settled, values, "vm_memory_high_watermark_bytes", "vm_memory_high_watermark_relative"
+    )
+    return values
+
+
+def _tcp_listeners(
+    bind: str | None, port: int | None, listeners: tuple[Listener, ...] | None
+) -> tuple[Listener, ...]:
+    if port is not None:
+        listeners = (Listener(None, port),)
+    elif listeners is None:
+        listeners = Config().tcp_listeners
+    if bind is not None:
+        listeners = tuple(Listener(bind, listener.port) for listener in listeners)
+    return tuple(dict.fromkeys(listener for listener in listeners if listener.port))
+
+
+def _leave_one(
+    settled: dict[str, Settled], values: dict[str, Any], amount: str, share: str
+) -> None:
+    """Of two ways to state a limit, keep what the higher layer gave; in one layer, the amount."""
+    if _layer_of(settled, share) > _layer_of(settled, amount):
+        values[amount] = None
+    elif _layer_of(settled, amount) > Layer.DEFAULT:
+        values.pop(share, None)
+
+
+def _layer_of(settled: dict[str, Settled], attribute: str) -> Layer:
+    return settled[attribute].layer if attribute in settled else Layer.DEFAULT

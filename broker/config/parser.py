@@ -1,0 +1,82 @@
+r"""The `key = value` format of rabbitmq.conf: a text in, its statements out.
+
+A line is a setting, an include, a comment (its first character is `#`) or blank. A key is words
+joined by dots; a dot that belongs to a word is written `\.`. A value ends at the line's end or at
+a `#`, and white space around it does not count; between single quotes it is taken as it stands, and
+may be empty or hold a `#`. `include conf.d/*.conf` stands for the statements of other files.
+
+What is no statement comes out as `Malformed` and parsing goes on: a person who starts a broker
+wants to hear of all mistakes at once. This is the language of Cuttlefish 3.4, except that a quoted
+value ends on the line it begins on.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WORD = r"(?:\\\.|[A-Za-z0-9_-])+"
+SETTING = re.compile(rf"({WORD}(?:\.{WORD})*)[ \t]*=[ \t]*(.*)")
+INCLUDE = re.compile(r"include[ \t]+([A-Za-z0-9_.*/-]+)[ \t]*(?:#.*)?")
+QUOTED = re.compile(r"'([^']*)'[ \t]*(?:#.*)?")
+DOT_BETWEEN_WORDS = re.compile(r"(?<!\\)\.")
+
+
+class Assignment(NamedTuple):
+    """A setting: the words of its key and the text of its value."""
+
+    line: int
+    words: tuple[str, ...]
+    text: str
+
+
+class Include(NamedTuple):
+    """The statements of other files stand here. pattern: relative to this file's directory."""
+
+    line: int
+    pattern: str
+
+
+class Malformed(NamedTuple):
+    """A line that is none of the language."""
+
+    line: int
+    reason: str
+
+
+Statement = Assignment | Include | Malformed
+
+
+def parse(text: str) -> Iterator[Statement]:
+    """The statements of a file, in order."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip(" \t\r")
+        if stripped and not stripped.startswith("#"):
+            yield _parse_statement(number, stripped)
+
+
+def _parse_statement(number: int, line: str) -> Statement:
+    if include := INCLUDE.fullmatch(line):
+        return Include(number, include[1])
+    setting = SETTING.fullmatch(line)
+    if setting is None:
+        return Malformed(number, f"expected 'key = value', found '{line}'")
+    text = _value_of(setting[2])
+    if text is None:
+        return Malformed(number, f"{setting[1]} has no value; an empty one is written ''")
+    return Assignment(number, words_of(setting[1]), text)
+
+
+def _value_of(rest: str) -> str | None:
+    if quoted := QUOTED.fullmatch(rest):
+        return quoted[1]
+    return rest.partition("#")[0].rstrip(" \t") or None
+
+
+def words_of(key: str) -> tuple[str, ...]:
+    """The words of a key."""
+    return tuple(word.replace("\\.", ".") for word in DOT_BETWEEN_WORDS.split(key))
+
+
+def key_of(words: tuple[str, ...]) -> str:
+    """The key that has these words."""
+    return ".".join(word.replace(".", "\\.") for word in words)

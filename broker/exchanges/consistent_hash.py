@@ -1,0 +1,122 @@
+"""The consistent hash exchange: each message goes to one destination, chosen by a hash.
+
+The binding key is a weight, and a destination has as many buckets as its weight. What is hashed
+finds its bucket by jump consistent hashing (Lamping and Veach, "A Fast, Minimal Memory, Consistent
+Hash Algorithm", 2014): when a bucket is added at the end, it takes its share from all the others
+and nothing moves between those. Buckets are numbered in the order in which destinations came; when
+one goes, the numbers behind it move down, so what was in the last buckets moves as well.
+
+A ring is kept as the number at which each destination's buckets end, so a large weight takes no
+more memory than a small one, and the bucket's owner is found by bisection.
+
+What is hashed is the routing key, or the header named by the argument `hash-header`, or the
+property named by `hash-property`. Messages without that header or property share one bucket.
+
+As in RabbitMQ a destination is on the ring once: of several bindings the first counts, and when
+any of them is taken out the destination leaves the ring, though others may remain.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection
+from itertools import accumulate
+
+from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
+from broker.amqp.errors import internal_error, precondition_failed
+from broker.amqp.field_table import Table
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.erlang_values import format_value, read_integer
+from broker.exchanges.exchange_type import Destination, ExchangeType
+from broker.exchanges.stable_hash import stable_hash
+
+HASH_HEADER = "hash-header"
+HASH_PROPERTY = "hash-property"
+HASH_PROPERTIES = ("correlation_id", "message_id", "timestamp")
+
+_MULTIPLIER = 2_862_933_555_777_941_757
+"""Of the linear congruential generator in the paper on jump consistent hashing."""
+_BITS_64 = (1 << 64) - 1
+
+
+class ConsistentHash(ExchangeType):
+    """Matches one destination, in proportion to the weights."""
+
+    name = "x-consistent-hash"
+
+    def __init__(self, arguments: Table) -> None:
+        super().__init__(arguments)
+        self._header_name = _string_argument(arguments, HASH_HEADER)
+        self._property_name = _string_argument(arguments, HASH_PROPERTY)
+        _check_hashed_value(self._header_name, self._property_name)
+        self.routes_by_key = self._header_name is None and self._property_name is None
+        self._weights: dict[Destination, int] = {}
+        self._destinations: list[Destination] = []
+        self._bucket_ends: list[int] = []
+
+    def validate_binding(self, routing_key: str, arguments: Table) -> None:
+        weight = read_integer(routing_key)
+        if weight is None:
+            printed = format_value(("S", routing_key))
+            raise precondition_failed(f"The binding key must be an integer: {printed}")
+        if weight < 1:
+            raise precondition_failed("The binding key must be greater than 0")
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        if destination not in self._weights:
+            self._weights[destination] = int(routing_key)
+            self._number_buckets()
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        if destination in self._weights:
+            del self._weights[destination]
+            self._number_buckets()
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        if not self._destinations:
+            return ()
+        hashed = stable_hash(self._hashed_value(routing_key, header))
+        bucket = jump_consistent_hash(hashed, self._bucket_ends[-1])
+        return (self._destinations[bisect_right(self._bucket_ends, bucket)],)
+
+    def _number_buckets(self) -> None:
+        self._destinations = list(self._weights)
+        self._bucket_ends = list(accumulate(self._weights.values()))
+
+    def _hashed_value(self, routing_key: str, header: ContentHeader) -> object:
+        if self._header_name is not None:
+            return header.headers.get(self._header_name)
+        if self._property_name is not None:
+            return header.properties.get(self._property_name)
+        return routing_key
+
+
+def jump_consistent_hash(hashed: int, buckets: int) -> int:
+    """A bucket from 0 up to `buckets`, that one excluded, for a number of 64 bits.
+
+    Follows the sequence of jumps that the hash would make as buckets are added one by one, and
+    so takes a time that grows as the logarithm of their number.
+    """
+    bucket = following = 0
+    while following < buckets:
+        bucket = following
+        hashed = (hashed * _MULTIPLIER + 1) & _BITS_64
+        following = int((bucket + 1) * ((1 << 31) / ((hashed >> 33) + 1)))
+    return bucket
+
+
+def _string_argument(arguments: Table, name: str) -> str | None:
+    if name not in arguments:
+        return None
+    letter, value = arguments[name]
+    if letter != "S":
+        # RabbitMQ has no clause for other types: the channel crashes, and takes the connection.
+        raise internal_error(f"{name} must be a longstr, not a {FIELD_TYPE_NAMES[letter]}")
+    return str(value)
+
+
+def _check_hashed_value(header_name: str | None, property_name: str | None) -> None:
+    if property_name is None:
+        return
+    if header_name is not None:
+        raise precondition_failed("hash-header and hash-property are mutually exclusive")
+    if property_name not in HASH_PROPERTIES:
+        raise precondition_failed(f"Unsupported property: {property_name}")

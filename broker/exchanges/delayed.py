@@ -1,0 +1,95 @@
+"""The delayed message exchange: any other type, for messages that may have to wait first.
+
+The argument `x-delayed-type` names the type that matches. The header `x-delay` of a message is the
+time it waits, in milliseconds; one without it is routed at once. The table here keeps no message
+and no time: the router reports the exchanges on a message's way at which it must wait (where it
+matches nothing meanwhile, so an alternate exchange gets it), and the broker routes it on from
+there when the time has come, with the header of `header_after_delay`, which makes it wait nowhere
+again and tells its consumers how long it has waited.
+"""
+
+from collections.abc import Collection
+
+from broker.amqp.errors import precondition_failed
+from broker.amqp.field_table import Field, Table, text_of
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.erlang_values import read_integer
+from broker.exchanges.exchange_type import Destination, ExchangeType
+from broker.exchanges.plain_types import PLAIN_TYPES, create_from
+
+TYPE_ARGUMENT = "x-delayed-type"
+DELAY_HEADER = "x-delay"
+DELAY_MS_MAX = 2**32 - 1
+"""The longest timer of Erlang; RabbitMQ's plugin does not delay a message that asks for more."""
+
+_INT32_MIN = -(2**31)
+
+
+class DelayedMessage(ExchangeType):
+    """Matches as its inner type does.
+
+    inner: the exchange's table of that type.
+    """
+
+    name = "x-delayed-message"
+    routes_by_key = False
+
+    def __init__(self, arguments: Table) -> None:
+        super().__init__(arguments)
+        self.inner = create_from(PLAIN_TYPES, _inner_name(arguments), arguments)
+        self.uses_every_key = self.inner.uses_every_key
+
+    def validate_binding(self, routing_key: str, arguments: Table) -> None:
+        self.inner.validate_binding(routing_key, arguments)
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self.inner.bind(destination, routing_key, arguments)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self.inner.unbind(destination, routing_key, arguments)
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        return self.inner.route(routing_key, header)
+
+    def delay_ms(self, header: ContentHeader) -> int:
+        """How long a message must wait here; 0 if it need not."""
+        field = header.headers.get(DELAY_HEADER)
+        delay = _read_delay(field) if field is not None else 0
+        return delay if 0 < delay <= DELAY_MS_MAX else 0
+
+
+def header_after_delay(header: ContentHeader) -> ContentHeader:
+    """The header with which a message goes on: its delay is negative, which is none."""
+    delay = -_read_delay(header.headers[DELAY_HEADER])
+    letter = "I" if delay >= _INT32_MIN else "l"
+    return header.replace(headers={**header.headers, DELAY_HEADER: (letter, delay)})
+
+
+def _inner_name(arguments: Table) -> str:
+    letter, value = arguments.get(TYPE_ARGUMENT, ("V", None))
+    if letter not in ("S", "x"):
+        raise precondition_failed(
+            f"Invalid argument, '{TYPE_ARGUMENT}' must be an existing exchange type"
+        )
+    name = value if letter == "S" else text_of(value)
+    if name == DelayedMessage.name:
+        raise precondition_failed(
+            f"Invalid argument, '{DelayedMessage.name}' can't be used for '{TYPE_ARGUMENT}'"
+        )
+    return str(name)
+
+
+def _read_delay(field: Field) -> int:
+    """The number in the header, without its fraction; 0 for what is no number."""
+    letter, value = field
+    match letter:
+        case "b" | "s" | "I" | "l" | "L" | "B" | "u" | "i":
+            return int(value)
+        case "S":
+            return read_integer(value) or 0
+        case "f" | "d":
+            return int(value) if abs(value) <= DELAY_MS_MAX else 0
+        case "D":
+            scale, unscaled = value
+            return int(unscaled // 10**scale)
+    return 0

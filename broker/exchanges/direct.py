@@ -1,0 +1,33 @@
+"""The direct exchange: a message goes where its routing key is the binding's key, to the octet.
+
+A dictionary from key to destinations; routing is one look-up, without a copy.
+"""
+
+from collections.abc import Collection
+
+from broker.amqp.field_table import Table
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
+
+
+class Direct(ExchangeType):
+    """Matches routing keys that are equal."""
+
+    name = "direct"
+    uses_every_key = True
+
+    def __init__(self, arguments: Table) -> None:
+        super().__init__(arguments)
+        self._by_key: dict[str, DestinationCounts] = {}
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._by_key.setdefault(routing_key, DestinationCounts()).add(destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        destinations = self._by_key[routing_key]
+        destinations.remove(destination)
+        if not destinations:
+            del self._by_key[routing_key]
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        return self._by_key.get(routing_key, ())

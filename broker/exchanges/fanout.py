@@ -1,0 +1,29 @@
+"""The fanout exchange: a message goes to every destination that is bound, once.
+
+Keys and arguments of bindings and messages play no part.
+"""
+
+from collections.abc import Collection
+
+from broker.amqp.field_table import Table
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
+
+
+class Fanout(ExchangeType):
+    """Matches everything."""
+
+    name = "fanout"
+
+    def __init__(self, arguments: Table) -> None:
+        super().__init__(arguments)
+        self._destinations = DestinationCounts()
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._destinations.add(destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._destinations.remove(destination)
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        return self._destinations

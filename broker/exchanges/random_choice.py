@@ -1,0 +1,36 @@
+"""The random exchange: each message goes to one destination, chosen by lot.
+
+Each binding is a ticket, so a destination that is bound several times is chosen as often more.
+"""
+
+import random
+from collections.abc import Callable, Collection, Sequence
+
+from broker.amqp.field_table import Table
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.exchange_type import Destination, ExchangeType
+
+
+class RandomChoice(ExchangeType):
+    """Matches one destination, another one each time."""
+
+    name = "x-random"
+    routes_by_key = False
+
+    def __init__(
+        self,
+        arguments: Table,
+        choose: Callable[[Sequence[Destination]], Destination] = random.choice,
+    ) -> None:
+        super().__init__(arguments)
+        self._choose = choose
+        self._destinations: list[Destination] = []
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._destinations.append(destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._destinations.remove(destination)
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        return (self._choose(self._destinations),) if self._destinations else ()

@@ -1,0 +1,31 @@
+"""The topic exchange: a message goes where the binding's pattern matches its routing key.
+
+The patterns, and what they mean, live in `topic_trie.py`.
+"""
+
+from collections.abc import Collection
+
+from broker.amqp.field_table import Table
+from broker.amqp.properties import ContentHeader
+from broker.exchanges.exchange_type import Destination, ExchangeType
+from broker.exchanges.topic_trie import TopicTrie
+
+
+class Topic(ExchangeType):
+    """Matches patterns of words, `*` and `#`."""
+
+    name = "topic"
+    uses_every_key = True
+
+    def __init__(self, arguments: Table) -> None:
+        super().__init__(arguments)
+        self._trie = TopicTrie()
+
+    def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._trie.add(routing_key, destination)
+
+    def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
+        self._trie.remove(routing_key, destination)
+
+    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+        return self._trie.match(routing_key)

@@ -1,0 +1,1 @@
+"""Sockets: listeners, and the connection that turns bytes into method calls and back."""

@@ -1,0 +1,593 @@
+"""A connection: bytes from a socket to its channels, and what they produce back to the socket.
+
+It is an asyncio protocol. `data_received` feeds the frame scanner; the scanner calls back for each
+frame (`on_publish`, `on_ack`, `on_frame`), and what is raised below, a `ChannelFault` or a
+`ConnectionFault`, is caught here and nowhere else. What channels send is gathered in `out` and
+written once a round (broker/actor.py).
+
+States, in order: `HEADER` (waiting for the protocol header), `STARTING`, `TUNING`, `OPENING`,
+`RUNNING`, `CLOSED` (connection.close or its answer was sent; the socket goes soon) and `GONE`.
+The steps of the first ones are in net/login.py.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from pamqp import base, commands
+
+from broker.amqp.erlang_terms import format_snippet
+from broker.amqp.errors import (
+    ChannelFault,
+    ConnectionFault,
+    Fault,
+    channel_error,
+    connection_forced,
+    frame_error,
+    not_allowed,
+    precondition_failed,
+    unexpected_frame,
+)
+from broker.amqp.field_table import Table
+from broker.amqp.frames import (
+    BASIC_ACK,
+    BASIC_PUBLISH,
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    FrameScanner,
+)
+from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method, method_frame
+from broker.amqp.properties import PropertiesError
+from broker.auth.users import User
+from broker.channel import methods_basic, publishing
+from broker.channel.channel import Channel
+from broker.channel.content_assembler import ContentAssembler
+from broker.channel.dispatch import dispatch
+from broker.clock import Timer
+from broker.net.handshake import FRAME_BYTES_MIN, Tuning
+from broker.net.heartbeat import Heartbeat
+from broker.net.login import Login
+from broker.queues.actor import Queue
+from broker.services import Services
+from broker.vhost import VirtualHost
+
+HANDSHAKE, RUNNING, CLOSED, GONE = "handshake", "running", "closed", "gone"
+
+CLOSE_TIMEOUT_MS = 30_000
+"""How long a client may take to answer connection.close, or to close its socket."""
+SILENT_CLOSE_MS = 3_000
+"""RabbitMQ waits this long before it drops a client that failed to log in, to slow guessing."""
+LARGE_PART_BYTES = 16 * 1024
+"""Output whose parts are this large on average is not joined: copying costs more than writev."""
+BIG_READ_BYTES = 128 * 1024
+"""A chunk that large may be one of many: others get their turn before the next is read."""
+
+logger = logging.getLogger("leveret.connection")
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection. Channels know it as `ConnectionLink`."""
+
+    __slots__ = (
+        "_blocked_as", "_close_timer", "_heartbeat", "_is_paused_for_turn", "_method_at_work",
+        "_channel_at_work", "_scanner", "_transport", "bytes_in", "bytes_out",
+        "channels", "client_properties", "connected_at_s", "exclusive_queues", "frame_bytes_max",
+        "is_congested", "is_dirty", "login", "name", "out", "out_bytes", "peer_host", "server",
+        "services", "state", "targets", "tuning", "user", "vhost",
+    )  # fmt: skip
+
+    user: User
+    vhost: VirtualHost
+
+    def __init__(self, services: Services, registry: "set[Connection]") -> None:
+        self.services = services
+        self.server = registry
+        self.state = HANDSHAKE
+        self.name = "?"
+        self.peer_host = ""
+        self.login: Login | None = Login(self)
+        self.channels: dict[int, Channel] = {}
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.bytes_in = self.bytes_out = 0
+        self.is_congested = False
+        self.is_dirty = False
+        self.frame_bytes_max = FRAME_BYTES_MIN
+        self.tuning = Tuning(0, 0, 0)
+        self.targets: dict[bytes, Any] = {}
+        self.exclusive_queues: dict[str, Queue] = {}
+        self.client_properties: Table = {}
+        self.connected_at_s = services.clock.wall_time_s()
+        self._scanner = FrameScanner(self, FRAME_BYTES_MIN)
+        self._transport: asyncio.Transport | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._close_timer: Timer | None = None
+        self._blocked_as = ""
+        self._is_paused_for_turn = False
+        self._channel_at_work: Channel | None = None
+        self._method_at_work = 0
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.name}>"
+
+    # The socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        # uvloop's transports are not subclasses of asyncio's, though they do all that those do.
+        self._transport = cast(asyncio.Transport, transport)
+        self.server.add(self)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        own = transport.get_extra_info("sockname") or ("?", 0)
+        self.peer_host = str(peer[0])
+        self.name = f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+        timeout_ms = self.services.config.handshake_timeout_ms
+        if timeout_ms is not None:
+            clock = self.services.clock
+            self._close_timer = clock.call_later_ms(timeout_ms, self._handshake_too_long)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came in."""
+        self.bytes_in += len(data)
+        login = self.login
+        if login is not None and login.is_waiting_for_header:
+            data = login.read_protocol_header(data)
+            if not data:
+                return
+        self._scanner.add(data)
+        self._scan()
+        if len(data) >= BIG_READ_BYTES:
+            self._give_way()
+
+    def _scan(self) -> None:
+        """Handle every whole frame; a fault ends what it happened on, and the rest goes on."""
+        while True:
+            try:
+                self._scanner.scan()
+                return
+            except ChannelFault as fault:
+                self._blame_method(fault)
+                assert self._channel_at_work is not None
+                self._channel_at_work.fail(fault)
+            except ConnectionFault as fault:
+                self._blame_method(fault)
+                self.fail(fault)
+            except UnknownMethod as unknown:
+                logger.error("%s sent what is no method: %s", self, unknown)
+                self.drop()
+            except Exception:
+                logger.exception("%s: an internal error; the connection is closed", self)
+                self.drop()
+
+    def _blame_method(self, fault: Fault) -> None:
+        """Name the method that failed in the fault, unless it knows better or none is to blame."""
+        if self._scanner.is_broken or (self.login is not None and self.login.is_authenticating):
+            return
+        if not fault.class_id and self._method_at_work:
+            fault.class_id = self._method_at_work >> 16
+            fault.method_id = self._method_at_work & 0xFFFF
+
+    def _give_way(self) -> None:
+        """Read on only after those who are waiting had their turn."""
+        if self._transport is not None and not self._is_paused_for_turn and self.is_reading:
+            self._is_paused_for_turn = True
+            self._transport.pause_reading()
+            self.services.turns.after_round(self._read_on)
+
+    def _read_on(self) -> None:
+        self._is_paused_for_turn = False
+        if self._transport is not None and not self._blocked_as:
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """The client does not keep up."""
+        self.is_congested = True
+
+    def resume_writing(self) -> None:
+        """The client caught up."""
+        self.is_congested = False
+        self._consumers_have_room()
+
+    def _consumers_have_room(self) -> None:
+        for channel in tuple(self.channels.values()):
+            channel.room_appeared()
+
+    def eof_received(self) -> None:
+        """The client will send no more; nor shall we."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone, and with it all that belonged to the connection."""
+        was_orderly = self.state in (CLOSED, GONE)
+        self.state = GONE
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self.server.discard(self)
+        self._release()
+        self._transport = None
+        if not was_orderly:
+            logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
+                           self.name, exc or "end of file")  # fmt: skip
+
+    # Frames (amqp/frames.py calls these)
+
+    def on_publish(
+        self, channel: int, arguments: bytes, properties: bytes, body_bytes: int, bodies: list[bytes]
+    ) -> None:
+        """A run of messages with the same method arguments, properties and body size."""
+        target_channel = self.channels.get(channel)
+        self._method_at_work = BASIC_PUBLISH
+        if self.state is not RUNNING or target_channel is None:
+            self._require_channel(channel)
+            return
+        self._channel_at_work = target_channel
+        if target_channel.is_closing:
+            return
+        if target_channel.assembler is not None:
+            target_channel.assembler.add(METHOD, b"")
+        if self._blocked_as or self.services.alarms.are_in_force:
+            self._block()
+        header = self._header(properties)
+        target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
+        publishing.publish(target_channel, target, header, body_bytes, bodies)
+
+    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
+        """A basic.ack."""
+        target_channel = self.channels.get(channel)
+        self._method_at_work = BASIC_ACK
+        if self.state is not RUNNING or target_channel is None:
+            self._require_channel(channel)
+            return
+        self._channel_at_work = target_channel
+        if target_channel.assembler is not None:
+            target_channel.assembler.add(METHOD, b"")
+        if not target_channel.is_closing:
+            methods_basic.ack(target_channel, delivery_tag, multiple)
+
+    def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """Any other frame."""
+        self._method_at_work = 0
+        if self.state is GONE:
+            return
+        if not _is_known_frame(kind, payload):
+            if self.state is not CLOSED:
+                snippet = format_snippet(payload)
+                raise frame_error(f"type {kind}, {snippet}: unknown_frame")
+        elif channel == 0:
+            self._on_connection_frame(kind, payload)
+        elif self.state is RUNNING:
+            self._on_channel_frame(kind, channel, payload)
+        elif self.state is HANDSHAKE:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+
+    def _on_connection_frame(self, kind: int, payload: bytes) -> None:
+        if kind == METHOD:
+            method = decode_method(payload)
+            self._method_at_work = method.index
+            self._handle_connection_method(method)
+        elif kind != HEARTBEAT and self.state is not CLOSED:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+
+    def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == HEARTBEAT:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+        channel = self.channels.get(number)
+        if channel is not None and channel.assembler is not None:
+            self._channel_at_work = channel
+            self._assemble(channel, channel.assembler, kind, payload)
+            return
+        if kind != METHOD:
+            raise unexpected_frame("expected method frame, got non method frame instead")
+        method = decode_method(payload)
+        self._method_at_work = method.index
+        if isinstance(method, commands.Channel.Open):
+            self._open_channel(channel, number)
+        elif channel is None:
+            self._require_channel(number)
+        elif channel.is_closing:
+            self._handle_on_closing_channel(channel, method)
+        elif isinstance(method, commands.Channel.Close):
+            self._close_channel(channel)
+        elif isinstance(method, commands.Basic.Publish):
+            channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])
+        else:
+            self._channel_at_work = channel
+            dispatch(channel, method)
+
+    def _assemble(
+        self, channel: Channel, assembler: ContentAssembler, kind: int, payload: bytes
+    ) -> None:
+        """A frame of a message that comes in several."""
+        self._method_at_work = BASIC_PUBLISH
+        content = assembler.add(kind, payload)
+        if kind == HEADER and not channel.is_closing:
+            publishing.check_message_size(channel, assembler.body_bytes)
+        if content is None:
+            return
+        channel.assembler = None
+        body = content.body
+        self.on_publish(channel.number, content.arguments, content.properties, len(body), [body])
+
+    def _header(self, properties: bytes) -> Any:
+        try:
+            return self.services.header_cache.get(properties)
+        except PropertiesError as error:
+            raise frame_error(f"cannot decode the properties of a message: {error}") from None
+
+    # Channels
+
+    def _require_channel(self, number: int) -> None:
+        """Complain of a method on a channel that is not open."""
+        if number == 0:
+            raise channel_error("unexpected method in connection state running")
+        if self.state is RUNNING and number not in self.channels:
+            raise channel_error("expected 'channel.open'")
+
+    def _open_channel(self, channel: Channel | None, number: int) -> None:
+        if channel is not None and not channel.is_closing:
+            raise channel_error("second 'channel.open' seen")
+        if channel is not None:
+            return
+        limit = self.tuning.channel_max
+        if limit and len(self.channels) >= limit:
+            self._method_at_work = 0
+            raise not_allowed(
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
+                f"channel_max ({limit})"
+            )
+        channel = self.channels[number] = Channel(self, number)
+        channel.send(commands.Channel.OpenOk)
+
+    def _close_channel(self, channel: Channel) -> None:
+        if channel.has_confirms_due:
+            channel.send_confirms()
+        channel.release()
+        channel.send(commands.Channel.CloseOk)
+        channel.is_closing = True
+        del self.channels[channel.number]
+
+    def _handle_on_closing_channel(self, channel: Channel, method: base.Frame) -> None:
+        """After a channel error only the end of the channel is of interest."""
+        if isinstance(method, commands.Channel.CloseOk):
+            del self.channels[channel.number]
+        elif isinstance(method, commands.Channel.Close):
+            self.send(channel.number, commands.Channel.CloseOk)
+        elif isinstance(method, commands.Basic.Publish):
+            channel.assembler = ContentAssembler(b"")
+
+    # Connection methods
+
+    def _handle_connection_method(self, method: base.Frame) -> None:
+        if isinstance(method, commands.Connection.Close):
+            self._handle_close()
+        elif self.state is CLOSED:
+            if isinstance(method, commands.Connection.CloseOk):
+                self.drop()
+        elif self.state is RUNNING:
+            self._handle_running_method(method)
+        elif self.login is not None:
+            self.login.handle(method)
+
+    def _handle_running_method(self, method: base.Frame) -> None:
+        if not isinstance(method, commands.Connection.UpdateSecret):
+            raise channel_error("unexpected method in connection state running")
+        logger.info("%s updated its secret: %s", self.name, method.reason)
+        self.send(0, commands.Connection.UpdateSecretOk)
+
+    def _handle_close(self) -> None:
+        """The client says goodbye: exclusive queues go before the answer, as in RabbitMQ."""
+        if self.state is HANDSHAKE:
+            self._wait_then_drop("the client closed the connection before it was open")
+            return
+        self._release()
+        self.send(0, commands.Connection.CloseOk)
+        if self.state is RUNNING:
+            logger.info("closing connection %s: the client closed it", self.name)
+        self.state = CLOSED
+        self._drop_later(self._close_patience_ms())
+
+    def open(self, user: User, vhost: VirtualHost, tuning: Tuning) -> None:
+        """The handshake is over."""
+        self.user, self.vhost = user, vhost
+        self.login = None
+        self.state = RUNNING
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+            self._close_timer = None
+        self.send(0, commands.Connection.OpenOk)
+        logger.info("%s: user '%s' opened vhost '%s'", self.name, user.name, vhost.name)
+
+    def tune(self, tuning: Tuning) -> None:
+        """The limits are agreed; heartbeats begin."""
+        self.tuning = tuning
+        self.frame_bytes_max = self._scanner.frame_bytes_max = tuning.frame_bytes_max
+        if tuning.heartbeat_s:
+            self._heartbeat = Heartbeat(self, self.services.clock, tuning.heartbeat_s)
+
+    def has_capability(self, name: str) -> bool:
+        """The client said at login that it can do this."""
+        capabilities = self.client_properties.get("capabilities")
+        return bool(
+            capabilities is not None
+            and capabilities[0] == "F"
+            and capabilities[1].get(name) == ("t", True)
+        )
+
+    # Blocking
+
+    @property
+    def is_reading(self) -> bool:
+        """The connection is not held back by an alarm."""
+        return not self._blocked_as
+
+    def _block(self) -> None:
+        """An alarm is in force and the client publishes: read no more until it is over."""
+        if self._blocked_as or self._transport is None:
+            return
+        self._blocked_as = self.services.alarms.reason
+        self._transport.pause_reading()
+        if self.has_capability("connection.blocked"):
+            self.send(0, commands.Connection.Blocked, reason=self._blocked_as)
+        logger.warning("%s is blocked: %s", self.name, self._blocked_as)
+
+    def alarms_changed(self) -> None:
+        """The broker calls this when an alarm comes or goes."""
+        if not self._blocked_as or self.services.alarms.are_in_force or self._transport is None:
+            return
+        self._blocked_as = ""
+        if not self._is_paused_for_turn:
+            self._transport.resume_reading()
+        if self.has_capability("connection.blocked"):
+            self.send(0, commands.Connection.Unblocked)
+
+    # Writing
+
+    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method, on a channel or on the connection itself."""
+        self.out.append(method_frame(channel, method, **arguments))
+        self.flush_later()
+
+    def send_heartbeat(self) -> None:
+        """Write a heartbeat frame."""
+        self.out.append(HEARTBEAT_FRAME)
+        self.flush_later()
+
+    def flush_later(self) -> None:
+        """Write what was gathered at the end of the round."""
+        if not self.is_dirty:
+            self.services.turns.flush_later(self)
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        for channel in self.channels.values():
+            if channel.has_confirms_due:
+                channel.send_confirms()
+        parts, self.out = self.out, []
+        gathered_bytes, self.out_bytes = self.out_bytes, 0
+        transport = self._transport
+        if transport is None or not parts:
+            return
+        if gathered_bytes > LARGE_PART_BYTES * len(parts) // 5:
+            transport.writelines(parts)
+            self.bytes_out += gathered_bytes
+        else:
+            data = b"".join(parts)
+            transport.write(data)
+            self.bytes_out += len(data)
+        if self.is_congested and transport.get_write_buffer_size() == 0:
+            self.is_congested = False
+            self._consumers_have_room()
+
+    # Ending
+
+    def fail(self, fault: ConnectionFault) -> None:
+        """Close the connection because of an error."""
+        if self.state in (CLOSED, GONE):
+            return
+        if self.login is not None and not self.login.may_say(fault):
+            self._wait_then_drop(fault.reply_text)
+            return
+        logger.error("closing connection %s: %s", self.name, fault.reply_text)
+        self._release()
+        self.send(
+            0,
+            commands.Connection.Close,
+            reply_code=fault.reply_code,
+            reply_text=fault.reply_text,
+            class_id=fault.class_id,
+            method_id=fault.method_id,
+        )
+        self.state = CLOSED
+        patience_ms = SILENT_CLOSE_MS if self._scanner.is_broken else self._close_patience_ms()
+        self._drop_later(patience_ms)
+
+    def check_consumer_timeout(self, timeout_ms: int) -> None:
+        """Close the channels on which a delivery was not settled in time."""
+        now_ms = self.services.clock.now_ms()
+        for channel in tuple(self.channels.values()):
+            oldest = channel.unacked.oldest()
+            if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
+                continue
+            channel.fail(
+                precondition_failed(
+                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout "
+                    f"value used: {timeout_ms} ms. This timeout value can be configured, see "
+                    "consumers doc guide to learn more"
+                )
+            )
+
+    def force_close(self, explanation: str) -> None:
+        """Close the connection at an operator's wish, or because the broker stops."""
+        if self.state is RUNNING:
+            self._method_at_work = 0
+            self.fail(connection_forced(explanation))
+        else:
+            self.drop()
+
+    def peer_is_silent(self) -> None:
+        """No heartbeat for too long: the client is gone, whatever TCP thinks."""
+        logger.error("closing connection %s: missed heartbeats from client, timeout: %d s",
+                     self.name, self.tuning.heartbeat_s)  # fmt: skip
+        self.state = CLOSED
+        self._release()
+        self.abort()
+
+    def drop(self) -> None:
+        """Close the socket, when what was written has gone out."""
+        self.flush()
+        self.state = GONE
+        self._release()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _wait_then_drop(self, why: str) -> None:
+        """Drop the client without a word, and not at once."""
+        logger.error("closing connection %s: %s", self.name, why)
+        self.state = CLOSED
+        self._drop_later(SILENT_CLOSE_MS)
+
+    def _handshake_too_long(self) -> None:
+        logger.error("closing connection %s: the handshake took too long", self.name)
+        self.drop()
+
+    def _close_patience_ms(self) -> int:
+        heartbeat_ms = self.tuning.heartbeat_s * 1000
+        return min(heartbeat_ms, CLOSE_TIMEOUT_MS) if heartbeat_ms else CLOSE_TIMEOUT_MS
+
+    def _drop_later(self, delay_ms: int) -> None:
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._close_timer = self.services.clock.call_later_ms(delay_ms, self.abort)
+
+    def abort(self) -> None:
+        """Close the socket at once, whatever is still unwritten."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _release(self) -> None:
+        """Give back all that the connection holds."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+            self._heartbeat = None
+        channels, self.channels = self.channels, {}
+        for channel in channels.values():
+            if not channel.is_closing:
+                if channel.has_confirms_due:
+                    channel.send_confirms()
+                channel.is_closing = True
+                channel.release()
+        queues, self.exclusive_queues = self.exclusive_queues, {}
+        for queue in queues.values():
+            self.vhost.delete_queue(queue)
+        self.targets = {}
+
+
+def _is_known_frame(kind: int, payload: bytes) -> bool:
+    """RabbitMQ's `rabbit_command_assembler:analyze_frame`."""
+    if kind == METHOD:
+        return len(payload) >= METHOD_ID_BYTES
+    if kind == HEADER:
+        return len(payload) >= 14
+    return kind == BODY or (kind == HEARTBEAT and not payload)

@@ -1,0 +1,92 @@
+"""The numbers and tables that client and server agree on before a connection is open.
+
+Pure: what to announce, and whether what the client answers is acceptable. Facts: RabbitMQ's
+`rabbit_reader`, and its documentation on networking and heartbeats.
+"""
+
+import platform
+from importlib import metadata
+from typing import NamedTuple
+
+from broker.amqp.errors import not_allowed
+from broker.amqp.field_table import Table
+
+PRODUCT = "RabbitMQ"
+COMPATIBLE_VERSION = "3.12.14"
+"""Client libraries switch behaviour on product and version: this is the RabbitMQ to be taken for."""
+
+FRAME_BYTES_MIN = 4096
+"""Smaller a frame_max may not be (specification, section 4.2.3); the limit before tuning, too."""
+
+LOCALES = "en_US"
+MECHANISMS = ("PLAIN", "AMQPLAIN")
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+
+ACCEPTED_PROTOCOL_HEADERS = {
+    b"AMQP\x00\x00\x09\x01": (0, 9),
+    b"AMQP\x01\x01\x00\x09": (0, 9),
+    b"AMQP\x01\x01\x08\x00": (8, 0),
+    b"AMQP\x01\x01\x09\x01": (8, 0),
+}
+"""Headers of 0-9-1, 0-9 and 0-8, and the version that connection.start then names."""
+
+
+def version() -> str:
+    """Leveret's own version."""
+    try:
+        return metadata.version("leveret")
+    except metadata.PackageNotFoundError:
+        return "unreleased"
+
+
+def server_properties(cluster_name: str) -> Table:
+    """What connection.start tells of the server."""
+    return {
+        "capabilities": ("F", {name: ("t", True) for name in CAPABILITIES}),
+        "cluster_name": ("S", cluster_name),
+        "copyright": ("S", "Copyright (c) the Leveret authors"),
+        "information": ("S", f"Leveret {version()}, an AMQP 0-9-1 broker"),
+        "platform": ("S", f"Python {platform.python_version()}"),
+        "product": ("S", PRODUCT),
+        "version": ("S", COMPATIBLE_VERSION),
+    }
+
+
+class Tuning(NamedTuple):
+    """The limits of a connection. 0: no limit, or no heartbeat."""
+
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
+
+
+def check_tuning(offered: Tuning, chosen: Tuning) -> None:
+    """Raise 530 if the client chose more than it was offered, or too little.
+
+    The heartbeat is the client's to choose.
+    """
+    _check("frame_max", chosen.frame_bytes_max, FRAME_BYTES_MIN, offered.frame_bytes_max)
+    _check("channel_max", chosen.channel_max, 1, offered.channel_max)
+
+
+def _check(name: str, chosen: int, least: int, most: int) -> None:
+    if chosen and chosen < least:
+        raise not_allowed(
+            f"negotiated {name} = {chosen} is lower than the minimum allowed value ({least})"
+        )
+    if most and (chosen == 0 or chosen > most):
+        shown = "0 (no limit)" if chosen == 0 else str(chosen)
+        raise not_allowed(
+            f"negotiated {name} = {shown} is higher than the maximum allowed value ({most})"
+        )

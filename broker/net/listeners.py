@@ -1,0 +1,60 @@
+"""TCP listeners: where clients come in, with the socket options of the configuration."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from broker.config import Config, Listener
+
+
+async def open_listener(
+    listener: Listener, config: Config, make_connection: Callable[[], asyncio.Protocol]
+) -> list[asyncio.Server]:
+    """Accept clients on one address. Raises OSError, with the address in its text."""
+    loop = asyncio.get_running_loop()
+    sockets = _bind(listener, config)
+    return [
+        await loop.create_server(make_connection, sock=one, backlog=config.tcp_backlog)
+        for one in sockets
+    ]
+
+
+def _bind(listener: Listener, config: Config) -> list[socket.socket]:
+    """The sockets of a listener: one for IPv4 and one for IPv6 if no interface is named."""
+    hosts = [listener.host] if listener.host else ["0.0.0.0", "::"]
+    sockets = []
+    for host in hosts:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            sockets.append(_bind_one(family, host, listener.port, config))
+        except OSError as error:
+            if sockets and family is socket.AF_INET6 and not listener.host:
+                # A machine without IPv6: the IPv4 socket alone is all interfaces there are.
+                continue
+            raise OSError(
+                error.errno, f"cannot listen on {host}:{listener.port}: {error.strerror}"
+            ) from None
+    return sockets
+
+
+def _bind_one(family: socket.AddressFamily, host: str, port: int, config: Config) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family is socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Accepted sockets inherit these from the listening one.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(config.tcp_nodelay))
+        if config.tcp_keepalive:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.tcp_send_buffer_bytes is not None:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.tcp_send_buffer_bytes)
+        if config.tcp_receive_buffer_bytes is not None:
+            size = config.tcp_receive_buffer_bytes
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        listening.setblocking(False)
+        listening.bind((host, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening

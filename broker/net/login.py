@@ -1,0 +1,160 @@
+"""The steps before a connection is open: protocol header, start, tune, open.
+
+What goes wrong here is mostly answered with silence: RabbitMQ waits three seconds and drops the
+client, since it may be no AMQP client at all, or one that guesses passwords. Only some errors are
+told (`may_say`).
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from pamqp import base, commands
+
+from broker.amqp.errors import ConnectionFault, frame_error, login_refused, not_allowed
+from broker.amqp.frames import PROTOCOL_HEADER
+from broker.amqp.methods import long_string_argument, method_name, table_argument
+from broker.amqp.reply_codes import ACCESS_REFUSED
+from broker.auth.sasl import SaslError, read_response
+from broker.auth.users import User, may_connect_from
+from broker.net.handshake import (
+    ACCEPTED_PROTOCOL_HEADERS,
+    LOCALES,
+    MECHANISMS,
+    Tuning,
+    check_tuning,
+    server_properties,
+)
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+HEADER_BYTES = 8
+WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", "opening"
+
+logger = logging.getLogger("leveret.connection")
+
+
+class Login:
+    """The handshake of one connection; dropped when it is over."""
+
+    __slots__ = ("_connection", "_header", "_step", "_user")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self._step = WAITING_FOR_HEADER
+        self._header = b""
+        self._user: User | None = None
+
+    @property
+    def is_waiting_for_header(self) -> bool:
+        """The protocol header has not come yet."""
+        return self._step == WAITING_FOR_HEADER
+
+    @property
+    def is_authenticating(self) -> bool:
+        """The client has not said yet who it is."""
+        return self._step == STARTING
+
+    def read_protocol_header(self, data: bytes) -> bytes:
+        """Take the protocol header; what follows it is returned. A wrong one ends the matter."""
+        self._header += data
+        if len(self._header) < HEADER_BYTES:
+            return b""
+        header, rest = self._header[:HEADER_BYTES], self._header[HEADER_BYTES:]
+        self._header = b""
+        versions = ACCEPTED_PROTOCOL_HEADERS.get(header)
+        connection = self._connection
+        if versions is None:
+            logger.error("%s sent a wrong protocol header: %r", connection.name, header)
+            connection.out.append(PROTOCOL_HEADER)
+            connection.drop()
+            return b""
+        self._step = STARTING
+        connection.send(
+            0,
+            commands.Connection.Start,
+            version_major=versions[0],
+            version_minor=versions[1],
+            server_properties=server_properties(connection.services.config.cluster_name or ""),
+            mechanisms=" ".join(MECHANISMS),
+            locales=LOCALES,
+        )
+        return rest
+
+    def may_say(self, fault: ConnectionFault) -> bool:
+        """Whether the client is told of an error at this stage."""
+        if self._step == STARTING:
+            return fault.reply_code == ACCESS_REFUSED and self._connection.has_capability(
+                "authentication_failure_close"
+            )
+        return self._step == OPENING
+
+    def handle(self, method: base.Frame) -> None:
+        """The next step. Raises ConnectionFault."""
+        if self._step == STARTING and isinstance(method, commands.Connection.StartOk):
+            self._handle_start_ok(method)
+        elif self._step == TUNING and isinstance(method, commands.Connection.TuneOk):
+            self._handle_tune_ok(method)
+        elif self._step == OPENING and isinstance(method, commands.Connection.Open):
+            self._handle_open(method)
+        else:
+            raise frame_error(f"{method_name(method)} is not expected while {self._step}")
+
+    def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
+        connection = self._connection
+        connection.client_properties = table_argument(method.client_properties)
+        if method.mechanism not in MECHANISMS:
+            raise frame_error(f"unknown authentication mechanism '{method.mechanism}'")
+        try:
+            name, password = read_response(method.mechanism, long_string_argument(method.response))
+        except SaslError as error:
+            raise frame_error(str(error)) from None
+        self._user = self._authenticate(name, password)
+        if self._user is None:
+            raise login_refused(
+                f"Login was refused using authentication mechanism {method.mechanism}. "
+                "For details see the broker logfile."
+            )
+        self._step = TUNING
+        offered = self._offered_tuning()
+        connection.send(
+            0,
+            commands.Connection.Tune,
+            channel_max=offered.channel_max,
+            frame_max=offered.frame_bytes_max,
+            heartbeat=offered.heartbeat_s,
+        )
+
+    def _authenticate(self, name: str, password: str) -> User | None:
+        connection = self._connection
+        services = connection.services
+        user = services.users.authenticate(name, password)
+        if user is None:
+            logger.error("%s: wrong user name or password for '%s'", connection.name, name)
+        elif not may_connect_from(connection.peer_host, name, services.config.loopback_users):
+            logger.error("%s: user '%s' can only connect via localhost", connection.name, name)
+            return None
+        return user
+
+    def _offered_tuning(self) -> Tuning:
+        config = self._connection.services.config
+        return Tuning(config.channel_max, config.frame_max_bytes, config.heartbeat_s)
+
+    def _handle_tune_ok(self, method: commands.Connection.TuneOk) -> None:
+        chosen = Tuning(method.channel_max, method.frame_max, method.heartbeat)
+        check_tuning(self._offered_tuning(), chosen)
+        self._step = OPENING
+        self._connection.tune(chosen)
+
+    def _handle_open(self, method: commands.Connection.Open) -> None:
+        connection = self._connection
+        services = connection.services
+        user = self._user
+        assert user is not None
+        name = method.virtual_host
+        vhost = services.vhosts.get(name)
+        if vhost is None:
+            raise not_allowed(f"vhost {name} not found")
+        if not services.permissions.has_vhost_access(user.name, name):
+            raise not_allowed(f"access to vhost '{name}' refused for user '{user.name}'")
+        connection.open(user, vhost, connection.tuning)

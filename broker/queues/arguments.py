@@ -1,0 +1,199 @@
+"""The x-arguments of a queue: checked as RabbitMQ checks them, and read into `QueueOptions`.
+
+The texts are RabbitMQ's (`rabbit_amqqueue:check_declare_arguments`), Erlang terms and all, since
+clients' suites match on them. Arguments the queue type does not know are let through and kept.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
+from broker.amqp.errors import precondition_failed
+from broker.amqp.field_table import Field, Table
+from broker.names import QUEUE, resource
+
+INTEGER_LETTERS = frozenset("bsIlLBui")
+TTL_MS_MAX = 315_360_000_000
+"""Ten years: what RabbitMQ's timers take."""
+PRIORITY_MAX = 255
+
+CLASSIC = "classic"
+QUEUE_TYPES = (CLASSIC, "quorum", "stream")
+QUEUE_MODES = ("default", "lazy")
+DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX = "drop-head", "reject-publish", "reject-publish-dlx"
+OVERFLOWS = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+CLASSIC_ARGUMENTS = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
+    "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
+)  # fmt: skip
+"""What a redeclaration is compared by (`rabbit_classic_queue:capabilities`)."""
+
+
+class QueueOptions(NamedTuple):
+    """What the arguments of a queue ask for. None: not asked for."""
+
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: str = DROP_HEAD
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    max_priority: int | None = None
+    single_active_consumer: bool = False
+    queue_mode: str = "default"
+
+    @property
+    def has_limit(self) -> bool:
+        """There is a maximum length."""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+
+class _Invalid(Exception):
+    """An argument's value is wrong; the text is the Erlang term that RabbitMQ would print."""
+
+
+def read_options(arguments: Table) -> QueueOptions:
+    """The options in arguments that were checked."""
+
+    def value(name: str, default: Any = None) -> Any:
+        return arguments[name][1] if name in arguments else default
+
+    return QueueOptions(
+        message_ttl_ms=value("x-message-ttl"),
+        expires_ms=value("x-expires"),
+        max_length=value("x-max-length"),
+        max_length_bytes=value("x-max-length-bytes"),
+        overflow=value("x-overflow", DROP_HEAD),
+        dead_letter_exchange=value("x-dead-letter-exchange"),
+        dead_letter_routing_key=value("x-dead-letter-routing-key"),
+        max_priority=value("x-max-priority"),
+        single_active_consumer=value("x-single-active-consumer", False),
+        queue_mode=value("x-queue-mode", "default"),
+    )
+
+
+def check_arguments(arguments: Table, queue: str, vhost: str) -> None:
+    """Raise 406 with RabbitMQ's text if a known argument has a bad type or value."""
+    for name, check in _CHECKS:
+        field = arguments.get(name)
+        if field is None:
+            continue
+        try:
+            check(field, arguments)
+        except _Invalid as invalid:
+            raise precondition_failed(
+                f"invalid arg '{name}' for {resource(QUEUE, queue, vhost)}: {invalid}"
+            ) from None
+
+
+def check_dead_letter_exchange(arguments: Table, queue: str, vhost: str) -> str | None:
+    """The dead-letter exchange's name. Raises 406 if it is not a string."""
+    field = arguments.get("x-dead-letter-exchange")
+    if field is None:
+        return None
+    if field[0] != "S":
+        raise precondition_failed(
+            f"invalid type '{FIELD_TYPE_NAMES[field[0]]}' for arg 'x-dead-letter-exchange' in "
+            f"{resource(QUEUE, queue, vhost)}"
+        )
+    name: str = field[1]
+    return name
+
+
+def queue_type(arguments: Table) -> str:
+    """`classic` unless the arguments say otherwise."""
+    field = arguments.get("x-queue-type")
+    return str(field[1]) if field is not None else CLASSIC
+
+
+def _quoted(text: str) -> _Invalid:
+    return _Invalid(f'"{text}"')
+
+
+def _check_integer(field: Field, _arguments: Table) -> None:
+    if field[0] not in INTEGER_LETTERS:
+        raise _quoted(f"expected integer, got {FIELD_TYPE_NAMES[field[0]]}")
+
+
+def _check_not_negative(field: Field, arguments: Table) -> None:
+    _check_integer(field, arguments)
+    if field[1] < 0:
+        raise _Invalid(f"{{value_negative,{field[1]}}}")
+
+
+def _check_message_ttl(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if field[1] > TTL_MS_MAX:
+        raise _Invalid(f"{{value_too_large,{field[1]}}}")
+
+
+def _check_expires(field: Field, arguments: Table) -> None:
+    _check_integer(field, arguments)
+    if field[1] == 0:
+        raise _Invalid("{value_zero,0}")
+    _check_message_ttl(field, arguments)
+
+
+def _check_max_priority(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if field[1] > PRIORITY_MAX:
+        raise _Invalid(f"{{max_value_exceeded,{field[1]}}}")
+
+
+def _require_type(field: Field, letter: str) -> None:
+    if field[0] != letter:
+        raise _Invalid(f"{{unacceptable_type,{FIELD_TYPE_NAMES[field[0]]}}}")
+
+
+def _check_string(field: Field, _arguments: Table) -> None:
+    _require_type(field, "S")
+
+
+def _check_boolean(field: Field, _arguments: Table) -> None:
+    _require_type(field, "t")
+
+
+def _check_dead_letter_routing_key(field: Field, arguments: Table) -> None:
+    _require_type(field, "S")
+    if "x-dead-letter-exchange" not in arguments:
+        raise _Invalid("routing_key_but_no_dlx_defined")
+
+
+def _check_overflow(field: Field, _arguments: Table) -> None:
+    _require_type(field, "S")
+    if field[1] not in OVERFLOWS:
+        raise _Invalid("invalid_overflow")
+
+
+def _one_of(what: str, values: tuple[str, ...]) -> Callable[[Field, Table], None]:
+    def check(field: Field, _arguments: Table) -> None:
+        _require_type(field, "S")
+        if field[1] not in values:
+            raise _quoted(f"unsupported {what} '{field[1]}'")
+
+    return check
+
+
+def _check_queue_version(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if field[1] not in (1, 2):
+        raise _quoted(f"unsupported queue version '{field[1]}'")
+
+
+_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
+    ("x-queue-type", _one_of("queue type", QUEUE_TYPES)),
+    ("x-expires", _check_expires),
+    ("x-message-ttl", _check_message_ttl),
+    ("x-dead-letter-exchange", _check_string),
+    ("x-dead-letter-routing-key", _check_dead_letter_routing_key),
+    ("x-max-length", _check_not_negative),
+    ("x-max-length-bytes", _check_not_negative),
+    ("x-max-priority", _check_max_priority),
+    ("x-overflow", _check_overflow),
+    ("x-queue-mode", _one_of("queue mode", QUEUE_MODES)),
+    ("x-queue-version", _check_queue_version),
+    ("x-single-active-consumer", _check_boolean),
+)

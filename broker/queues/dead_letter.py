@@ -1,0 +1,106 @@
+"""Dead letters: the x-death header of a message that died in a queue, and the cycle rule.
+
+Each (queue, reason) pair under which a message has died has one entry in its x-death array, the
+latest first, with a count. A message that would come back to a queue by itself, without a client
+having rejected it on the way, is in a cycle and dropped.
+
+Facts: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
+"""
+
+from typing import Any
+
+from broker.amqp.field_table import Field, Table
+from broker.amqp.properties import ContentHeader
+from storage.message import Address
+
+REJECTED, EXPIRED, MAXLEN = "rejected", "expired", "maxlen"
+
+
+def dead_letter_header(
+    header: ContentHeader, address: Address, queue: str, reason: str, time_s: int, drop_cc: bool
+) -> ContentHeader:
+    """The header with which a message goes on after its death.
+
+    address: the one it was last published to. drop_cc: its CC header no longer applies, because
+    the queue gives dead letters a routing key of their own.
+    """
+    headers = dict(header.headers)
+    expiration = header.properties.get("expiration")
+    death = _death(address, cc_keys(headers), queue, reason, time_s, expiration)
+    _record_death(headers, death, address, queue, reason)
+    if drop_cc:
+        headers.pop("CC", None)
+    return header.replace(headers=headers, expiration=None)
+
+
+def cc_keys(headers: Table) -> list[str]:
+    """The routing keys of a well-formed CC header."""
+    field = headers.get("CC")
+    if field is None or field[0] != "A":
+        return []
+    return [value for letter, value in field[1] if letter == "S"]
+
+
+def is_cycle(queue: str, header: ContentHeader) -> bool:
+    """Whether the message has been in the queue before, and no client rejected it since."""
+    deaths = header.headers.get("x-death")
+    if deaths is None or deaths[0] != "A":
+        return False
+    for letter, death in deaths[1]:
+        if letter != "F":
+            return False
+        if death.get("reason") == ("S", REJECTED):
+            return False
+        if death.get("queue") == ("S", queue):
+            return True
+    return False
+
+
+def _death(
+    address: Address, cc: list[str], queue: str, reason: str, time_s: int, expiration: str | None
+) -> Table:
+    death: Table = {
+        "count": ("l", 1),
+        "reason": ("S", reason),
+        "queue": ("S", queue),
+        "time": ("T", time_s),
+        "exchange": ("S", address.exchange),
+        "routing-keys": ("A", [("S", key) for key in (address.routing_key, *cc)]),
+    }
+    if expiration is not None:
+        death["original-expiration"] = ("S", expiration)
+    return death
+
+
+def _record_death(
+    headers: Table, death: Table, address: Address, queue: str, reason: str
+) -> None:
+    known = headers.get("x-death")
+    if known is None:
+        headers["x-first-death-reason"] = ("S", reason)
+        headers["x-first-death-queue"] = ("S", queue)
+        headers["x-first-death-exchange"] = ("S", address.exchange)
+    if known is None or known[0] != "A":
+        headers["x-death"] = ("A", [("F", death)])
+        return
+    others: list[Field] = []
+    for field in known[1]:
+        if _is_same_death(field, queue, reason):
+            death = {**field[1], "count": _next_count(field[1])}
+        else:
+            others.append(field)
+    headers["x-death"] = ("A", [("F", death), *others])
+
+
+def _is_same_death(field: Field, queue: str, reason: str) -> bool:
+    if field[0] != "F":
+        return False
+    table: Any = field[1]
+    return bool(table.get("queue") == ("S", queue) and table.get("reason") == ("S", reason))
+
+
+def _next_count(death: Table) -> Field:
+    count = death.get("count")
+    if count is None or not isinstance(count[1], int):
+        return ("l", 1)
+    return ("l", count[1] + 1)

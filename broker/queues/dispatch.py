@@ -1,0 +1,105 @@
+"""Which consumer gets the next message: round robin among those of the highest priority that can.
+
+Consumers with room are in rings, one ring for each priority. The one at the front of the first
+ring that is not empty is next, and goes to the back. A consumer that turns out to have no room
+leaves its ring and is marked as waiting, so that a thousand idle consumers cost nothing; `wake`
+puts it back. With a single active consumer only that one is ever in a ring.
+
+Facts: RabbitMQ's `rabbit_queue_consumers`, and its documentation on consumer priorities and on
+single active consumers.
+"""
+
+from broker.interfaces import Consumer
+
+
+class ConsumerRing:
+    """The consumers of one queue.
+
+    consumers: all of them, in the order in which they came.
+    active: the one that gets messages, if the queue has a single active consumer.
+    """
+
+    __slots__ = ("_is_single_active", "_rings", "active", "consumers")
+
+    def __init__(self, is_single_active: bool = False) -> None:
+        self._is_single_active = is_single_active
+        self._rings: dict[int, list[Consumer]] = {}
+        self.consumers: list[Consumer] = []
+        self.active: Consumer | None = None
+
+    def add(self, consumer: Consumer) -> None:
+        """A new consumer, with room until the contrary is found."""
+        self.consumers.append(consumer)
+        if self._is_single_active:
+            self._elect()
+        else:
+            self._enter(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer that is there leaves."""
+        self.consumers.remove(consumer)
+        self._leave(consumer)
+        if consumer is self.active:
+            self.active = None
+            self._elect()
+
+    def wake(self, consumer: Consumer) -> bool:
+        """The consumer may have room again; whether it is now in the running."""
+        if not consumer.is_waiting:
+            return False
+        consumer.is_waiting = False
+        self._rings.setdefault(consumer.priority, []).append(consumer)
+        return True
+
+    def next(self) -> Consumer | None:
+        """The consumer whose turn it is; None if nobody has room."""
+        for ring in self._rings.values():
+            while ring:
+                consumer = ring[0]
+                if consumer.room() > 0:
+                    if len(ring) > 1:
+                        ring.append(ring.pop(0))
+                    return consumer
+                consumer.is_waiting = True
+                del ring[0]
+        return None
+
+    @property
+    def has_candidates(self) -> bool:
+        """Somebody may have room."""
+        return any(self._rings.values())
+
+    @property
+    def has_one_candidate(self) -> bool:
+        """Exactly one consumer may have room, so that it can be given many messages at once."""
+        rings = self._rings
+        if len(rings) == 1:
+            (ring,) = rings.values()
+            return len(ring) == 1
+        return sum(len(ring) for ring in rings.values()) == 1
+
+    @property
+    def has_exclusive(self) -> bool:
+        """A consumer has the queue for itself."""
+        return any(consumer.is_exclusive for consumer in self.consumers)
+
+    def _elect(self) -> None:
+        """Of several consumers, the first of the highest priority becomes the active one."""
+        if self.active is None and self.consumers:
+            self.active = max(self.consumers, key=lambda consumer: consumer.priority)
+            self._enter(self.active)
+
+    def _enter(self, consumer: Consumer) -> None:
+        consumer.is_waiting = False
+        if consumer.priority not in self._rings:
+            self._rings[consumer.priority] = []
+            self._rings = dict(sorted(self._rings.items(), reverse=True))
+        self._rings[consumer.priority].append(consumer)
+
+    def _leave(self, consumer: Consumer) -> None:
+        consumer.is_waiting = False
+        ring = self._rings.get(consumer.priority)
+        if ring is not None and consumer in ring:
+            ring.remove(consumer)
+            if not ring:
+                del self._rings[consumer.priority]

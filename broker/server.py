@@ -1,0 +1,177 @@
+"""The broker: puts the parts together, opens its listeners, and stops in good order.
+
+`Broker` needs a running event loop and nothing else: no process of its own, no signals, no global
+state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (broker/testing.py) runs
+one inside a test.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Sequence
+
+from broker.actor import Turns
+from broker.amqp.field_table import decode_table
+from broker.auth.permissions import PermissionTable
+from broker.auth.users import UserDirectory
+from broker.clock import Clock, SystemClock, Timer
+from broker.config import Config, Listener
+from broker.net.connection import Connection
+from broker.net.listeners import open_listener
+from broker.services import Services
+from broker.vhost import VirtualHost
+from storage.metadata import Definitions, Metadata, NoMetadata, PermissionRow, VhostRow
+
+CONSUMER_TIMEOUT_CHECK_MS = 60_000
+"""RabbitMQ looks for deliveries that were not settled in time once a minute."""
+STOP_SECONDS_MAX = 3.0
+"""How long clients may take to answer connection.close when the broker stops."""
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+"""Messages make no cycles, so looking for some after every 700 objects is wasted time."""
+SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
+
+logger = logging.getLogger("leveret.broker")
+
+
+class Broker:
+    """One broker node.
+
+    connections: those that are open, for operators and tests to look at.
+    """
+
+    def __init__(
+        self, config: Config, metadata: Metadata | None = None, clock: Clock | None = None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        metadata = metadata if metadata is not None else NoMetadata()
+        self.config = config
+        self.connections: set[Connection] = set()
+        self._metadata = metadata
+        self._servers: list[asyncio.Server] = []
+        self._consumer_timer: Timer | None = None
+        self.services = Services(
+            config=config,
+            clock=clock if clock is not None else SystemClock(loop),
+            turns=Turns(loop),
+            metadata=metadata,
+            users=UserDirectory(metadata),
+            permissions=PermissionTable(metadata),
+        )
+        self.services.alarms.listen(self._alarms_changed)
+
+    # Starting
+
+    async def start(self) -> None:
+        """Bring back what was declared, then serve clients."""
+        definitions = self._metadata.load()
+        if definitions.vhosts:
+            self._restore(definitions)
+        else:
+            self._make_defaults()
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
+        for listener in self.config.tcp_listeners:
+            self._servers += await open_listener(listener, self.config, self._make_connection)
+        self._watch_consumers()
+
+    @property
+    def listening_on(self) -> Sequence[Listener]:
+        """Where clients can connect, with the ports that the system chose."""
+        return [
+            Listener(*socket.getsockname()[:2])
+            for server in self._servers
+            for socket in server.sockets
+        ]
+
+    def _make_connection(self) -> Connection:
+        return Connection(self.services, self.connections)
+
+    def _make_defaults(self) -> None:
+        """An empty data directory: one vhost, and one user who may do everything in it."""
+        config = self.config
+        services = self.services
+        self.add_vhost(config.default_vhost)
+        services.users.add(config.default_user, config.default_pass, config.default_user_tags)
+        services.permissions.set(
+            PermissionRow(
+                config.default_vhost,
+                config.default_user,
+                config.default_permissions_configure,
+                config.default_permissions_write,
+                config.default_permissions_read,
+            )
+        )
+
+    def _restore(self, definitions: Definitions) -> None:
+        services = self.services
+        for vhost_row in definitions.vhosts:
+            self._new_vhost(vhost_row.name)
+        services.users.restore(definitions.users)
+        services.permissions.restore(definitions.permissions, definitions.topic_permissions)
+        for exchange in definitions.exchanges:
+            arguments = decode_table(exchange.arguments)[0]
+            services.vhosts[exchange.vhost].restore_exchange(exchange, arguments)
+        for queue in definitions.queues:
+            services.vhosts[queue.vhost].restore_queue(queue, decode_table(queue.arguments)[0])
+        for binding in definitions.bindings:
+            arguments = decode_table(binding.arguments)[0]
+            services.vhosts[binding.vhost].restore_binding(binding, arguments)
+
+    # Virtual hosts
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """A new vhost, with the predeclared exchanges."""
+        self._metadata.put_vhost(VhostRow(name))
+        return self._new_vhost(name)
+
+    def _new_vhost(self, name: str) -> VirtualHost:
+        services = self.services
+        vhost = VirtualHost(name, services.turns, services.clock, self._metadata)
+        services.vhosts[name] = vhost
+        return vhost
+
+    def delete_vhost(self, name: str) -> None:
+        """The vhost goes, with all in it; its connections are closed."""
+        vhost = self.services.vhosts.pop(name)
+        self._metadata.delete_vhost(name)
+        for connection in tuple(self.connections):
+            if connection.login is None and connection.vhost is vhost:
+                connection.force_close(f"vhost '{name}' is deleted")
+        vhost.close()
+
+    # Watching
+
+    def _alarms_changed(self) -> None:
+        for connection in tuple(self.connections):
+            connection.alarms_changed()
+
+    def _watch_consumers(self) -> None:
+        """Look, once a minute, for clients that sit on deliveries for too long."""
+        if self.config.consumer_timeout_ms is None:
+            return
+        self._check_consumers(self.config.consumer_timeout_ms)
+        self._consumer_timer = self.services.clock.call_later_ms(
+            CONSUMER_TIMEOUT_CHECK_MS, self._watch_consumers
+        )
+
+    def _check_consumers(self, timeout_ms: int) -> None:
+        for connection in tuple(self.connections):
+            connection.check_consumer_timeout(timeout_ms)
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Close the listeners, tell every client why, and wait a moment for their answers."""
+        if self._consumer_timer is not None:
+            self._consumer_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self.connections):
+            connection.force_close(SHUTDOWN_REASON)
+        deadline = asyncio.get_running_loop().time() + STOP_SECONDS_MAX
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in tuple(self.connections):
+            connection.abort()
+        for vhost in self.services.vhosts.values():
+            vhost.close()
+        self._metadata.close()

@@ -1,0 +1,335 @@
+"""A virtual host: its exchanges, queues and bindings, and what becomes of dead letters.
+
+`generation` grows with every change that could make a message go elsewhere; publishers keep what
+they looked up, and look again when the generation is another. Durable things are written to the
+metadata store as they are declared, before the client gets its answer.
+"""
+
+import logging
+from collections import deque
+
+from broker.actor import Turns
+from broker.amqp.content import encode_address
+from broker.amqp.field_table import Table, encode_table
+from broker.amqp.properties import ContentHeader
+from broker.binding import Binding, Exchange
+from broker.clock import Clock
+from broker.exchanges import create_exchange_type
+from broker.exchanges.default import DefaultExchange
+from broker.exchanges.delayed import DelayedMessage, header_after_delay
+from broker.exchanges.recent_history import RecentHistory
+from broker.exchanges.router import Route, route
+from broker.names import EXCHANGE, QUEUE
+from broker.queues.actor import Queue, QueueOwner
+from broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
+from storage.message import Address, Message
+from storage.metadata import BindingRow, ExchangeRow, Metadata, QueueRow
+
+DEAD_LETTERS_PER_TURN = 500
+
+PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+"""Name, type and whether it is internal."""
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class VirtualHost(QueueOwner):
+    """One vhost of a running broker."""
+
+    def __init__(self, name: str, turns: Turns, clock: Clock, metadata: Metadata) -> None:
+        self.name = name
+        self.turns = turns
+        self.clock = clock
+        self.generation = 0
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, Queue] = {}
+        self.is_deleted = False
+        self._metadata = metadata
+        self._dead_letters = DeadLetterer(self)
+        default = DefaultExchange(self.queues)
+        self.exchanges[""] = Exchange(self.exchanges, "", default, True, False, False, {})
+        for exchange, type_name, internal in PREDECLARED_EXCHANGES:
+            self._add_exchange(exchange, type_name, True, False, internal, {})
+
+    # Exchanges
+
+    def declare_exchange(
+        self,
+        name: str,
+        type_name: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+    ) -> Exchange:
+        """A new exchange; the name is free. Raises 406 for arguments its type does not take."""
+        exchange = self._add_exchange(name, type_name, durable, auto_delete, internal, arguments)
+        if durable:
+            encoded = encode_table(arguments)
+            self._metadata.put_exchange(
+                ExchangeRow(self.name, name, type_name, durable, auto_delete, internal, encoded)
+            )
+        return exchange
+
+    def _add_exchange(
+        self,
+        name: str,
+        type_name: str,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
+    ) -> Exchange:
+        exchange_type = create_exchange_type(type_name, arguments)
+        exchange = Exchange(
+            self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
+        )
+        self.exchanges[name] = exchange
+        self.generation += 1
+        return exchange
+
+    def delete_exchange(self, exchange: Exchange) -> None:
+        """The exchange goes, and with it the bindings from and to it."""
+        del self.exchanges[exchange.name]
+        if exchange.durable:
+            self._metadata.delete_exchange(self.name, exchange.name)
+        for binding in (*exchange.bindings.values(), *exchange.incoming.values()):
+            self._remove_binding(binding)
+        self.generation += 1
+
+    # Queues
+
+    def declare_queue(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: object | None = None,
+    ) -> Queue:
+        """A new queue; the name is free and the arguments are checked."""
+        queue = self._add_queue(name, durable, auto_delete, arguments, owner_connection)
+        if durable:
+            encoded = encode_table(arguments)
+            self._metadata.put_queue(QueueRow(self.name, name, durable, auto_delete, encoded))
+        return queue
+
+    def _add_queue(
+        self,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: object | None,
+    ) -> Queue:
+        queue = Queue(self, name, durable, auto_delete, arguments, owner_connection)
+        self.queues[name] = queue
+        self.generation += 1
+        return queue
+
+    def delete_queue(self, queue: Queue) -> int:
+        """The queue goes, and with it its bindings; how many ready messages were lost."""
+        if queue.is_deleted:
+            return 0
+        del self.queues[queue.name]
+        if queue.durable:
+            self._metadata.delete_queue(self.name, queue.name)
+        for binding in tuple(queue.bindings.values()):
+            self._remove_binding(binding)
+        self.generation += 1
+        return queue.close()
+
+    # Bindings
+
+    def bind(
+        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
+    ) -> None:
+        """Bind, unless the very same binding is there. Raises 406 if the type refuses it."""
+        binding = Binding(source, destination, routing_key, arguments)
+        if binding.key in source.bindings:
+            return
+        source.type.validate_binding(routing_key, arguments)
+        binding.attach()
+        self.generation += 1
+        if binding.is_durable:
+            self._metadata.put_binding(self._row(binding))
+        if isinstance(source.type, RecentHistory):
+            self._replay_history(source.type, destination)
+
+    def unbind(
+        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
+    ) -> None:
+        """Take a binding away, if it is there."""
+        wanted = Binding(source, destination, routing_key, arguments)
+        binding = source.bindings.get(wanted.key)
+        if binding is not None:
+            if binding.is_durable:
+                self._metadata.delete_binding(self._row(binding))
+            self._remove_binding(binding)
+            self.generation += 1
+
+    def _remove_binding(self, binding: Binding) -> None:
+        """Detach; an auto-delete exchange goes with the last binding it is the source of."""
+        if binding.key not in binding.source.bindings:
+            return
+        binding.detach()
+        source = binding.source
+        if source.auto_delete and not source.bindings and source.name in self.exchanges:
+            self.delete_exchange(source)
+
+    def _row(self, binding: Binding) -> BindingRow:
+        return BindingRow(
+            self.name, binding.source.name, binding.destination_kind, binding.destination.name,
+            binding.routing_key, encode_table(binding.arguments),
+        )  # fmt: skip
+
+    def _replay_history(self, history: RecentHistory, destination: Queue | Exchange) -> None:
+        """x-recent-history: what is newly bound gets the last messages at once."""
+        for message in history.history:
+            assert isinstance(message, Message)
+            if isinstance(destination, Queue):
+                destination.publish([message], len(message.body), None, 0)
+            else:
+                self._publish_late(destination, message, [message.address.routing_key], None)
+
+    # Routing
+
+    def route(self, exchange: Exchange, routing_keys: list[str], header: ContentHeader) -> Route:
+        """The queues that a message published to the exchange goes to."""
+        return route(exchange, routing_keys, header)
+
+    def delay(
+        self, exchange: Exchange, message: Message, routing_keys: list[str], ttl_ms: int | None
+    ) -> None:
+        """x-delayed-message: the message goes on from the exchange when its delay is over."""
+        header = message.header
+        assert isinstance(header, ContentHeader) and isinstance(exchange.type, DelayedMessage)
+        late = Message(message.address, header_after_delay(header), message.body)
+        self.clock.call_later_ms(
+            exchange.type.delay_ms(header),
+            lambda: self._publish_late(exchange, late, routing_keys, ttl_ms),
+        )
+
+    def _publish_late(
+        self, exchange: Exchange, message: Message, routing_keys: list[str], ttl_ms: int | None
+    ) -> None:
+        header = message.header
+        assert isinstance(header, ContentHeader)
+        if self.is_deleted or self.exchanges.get(exchange.name) is not exchange:
+            return
+        found = self.route(exchange, routing_keys, header)
+        for history in found.remembering:
+            history.remember(message, header)
+        for queue in found.queues:
+            assert isinstance(queue, Queue)
+            if ttl_ms is None:
+                queue.publish([message], len(message.body), None, 0)
+            else:
+                queue.publish_expiring(message, ttl_ms, None, 0)
+
+    def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        """A message died in a queue that has a dead-letter exchange; it goes there soon."""
+        self._dead_letters.add(queue, message, reason)
+
+    # Starting and ending
+
+    def restore_exchange(self, row: ExchangeRow, arguments: Table) -> None:
+        """Bring back what the metadata store holds."""
+        if row.name not in self.exchanges:
+            self._add_exchange(
+                row.name, row.type, row.durable, row.auto_delete, row.internal, arguments
+            )
+
+    def restore_queue(self, row: QueueRow, arguments: Table) -> None:
+        """Bring back what the metadata store holds."""
+        self._add_queue(row.name, row.durable, row.auto_delete, arguments, None)
+
+    def restore_binding(self, row: BindingRow, arguments: Table) -> None:
+        """Bring back what the metadata store holds; one that lost an end is left out."""
+        source = self.exchanges.get(row.source)
+        destination: Queue | Exchange | None
+        if row.destination_kind == QUEUE:
+            destination = self.queues.get(row.destination)
+        else:
+            assert row.destination_kind == EXCHANGE
+            destination = self.exchanges.get(row.destination)
+        if source is None or destination is None:
+            logger.warning("the binding %r has lost an end and is left out", row)
+            return
+        Binding(source, destination, row.routing_key, arguments).attach()
+        self.generation += 1
+
+    def close(self) -> None:
+        """The vhost is deleted, or the broker stops: queues let go of timers and consumers."""
+        self.is_deleted = True
+        for queue in tuple(self.queues.values()):
+            queue.close()
+
+
+class DeadLetterer:
+    """Publishes dead letters: at most once and without confirms, as RabbitMQ does for classic queues.
+
+    A dead letter may be the death of another message, in the queue that it goes to. Such a one
+    waits in the mailbox until the first is done, so that a chain of queues does not become a chain
+    of calls, and after a turn's worth the rest waits for a turn.
+    """
+
+    __slots__ = ("_is_publishing", "_mailbox", "_vhost", "is_awake")
+
+    def __init__(self, vhost: VirtualHost) -> None:
+        self._vhost = vhost
+        self._mailbox: deque[tuple[Queue, Message, str]] = deque()
+        self._is_publishing = False
+        self.is_awake = False
+
+    def add(self, queue: Queue, message: Message, reason: str) -> None:
+        """A message died."""
+        self._mailbox.append((queue, message, reason))
+        if not self._is_publishing and not self.is_awake:
+            self.take_turn()
+
+    def take_turn(self) -> None:
+        """Publish the dead letters that have gathered, up to a turn's worth."""
+        self._is_publishing = True
+        try:
+            budget = DEAD_LETTERS_PER_TURN
+            while self._mailbox and budget:
+                self._publish(*self._mailbox.popleft())
+                budget -= 1
+        finally:
+            self._is_publishing = False
+        if self._mailbox:
+            self._vhost.turns.wake(self)
+
+    def _publish(self, queue: Queue, message: Message, reason: str) -> None:
+        options = queue.options
+        exchange = self._vhost.exchanges.get(options.dead_letter_exchange or "")
+        if exchange is None:
+            return
+        new_key = options.dead_letter_routing_key
+        header = message.header
+        assert isinstance(header, ContentHeader)
+        cc = [] if new_key is not None else cc_keys(header.headers)
+        routing_key = message.address.routing_key if new_key is None else new_key
+        time_s = int(self._vhost.clock.wall_time_s())
+        dead_header = dead_letter_header(
+            header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None
+        )
+        found = self._vhost.route(exchange, [routing_key, *cc], dead_header)
+        address = Address(exchange.name, routing_key, encode_address(exchange.name, routing_key))
+        letter = Message(address, dead_header, message.body)
+        for history in found.remembering:
+            history.remember(letter, dead_header)
+        for target in found.queues:
+            assert isinstance(target, Queue)
+            if reason != REJECTED and is_cycle(target.name, dead_header):
+                logger.warning("a dead letter of %r would go in a cycle and is dropped", queue)
+            else:
+                target.publish([letter], len(letter.body), None, 0)

@@ -1,0 +1,1 @@
+"""Everything an operator touches: the command line first of all."""

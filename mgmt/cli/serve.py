@@ -1,0 +1,116 @@
+"""`leveret serve`: one broker in a process of its own, until a signal stops it.
+
+This is the composition root: it reads the configuration, takes the lock on the data directory,
+opens the metadata store, and gives all of that to a `Broker`.
+"""
+
+import asyncio
+import logging
+import logging.handlers
+import resource
+import signal
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import uvloop
+
+from broker.config import Config
+from broker.net.handshake import version
+from broker.server import Broker
+from storage.data_directory import DataDirectoryLock
+from storage.metadata import SqliteMetadata
+
+METADATA_FILE = "metadata.sqlite"
+CHECKPOINT_SECONDS = 30
+LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
+LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
+
+logger = logging.getLogger("leveret")
+
+
+def serve(config: Config) -> None:
+    """Run a broker until SIGTERM or SIGINT. Raises OSError and what the storage raises."""
+    set_up_logging(config)
+    started_at = perf_counter()
+    logger.info(
+        "Leveret %s, node %s, data directory %s", version(), config.node_name, config.data_dir
+    )
+    for ignored in config.settings_without_effect:
+        logger.warning(
+            "%s line %d: %s has no effect yet", ignored.file, ignored.line, ignored.key
+        )
+    raise_file_limit()
+    lock = DataDirectoryLock(config.data_dir)
+    lock.acquire()
+    try:
+        uvloop.run(_run(config, started_at))
+    finally:
+        lock.release()
+
+
+async def _run(config: Config, started_at: float) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    metadata = SqliteMetadata(Path(config.data_dir) / METADATA_FILE)
+    broker = Broker(config, metadata)
+    await broker.start()
+    places = ", ".join(f"{host}:{port}" for host, port in broker.listening_on) or "nowhere"
+    logger.info("ready in %.0f ms; AMQP on %s", (perf_counter() - started_at) * 1000, places)
+    checkpoints = asyncio.create_task(_checkpoint_now_and_then(metadata))
+    await stop.wait()
+    logger.info("stopping")
+    checkpoints.cancel()
+    await broker.stop()
+    logger.info("stopped")
+
+
+async def _checkpoint_now_and_then(metadata: SqliteMetadata) -> None:
+    """Keep the metadata's log short, from a worker thread: a checkpoint waits for the disk."""
+    while True:
+        await asyncio.sleep(CHECKPOINT_SECONDS)
+        await asyncio.to_thread(metadata.checkpoint)
+
+
+def set_up_logging(config: Config) -> None:
+    """Log to the console and to a file, each with its level, as the configuration says."""
+    root = logging.getLogger("leveret")
+    root.setLevel(_level(config.log_default_level))
+    root.propagate = False
+    root.handlers.clear()
+    if config.log_console:
+        console = logging.StreamHandler(sys.stdout)
+        _add_handler(root, console, config.log_console_level)
+    if config.log_file is not None:
+        path = (config.log_dir or Path()) / config.log_file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A watched file is opened anew after logrotate has moved it.
+        _add_handler(root, logging.handlers.WatchedFileHandler(path), config.log_file_level)
+    for category, level in (
+        ("connection", config.log_connection_level),
+        ("channel", config.log_channel_level),
+        ("queue", config.log_queue_level),
+    ):
+        if level is not None:
+            logging.getLogger(f"leveret.{category}").setLevel(_level(level))
+
+
+def _add_handler(root: logging.Logger, handler: logging.Handler, level: str | None) -> None:
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    if level is not None:
+        handler.setLevel(_level(level))
+    root.addHandler(handler)
+
+
+def _level(name: str) -> int:
+    known = logging.getLevelNamesMapping()
+    return LOG_LEVELS.get(name, known.get(name.upper(), logging.INFO))
+
+
+def raise_file_limit() -> None:
+    """As many sockets as the system lets the process have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,55 @@
+"""The interface between a queue and whatever keeps its messages.
+
+A queue (broker/queues) knows consumers, limits and dead letters; a backing queue knows only the
+order of messages and where they are kept: in memory alone, in the tiered store, or on other nodes
+too. A wrapper that implements this interface around another backing queue adds replication
+without the queue knowing.
+
+An entry is in one of three states. Ready: published and not fetched; ready entries have an order.
+Unacked: fetched, not yet settled; they still count as held. Gone: acked, dropped or purged.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from storage.message import Entry, Message
+
+
+class BackingQueue(Protocol):
+    """The messages of one queue.
+
+    ready_count, ready_bytes: entries that are ready, and the bytes of their bodies.
+    unacked_count, unacked_bytes: entries that are fetched and not settled.
+    """
+
+    ready_count: int
+    ready_bytes: int
+    unacked_count: int
+    unacked_bytes: int
+
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> None:
+        """Append messages, in order. body_bytes: the sum of their bodies' sizes."""
+
+    def peek(self) -> Entry | None:
+        """The first ready entry, left where it is; None if there is none."""
+
+    def fetch(self, count: int, ack_required: bool) -> list[Entry]:
+        """Take up to `count` entries off the head.
+
+        If an ack is required they are unacked until settled, otherwise they are gone.
+        """
+
+    def drop(self) -> Entry:
+        """Take the first ready entry off the head for good. There must be one."""
+
+    def ack(self, entry: Entry) -> None:
+        """An unacked entry is done with."""
+
+    def requeue(self, entries: Iterable[Entry]) -> None:
+        """Unacked entries become ready again, each at its old place, marked as redelivered."""
+
+    def purge(self) -> int:
+        """Drop every ready entry; how many there were."""
+
+    def entries(self) -> Iterable[Entry]:
+        """The ready entries in order, for those who only look."""

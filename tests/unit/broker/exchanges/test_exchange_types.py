@@ -1,0 +1,36 @@
+"""The registry of exchange types."""
+
+import pytest
+
+from broker.amqp.errors import ChannelFault, ConnectionFault
+from broker.exchanges import EXCHANGE_TYPES, create_exchange_type
+from broker.exchanges.topic import Topic
+
+
+def test_the_types_of_rabbitmq_and_its_plugins_are_there() -> None:
+    assert set(EXCHANGE_TYPES) == {
+        "direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash",
+        "x-random", "x-recent-history", "x-delayed-message",
+    }  # fmt: skip
+
+
+def test_each_type_is_registered_under_its_own_name() -> None:
+    assert all(exchange_type.name == name for name, exchange_type in EXCHANGE_TYPES.items())
+
+
+def test_an_exchange_gets_a_table_of_its_own() -> None:
+    first, second = create_exchange_type("topic", {}), create_exchange_type("topic", {})
+    assert isinstance(first, Topic)
+    assert first is not second
+
+
+def test_arguments_reach_the_type() -> None:
+    with pytest.raises(ChannelFault, match="Unsupported property"):
+        create_exchange_type("x-consistent-hash", {"hash-property": ("S", "app_id")})
+
+
+@pytest.mark.parametrize("name", ["x-no-such-type", "", "Direct"])
+def test_an_unknown_type_closes_the_connection(name: str) -> None:
+    with pytest.raises(ConnectionFault) as refusal:
+        create_exchange_type(name, {})
+    assert refusal.value.reply_text == f"COMMAND_INVALID - unknown exchange type '{name}'"
