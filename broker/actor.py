@@ -41,9 +41,12 @@ class Flushable(Protocol):
 
 
 class Turns:
-    """The list of those who wait for their turn, and of those who wait to be flushed."""
+    """The list of those who wait for their turn, and of those who wait to be flushed.
 
-    __slots__ = ("_actors", "_after", "_dirty", "_is_scheduled", "_loop")
+    rounds: how many there were.
+    """
+
+    __slots__ = ("_actors", "_after", "_dirty", "_is_scheduled", "_loop", "rounds")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -51,6 +54,7 @@ class Turns:
         self._dirty: list[Flushable] = []
         self._after: list[Callable[[], object]] = []
         self._is_scheduled = False
+        self.rounds = 0
 
     def wake(self, actor: Actor) -> None:
         """Give the actor a turn soon."""
@@ -77,6 +81,7 @@ class Turns:
             self._loop.call_soon(self._run_round)
 
     def _run_round(self) -> None:
+        self.rounds += 1
         actors, self._actors = self._actors, []
         self._is_scheduled = True
         deadline = perf_counter() + ROUND_SECONDS_MAX

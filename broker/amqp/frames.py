@@ -111,7 +111,7 @@ class FrameScanner:
             self._sink.on_frame(BODY, channel, body)
         self._scan_chunk()
         if self._later is not None:
-            (self._data, self._position), self._later = self._later, None
+            self._take_up_chunk(*self._later)
             self._scan_chunk()
         if self._position < len(self._data):
             self._keep_rest()
@@ -131,6 +131,13 @@ class FrameScanner:
         self._data, self._position = data, stop
         if data[stop - 1] != FRAME_END:
             self._break(BODY, self._body, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
+
+    def _take_up_chunk(self, data: bytes, position: int) -> None:
+        """Go on with the chunk behind a frame that was cut; its size may be all that was known."""
+        start = self._data[self._position :]
+        if start:
+            data, position = start + data[position:], 0
+        self._data, self._position, self._later = data, position, None
 
     def _keep_rest(self) -> None:
         """Keep the start of a frame whose end is still to come."""
