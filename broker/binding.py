@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from broker.amqp.field_table import Table, encode_table
-from broker.exchanges import create_exchange_type
 from broker.names import EXCHANGE, QUEUE
 from broker.queues.actor import Queue
 

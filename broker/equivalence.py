@@ -10,7 +10,7 @@ from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
 from broker.amqp.errors import precondition_failed
 from broker.amqp.field_table import Field, Table
 
-_TYPE_CLASSES = {letter: "integer" for letter in "bsIlLBui"} | {"f": "float", "d": "float"}
+_TYPE_CLASSES = dict.fromkeys("bsIlLBui", "integer") | {"f": "float", "d": "float"}
 
 
 def require_same(argument: str, received: object, current: object, what: str) -> None:
@@ -19,7 +19,9 @@ def require_same(argument: str, received: object, current: object, what: str) ->
         raise _inequivalent(argument, _quoted(received), _quoted(current), what)
 
 
-def require_same_arguments(names: Iterable[str], received: Table, current: Table, what: str) -> None:
+def require_same_arguments(
+    names: Iterable[str], received: Table, current: Table, what: str
+) -> None:
     """Raise 406 for the first of these arguments that differs."""
     for name in names:
         _require_same_argument(name, received.get(name), current.get(name), what)

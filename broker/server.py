@@ -6,7 +6,6 @@ one inside a test.
 """
 
 import asyncio
-import gc
 import logging
 from collections.abc import Sequence
 
@@ -26,8 +25,6 @@ CONSUMER_TIMEOUT_CHECK_MS = 60_000
 """RabbitMQ looks for deliveries that were not settled in time once a minute."""
 STOP_SECONDS_MAX = 3.0
 """How long clients may take to answer connection.close when the broker stops."""
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Messages make no cycles, so looking for some after every 700 objects is wasted time."""
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
 
 logger = logging.getLogger("leveret.broker")
@@ -40,13 +37,18 @@ class Broker:
     """
 
     def __init__(
-        self, config: Config, metadata: Metadata | None = None, clock: Clock | None = None
+        self,
+        config: Config,
+        metadata: Metadata | None = None,
+        clock: Clock | None = None,
+        connection_type: type[Connection] = Connection,
     ) -> None:
         loop = asyncio.get_running_loop()
         metadata = metadata if metadata is not None else NoMetadata()
         self.config = config
         self.connections: set[Connection] = set()
         self._metadata = metadata
+        self._connection_type = connection_type
         self._servers: list[asyncio.Server] = []
         self._consumer_timer: Timer | None = None
         self.services = Services(
@@ -68,7 +70,6 @@ class Broker:
             self._restore(definitions)
         else:
             self._make_defaults()
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
         for listener in self.config.tcp_listeners:
             self._servers += await open_listener(listener, self.config, self._make_connection)
         self._watch_consumers()
@@ -83,7 +84,7 @@ class Broker:
         ]
 
     def _make_connection(self) -> Connection:
-        return Connection(self.services, self.connections)
+        return self._connection_type(self.services, self.connections)
 
     def _make_defaults(self) -> None:
         """An empty data directory: one vhost, and one user who may do everything in it."""

@@ -38,6 +38,7 @@ class Services:
 
     reply_consumers: direct reply-to names in use, and the channels behind them.
     header_cache: shared by all connections, since many publishers publish alike.
+    holds_confirms: publisher confirms are held back, as a test of a publisher may want it.
     """
 
     config: Config
@@ -51,3 +52,4 @@ class Services:
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None
+    holds_confirms: bool = False

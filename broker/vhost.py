@@ -210,7 +210,8 @@ class VirtualHost(QueueOwner):
     ) -> None:
         """x-delayed-message: the message goes on from the exchange when its delay is over."""
         header = message.header
-        assert isinstance(header, ContentHeader) and isinstance(exchange.type, DelayedMessage)
+        assert isinstance(header, ContentHeader)
+        assert isinstance(exchange.type, DelayedMessage)
         late = Message(message.address, header_after_delay(header), message.body)
         self.clock.call_later_ms(
             exchange.type.delay_ms(header),
@@ -274,7 +275,7 @@ class VirtualHost(QueueOwner):
 
 
 class DeadLetterer:
-    """Publishes dead letters: at most once and without confirms, as RabbitMQ does for classic queues.
+    """Publishes dead letters: at most once and without confirms, as classic queues do it.
 
     A dead letter may be the death of another message, in the queue that it goes to. Such a one
     waits in the mailbox until the first is done, so that a chain of queues does not become a chain

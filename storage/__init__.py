@@ -1,1 +1,1 @@
-"""Messages on disk and in memory, and the metadata database. Imports nothing else of the project."""
+"""Messages on disk and in memory, and the metadata database. It imports no other floor."""

@@ -16,16 +16,23 @@ from storage.message import Entry, Message
 
 
 class BackingQueue(Protocol):
-    """The messages of one queue.
+    """The messages of one queue."""
 
-    ready_count, ready_bytes: entries that are ready, and the bytes of their bodies.
-    unacked_count, unacked_bytes: entries that are fetched and not settled.
-    """
+    @property
+    def ready_count(self) -> int:
+        """Entries that are ready."""
 
-    ready_count: int
-    ready_bytes: int
-    unacked_count: int
-    unacked_bytes: int
+    @property
+    def ready_bytes(self) -> int:
+        """The bytes of their bodies."""
+
+    @property
+    def unacked_count(self) -> int:
+        """Entries that are fetched and not settled."""
+
+    @property
+    def unacked_bytes(self) -> int:
+        """The bytes of their bodies."""
 
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> None:
         """Append messages, in order. body_bytes: the sum of their bodies' sizes."""

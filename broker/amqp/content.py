@@ -9,7 +9,14 @@ has another address, properties or body size than the one before.
 import struct
 
 from broker.amqp.field_table import encode_short_string
-from broker.amqp.frames import BODY, CLASS_BASIC, FRAME_END_BYTE, FRAME_OVERHEAD_BYTES, HEADER, METHOD
+from broker.amqp.frames import (
+    BODY,
+    CLASS_BASIC,
+    FRAME_END_BYTE,
+    FRAME_OVERHEAD_BYTES,
+    HEADER,
+    METHOD,
+)
 
 _FRAME_START = struct.Struct(">BHI")
 _HEADER_START = struct.Struct(">BHIHHQ")

@@ -1,8 +1,8 @@
 """The two ways in which a broker refuses: a channel is closed, or the whole connection.
 
-Code anywhere raises what one of the functions below returns; it is caught in two places only,
-where a channel dispatches a method (`ChannelFault`) and where a connection handles what came in
-(`ConnectionFault`). Which name closes what follows RabbitMQ: `rabbit_framing:lookup_amqp_exception`.
+Code anywhere raises what one of the functions below returns; it is caught in one place, where a
+connection handles what came in (net/connection.py). Which name closes what follows RabbitMQ
+(`rabbit_framing:lookup_amqp_exception`).
 """
 
 from broker.amqp import reply_codes

@@ -52,7 +52,12 @@ class FrameSink(Protocol):
     """What a scanner calls, in the order of the stream."""
 
     def on_publish(
-        self, channel: int, arguments: bytes, properties: bytes, body_bytes: int, bodies: list[bytes]
+        self,
+        channel: int,
+        arguments: bytes,
+        properties: bytes,
+        body_bytes: int,
+        bodies: list[bytes],
     ) -> None:
         """A run of messages with the same method arguments, properties and body size."""
 

@@ -2,8 +2,8 @@
 
 A permission is given if its pattern matches anywhere in the name, as Erlang's `re:run` searches; an
 empty pattern gives permission for the empty name only. The default exchange is checked under the
-name ``amq.default``. Facts: RabbitMQ's `rabbit_auth_backend_internal` and its documentation, "Access
-Control".
+name ``amq.default``. Facts: RabbitMQ's `rabbit_auth_backend_internal`, and its documentation on
+access control.
 """
 
 import re

@@ -41,8 +41,9 @@ def check_exclusive_access(channel: Channel, queue: Queue) -> None:
 
 def locked(channel: Channel, queue: Queue) -> Exception:
     """405 with RabbitMQ's long text."""
+    what = resource(QUEUE, queue.name, channel.vhost.name)
     return resource_locked(
-        f"cannot obtain exclusive access to locked {resource(QUEUE, queue.name, channel.vhost.name)}. "
+        f"cannot obtain exclusive access to locked {what}. "
         "It could be originally declared on another connection or the exclusive property value "
         "does not match that of the original declaration."
     )

@@ -35,6 +35,7 @@ class ConnectionLink(Protocol):
     out, out_bytes: frames gathered in this round, and roughly how many bytes they are.
     is_congested: the client does not keep up; it gets no deliveries until it does.
     targets: what publishers on this connection looked up (channel/publishing.py).
+    confirming: channels that have confirms to send at the end of the round.
     """
 
     services: Services
@@ -47,6 +48,7 @@ class ConnectionLink(Protocol):
     frame_bytes_max: int
     targets: dict[bytes, Any]
     exclusive_queues: dict[str, Queue]
+    confirming: "list[Channel]"
 
     def flush_later(self) -> None:
         """Write what was gathered at the end of the round."""
@@ -111,9 +113,7 @@ class Channel:
         self.connection.out.append(method_frame(self.number, method, **arguments))
         self.connection.flush_later()
 
-    def send_content(
-        self, method: type[base.Frame], message: Message, **arguments: Any
-    ) -> None:
+    def send_content(self, method: type[base.Frame], message: Message, **arguments: Any) -> None:
         """Send a method that carries a message."""
         connection = self.connection
         payload = encode_method(method, **arguments)
@@ -145,8 +145,10 @@ class Channel:
 
     def confirms_due(self) -> None:
         """Messages were settled: say so at the end of the round."""
-        self._has_confirms_due = True
-        self.connection.flush_later()
+        if not self._has_confirms_due:
+            self._has_confirms_due = True
+            self.connection.confirming.append(self)
+            self.connection.flush_later()
 
     @property
     def has_confirms_due(self) -> bool:
@@ -155,6 +157,8 @@ class Channel:
 
     def send_confirms(self) -> None:
         """Send what is due to the publisher, in as few frames as possible."""
+        if self.connection.services.holds_confirms:
+            return
         self._has_confirms_due = False
         if self.confirms is None or self.is_closing:
             return

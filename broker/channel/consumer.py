@@ -94,11 +94,7 @@ class Consumer:
         for entry in entries:
             message = entry.message
             body = message.body
-            if (
-                message.header is not header
-                or message.address is not address
-                or len(body) != size
-            ):
+            if message.header is not header or message.address is not address or len(body) != size:
                 if not self._render(message):
                     self._deliver_in_pieces(message, tag, entry.redelivered)
                     body = b""
@@ -121,9 +117,7 @@ class Consumer:
         observer = connection.services.observer
         if observer is not None:
             for entry in entries:
-                observer.delivered(
-                    channel.vhost.name, queue.name, entry.message, entry.redelivered
-                )
+                observer.delivered(channel.vhost.name, queue.name, entry.message, entry.redelivered)
 
     def _render(self, message: Message) -> bool:
         """Make the frames around messages like this one; False if its body needs several."""

@@ -59,9 +59,7 @@ def _make_consumer(channel: Channel, queue: Queue, method: commands.Basic.Consum
     arguments = table_argument(method.arguments)
     what = resource(QUEUE, queue.name, channel.vhost.name)
     ring = queue.ring
-    wants_it_alone = method.exclusive and (
-        ring.consumers or queue.options.single_active_consumer
-    )
+    wants_it_alone = method.exclusive and (ring.consumers or queue.options.single_active_consumer)
     if ring.has_exclusive or wants_it_alone:
         raise access_refused(f"{what} in exclusive use")
     priority = arguments.get("x-priority")
@@ -88,7 +86,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume) -> None:
 
 def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     """End a consumer; its unsettled messages stay with the channel. Unknown tags are fine."""
-    tag = method.consumer_tag
+    tag = method.consumer_tag or ""
     if tag and tag == channel.reply_consumer_tag:
         del channel.connection.services.reply_consumers[channel.reply_name]
         channel.reply_name = channel.reply_consumer_tag = ""
@@ -124,9 +122,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         message_count=queue.backing.ready_count,
     )
     if services.observer is not None:
-        services.observer.delivered(
-            channel.vhost.name, queue.name, message, entry.redelivered
-        )
+        services.observer.delivered(channel.vhost.name, queue.name, message, entry.redelivered)
 
 
 def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
@@ -150,7 +146,7 @@ def nack(channel: Channel, method: commands.Basic.Nack) -> None:
 
 def reject(channel: Channel, method: commands.Basic.Reject) -> None:
     """Give one delivery back, or have it dead-lettered."""
-    _settle(channel, REQUEUE if method.requeue else DISCARD, method.delivery_tag, False)
+    _settle(channel, REQUEUE if method.requeue else DISCARD, method.delivery_tag or 0, False)
 
 
 def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) -> None:

@@ -36,7 +36,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
         _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
-        queue = find_queue(channel, expand_queue_name(channel, name) if not name else name)
+        queue = find_queue(channel, expand_queue_name(channel, name))
         queue.touch()
     else:
         queue = _declare_actively(channel, name, method)

@@ -196,7 +196,8 @@ def _route_and_deliver(
     vhost = channel.vhost
     exchange = target.exchange
     header = message.header
-    assert exchange is not None and isinstance(header, ContentHeader)
+    assert exchange is not None
+    assert isinstance(header, ContentHeader)
     exchange.published_count += 1
     if _is_reply(target.address):
         _deliver_reply(channel, target, message)
@@ -303,9 +304,7 @@ def _check_delivery_mode(header: ContentHeader) -> None:
         raise _invalid_message(f"delivery_mode_unknown,{header.delivery_mode}")
 
 
-def _sender_selected(
-    header: ContentHeader, keys: list[str]
-) -> tuple[ContentHeader, list[str]]:
+def _sender_selected(header: ContentHeader, keys: list[str]) -> tuple[ContentHeader, list[str]]:
     """Sender-selected distribution: keys of CC and BCC are added, and BCC is taken off."""
     headers = header.headers
     for name in ("CC", "BCC"):
@@ -324,4 +323,3 @@ def _sender_selected(
 
 def _invalid_message(term: str) -> Exception:
     return precondition_failed(f"invalid message: {{{term}}}")
-

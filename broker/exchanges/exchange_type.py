@@ -34,10 +34,10 @@ class ExchangeType(ABC):
     routes_by_key: bool = True
     uses_every_key: bool = False
 
-    def __init__(self, arguments: Table) -> None:
+    def __init__(self, arguments: Table) -> None:  # noqa: B027  (most types take any arguments)
         """Raises 406 for arguments of `exchange.declare` that the type cannot work with."""
 
-    def validate_binding(self, routing_key: str, arguments: Table) -> None:
+    def validate_binding(self, routing_key: str, arguments: Table) -> None:  # noqa: B027  (likewise)
         """Raises 406 for a binding that this type has no meaning for."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ The steps of the first ones are in net/login.py.
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import Any
 
 from pamqp import base, commands
 
@@ -35,11 +35,10 @@ from broker.amqp.frames import (
     BODY,
     HEADER,
     HEARTBEAT,
-    HEARTBEAT_FRAME,
     METHOD,
     FrameScanner,
 )
-from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method, method_frame
+from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
 from broker.amqp.properties import PropertiesError
 from broker.auth.users import User
 from broker.channel import methods_basic, publishing
@@ -50,6 +49,7 @@ from broker.clock import Timer
 from broker.net.handshake import FRAME_BYTES_MIN, Tuning
 from broker.net.heartbeat import Heartbeat
 from broker.net.login import Login
+from broker.net.socket_side import BIG_READ_BYTES, SocketSide
 from broker.queues.actor import Queue
 from broker.services import Services
 from broker.vhost import VirtualHost
@@ -60,58 +60,37 @@ CLOSE_TIMEOUT_MS = 30_000
 """How long a client may take to answer connection.close, or to close its socket."""
 SILENT_CLOSE_MS = 3_000
 """RabbitMQ waits this long before it drops a client that failed to log in, to slow guessing."""
-LARGE_PART_BYTES = 16 * 1024
-"""Output whose parts are this large on average is not joined: copying costs more than writev."""
-BIG_READ_BYTES = 128 * 1024
-"""A chunk that large may be one of many."""
-ROUND_READ_BYTES_MAX = 700 * 1024
-"""What is read from one socket before others get their turn. Less would be fairer still, but each
-pause costs two system calls: at one pause a chunk, a quarter of the time of large messages."""
 
 logger = logging.getLogger("leveret.connection")
 
 
-class Connection(asyncio.Protocol):
+class Connection(SocketSide):
     """One client's connection. Channels know it as `ConnectionLink`."""
 
     __slots__ = (
-        "_blocked_as", "_close_timer", "_heartbeat", "_is_paused_for_turn", "_method_at_work",
-        "_bytes_this_round", "_channel_at_work", "_round_of_reads", "_scanner", "_transport", "bytes_in", "bytes_out",
-        "channels", "client_properties", "connected_at_s", "exclusive_queues", "frame_bytes_max",
-        "is_congested", "is_dirty", "login", "name", "out", "out_bytes", "peer_host", "server",
-        "services", "state", "targets", "tuning", "user", "vhost",
+        "_channel_at_work", "_close_timer", "_heartbeat", "_method_at_work", "_registry",
+        "_scanner", "channels", "client_properties", "connected_at_s", "exclusive_queues",
+        "frame_bytes_max", "login", "state", "targets", "tuning", "user", "vhost",
     )  # fmt: skip
 
     user: User
     vhost: VirtualHost
 
     def __init__(self, services: Services, registry: "set[Connection]") -> None:
-        self.services = services
-        self.server = registry
+        super().__init__(services)
         self.state = HANDSHAKE
-        self.name = "?"
-        self.peer_host = ""
         self.login: Login | None = Login(self)
         self.channels: dict[int, Channel] = {}
-        self.out: list[bytes] = []
-        self.out_bytes = 0
-        self.bytes_in = self.bytes_out = 0
-        self.is_congested = False
-        self.is_dirty = False
         self.frame_bytes_max = FRAME_BYTES_MIN
         self.tuning = Tuning(0, 0, 0)
         self.targets: dict[bytes, Any] = {}
         self.exclusive_queues: dict[str, Queue] = {}
         self.client_properties: Table = {}
         self.connected_at_s = services.clock.wall_time_s()
+        self._registry = registry
         self._scanner = FrameScanner(self, FRAME_BYTES_MIN)
-        self._transport: asyncio.Transport | None = None
         self._heartbeat: Heartbeat | None = None
         self._close_timer: Timer | None = None
-        self._blocked_as = ""
-        self._is_paused_for_turn = False
-        self._round_of_reads = 0
-        self._bytes_this_round = 0
         self._channel_at_work: Channel | None = None
         self._method_at_work = 0
 
@@ -122,13 +101,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
-        # uvloop's transports are not subclasses of asyncio's, though they do all that those do.
-        self._transport = cast(asyncio.Transport, transport)
-        self.server.add(self)
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        own = transport.get_extra_info("sockname") or ("?", 0)
-        self.peer_host = str(peer[0])
-        self.name = f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+        super().connection_made(transport)
+        self._registry.add(self)
         timeout_ms = self.services.config.handshake_timeout_ms
         if timeout_ms is not None:
             clock = self.services.clock
@@ -145,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._scanner.add(data)
         self._scan()
         if len(data) >= BIG_READ_BYTES:
-            self._consider_giving_way(len(data))
+            self.consider_giving_way(len(data))
 
     def _scan(self) -> None:
         """Handle every whole frame; a fault ends what it happened on, and the rest goes on."""
@@ -175,37 +149,8 @@ class Connection(asyncio.Protocol):
             fault.class_id = self._method_at_work >> 16
             fault.method_id = self._method_at_work & 0xFFFF
 
-    def _consider_giving_way(self, size: int) -> None:
-        """Read on only after those who are waiting had their turn, if this is going on for long.
-
-        The event loop reads a socket up to 32 times in a row as long as it fills the buffer.
-        """
-        rounds = self.services.turns.rounds
-        if rounds != self._round_of_reads:
-            self._round_of_reads, self._bytes_this_round = rounds, 0
-        self._bytes_this_round += size
-        if self._bytes_this_round < ROUND_READ_BYTES_MAX:
-            return
-        if self._transport is not None and not self._is_paused_for_turn and self.is_reading:
-            self._is_paused_for_turn = True
-            self._transport.pause_reading()
-            self.services.turns.after_round(self._read_on)
-
-    def _read_on(self) -> None:
-        self._is_paused_for_turn = False
-        if self._transport is not None and not self._blocked_as:
-            self._transport.resume_reading()
-
-    def pause_writing(self) -> None:
-        """The client does not keep up."""
-        self.is_congested = True
-
-    def resume_writing(self) -> None:
-        """The client caught up."""
-        self.is_congested = False
-        self._consumers_have_room()
-
-    def _consumers_have_room(self) -> None:
+    def consumers_have_room(self) -> None:
+        """The client keeps up again."""
         for channel in tuple(self.channels.values()):
             channel.room_appeared()
 
@@ -218,7 +163,7 @@ class Connection(asyncio.Protocol):
         self.state = GONE
         if self._close_timer is not None:
             self._close_timer.cancel()
-        self.server.discard(self)
+        self._registry.discard(self)
         self._release()
         self._transport = None
         if not was_orderly:
@@ -228,7 +173,12 @@ class Connection(asyncio.Protocol):
     # Frames (amqp/frames.py calls these)
 
     def on_publish(
-        self, channel: int, arguments: bytes, properties: bytes, body_bytes: int, bodies: list[bytes]
+        self,
+        channel: int,
+        arguments: bytes,
+        properties: bytes,
+        body_bytes: int,
+        bodies: list[bytes],
     ) -> None:
         """A run of messages with the same method arguments, properties and body size."""
         target_channel = self.channels.get(channel)
@@ -241,8 +191,8 @@ class Connection(asyncio.Protocol):
             return
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        if self._blocked_as or self.services.alarms.are_in_force:
-            self._block()
+        if self.services.alarms.are_in_force:
+            self.block()
         header = self._header(properties)
         target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
         publishing.publish(target_channel, target, header, body_bytes, bodies)
@@ -429,71 +379,6 @@ class Connection(asyncio.Protocol):
             and capabilities[1].get(name) == ("t", True)
         )
 
-    # Blocking
-
-    @property
-    def is_reading(self) -> bool:
-        """The connection is not held back by an alarm."""
-        return not self._blocked_as
-
-    def _block(self) -> None:
-        """An alarm is in force and the client publishes: read no more until it is over."""
-        if self._blocked_as or self._transport is None:
-            return
-        self._blocked_as = self.services.alarms.reason
-        self._transport.pause_reading()
-        if self.has_capability("connection.blocked"):
-            self.send(0, commands.Connection.Blocked, reason=self._blocked_as)
-        logger.warning("%s is blocked: %s", self.name, self._blocked_as)
-
-    def alarms_changed(self) -> None:
-        """The broker calls this when an alarm comes or goes."""
-        if not self._blocked_as or self.services.alarms.are_in_force or self._transport is None:
-            return
-        self._blocked_as = ""
-        if not self._is_paused_for_turn:
-            self._transport.resume_reading()
-        if self.has_capability("connection.blocked"):
-            self.send(0, commands.Connection.Unblocked)
-
-    # Writing
-
-    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
-        """Send a method, on a channel or on the connection itself."""
-        self.out.append(method_frame(channel, method, **arguments))
-        self.flush_later()
-
-    def send_heartbeat(self) -> None:
-        """Write a heartbeat frame."""
-        self.out.append(HEARTBEAT_FRAME)
-        self.flush_later()
-
-    def flush_later(self) -> None:
-        """Write what was gathered at the end of the round."""
-        if not self.is_dirty:
-            self.services.turns.flush_later(self)
-
-    def flush(self) -> None:
-        """Write what was gathered."""
-        for channel in self.channels.values():
-            if channel.has_confirms_due:
-                channel.send_confirms()
-        parts, self.out = self.out, []
-        gathered_bytes, self.out_bytes = self.out_bytes, 0
-        transport = self._transport
-        if transport is None or not parts:
-            return
-        if gathered_bytes > LARGE_PART_BYTES * len(parts) // 5:
-            transport.writelines(parts)
-            self.bytes_out += gathered_bytes
-        else:
-            data = b"".join(parts)
-            transport.write(data)
-            self.bytes_out += len(data)
-        if self.is_congested and transport.get_write_buffer_size() == 0:
-            self.is_congested = False
-            self._consumers_have_room()
-
     # Ending
 
     def fail(self, fault: ConnectionFault) -> None:
@@ -574,11 +459,6 @@ class Connection(asyncio.Protocol):
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._close_timer = self.services.clock.call_later_ms(delay_ms, self.abort)
-
-    def abort(self) -> None:
-        """Close the socket at once, whatever is still unwritten."""
-        if self._transport is not None:
-            self._transport.abort()
 
     def _release(self) -> None:
         """Give back all that the connection holds."""

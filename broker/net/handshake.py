@@ -13,7 +13,7 @@ from broker.amqp.field_table import Table
 
 PRODUCT = "RabbitMQ"
 COMPATIBLE_VERSION = "3.12.14"
-"""Client libraries switch behaviour on product and version: this is the RabbitMQ to be taken for."""
+"""Client libraries switch behaviour on product and version: what they are to take us for."""
 
 FRAME_BYTES_MIN = 4096
 """Smaller a frame_max may not be (specification, section 4.2.3); the limit before tuning, too."""
@@ -53,7 +53,7 @@ def version() -> str:
 def server_properties(cluster_name: str) -> Table:
     """What connection.start tells of the server."""
     return {
-        "capabilities": ("F", {name: ("t", True) for name in CAPABILITIES}),
+        "capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))),
         "cluster_name": ("S", cluster_name),
         "copyright": ("S", "Copyright (c) the Leveret authors"),
         "information": ("S", f"Leveret {version()}, an AMQP 0-9-1 broker"),

@@ -133,7 +133,11 @@ class Queue:
         self._publish_with_care(message, publisher, sequence, ttl_ms)
 
     def _publish_with_care(
-        self, message: Message, publisher: Publisher | None, sequence: int, ttl_ms: int | None = None
+        self,
+        message: Message,
+        publisher: Publisher | None,
+        sequence: int,
+        ttl_ms: int | None = None,
     ) -> None:
         """Publish to a queue with limits or with messages that expire."""
         options = self.options
@@ -143,7 +147,9 @@ class Queue:
             if publisher is not None:
                 publisher.refuse(sequence)
             return
-        if ttl_ms is None or (options.message_ttl_ms is not None and options.message_ttl_ms < ttl_ms):
+        if ttl_ms is None or (
+            options.message_ttl_ms is not None and options.message_ttl_ms < ttl_ms
+        ):
             ttl_ms = options.message_ttl_ms
         expires_at_ms = 0
         if ttl_ms is not None:
@@ -263,7 +269,7 @@ class Queue:
         self.backing.ack(entry)
 
     def reject(self, entry: Entry) -> None:
-        """A delivered message is not wanted: it goes to the dead-letter exchange, if there is one."""
+        """A delivered message is not wanted: it goes to the dead-letter exchange, if any."""
         if self.is_deleted:
             return
         self._dead_letter(entry.message, REJECTED)

@@ -72,9 +72,7 @@ def _death(
     return death
 
 
-def _record_death(
-    headers: Table, death: Table, address: Address, queue: str, reason: str
-) -> None:
+def _record_death(headers: Table, death: Table, address: Address, queue: str, reason: str) -> None:
     known = headers.get("x-death")
     if known is None:
         headers["x-first-death-reason"] = ("S", reason)

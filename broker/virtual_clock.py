@@ -1,0 +1,59 @@
+"""A clock that a test moves by hand: time stands still until `advance` is called.
+
+Whatever waits for time, a message's TTL, a delayed message, a heartbeat, a consumer timeout, is
+then called back at once, in the order in which it would have been.
+"""
+
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+from broker.clock import Timer
+
+
+class VirtualTimer:
+    """A call that comes when the clock is moved past its time."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        """Forget it."""
+        self.callback = None
+
+
+class VirtualClock:
+    """See `broker.clock.Clock`. It starts at the real date."""
+
+    def __init__(self) -> None:
+        self._now_ms = 0.0
+        self._started_at_s = time.time()
+        self._timers: list[tuple[float, int, VirtualTimer]] = []
+        self._order = count()
+
+    def now_ms(self) -> int:
+        """Milliseconds by which the clock was moved."""
+        return int(self._now_ms)
+
+    def wall_time_s(self) -> float:
+        """The date that a client would be told."""
+        return self._started_at_s + self._now_ms / 1000
+
+    def call_later_ms(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
+        """Call back when the clock has been moved by the delay."""
+        timer = VirtualTimer(callback)
+        heappush(self._timers, (self._now_ms + max(0.0, delay_ms), next(self._order), timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Move on, calling back all that falls due on the way, in order."""
+        end_ms = self._now_ms + seconds * 1000
+        while self._timers and self._timers[0][0] <= end_ms:
+            self._now_ms, _, timer = heappop(self._timers)
+            callback, timer.callback = timer.callback, None
+            if callback is not None:
+                callback()
+        self._now_ms = end_ms
