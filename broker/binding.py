@@ -1,13 +1,9 @@
 """An exchange, and a binding from one to a queue or to another exchange."""
 
-from typing import TYPE_CHECKING
-
 from broker.amqp.field_table import Table, encode_table
+from broker.exchanges.exchange_type import ExchangeType
 from broker.names import EXCHANGE, QUEUE
 from broker.queues.actor import Queue
-
-if TYPE_CHECKING:
-    from broker.exchanges.exchange_type import ExchangeType
 
 BindingKey = tuple[str, str, str, str, bytes]
 
@@ -31,7 +27,7 @@ class Exchange:
         self,
         exchanges: "dict[str, Exchange]",
         name: str,
-        exchange_type: "ExchangeType",
+        exchange_type: ExchangeType,
         durable: bool,
         auto_delete: bool,
         internal: bool,

@@ -60,6 +60,7 @@ class Broker:
             permissions=PermissionTable(metadata),
         )
         self.services.alarms.listen(self._alarms_changed)
+        self.services.permissions.listen(self._permissions_changed)
 
     # Starting
 
@@ -84,6 +85,7 @@ class Broker:
         ]
 
     def _make_connection(self) -> Connection:
+        """Called by the event loop for each client that connects."""
         return self._connection_type(self.services, self.connections)
 
     def _make_defaults(self) -> None:
@@ -144,6 +146,11 @@ class Broker:
     def _alarms_changed(self) -> None:
         for connection in tuple(self.connections):
             connection.alarms_changed()
+
+    def _permissions_changed(self) -> None:
+        """What publishers looked up may not be theirs to use any more."""
+        for vhost in self.services.vhosts.values():
+            vhost.generation += 1
 
     def _watch_consumers(self) -> None:
         """Look, once a minute, for clients that sit on deliveries for too long."""

@@ -40,6 +40,8 @@ _ACK_PAYLOAD_BYTES = 13
 _METHOD_FRAME_BYTES_MIN = 12
 _HEADER_FRAME_BYTES_MIN = 22
 _START_BYTES = 7
+_METHOD_ID_BYTES = 4
+_CONTENT_HEADER_BYTES_MIN = 14
 
 _frame_start = struct.Struct(">BHI")
 _unpack_frame = _frame_start.unpack_from
@@ -264,3 +266,15 @@ class FrameScanner:
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
     """One whole frame."""
     return _frame_start.pack(kind, channel, len(payload)) + payload + FRAME_END_BYTE
+
+
+def is_known_frame(kind: int, payload: bytes) -> bool:
+    """The frame is of a type that exists, and long enough for it.
+
+    What RabbitMQ calls unknown is the same (`rabbit_command_assembler:analyze_frame`).
+    """
+    if kind == METHOD:
+        return len(payload) >= _METHOD_ID_BYTES
+    if kind == HEADER:
+        return len(payload) >= _CONTENT_HEADER_BYTES_MIN
+    return kind == BODY or (kind == HEARTBEAT and not payload)

@@ -7,7 +7,7 @@ access control.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from broker.amqp.errors import access_refused
@@ -19,17 +19,18 @@ RESULTS_MAX = 4096
 
 
 class PermissionTable:
-    """The permissions of all users.
-
-    generation: grows with every change, for those who keep results.
-    """
+    """The permissions of all users."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._permissions: dict[tuple[str, str], PermissionRow] = {}
         self._topics: dict[tuple[str, str, str], TopicPermissionRow] = {}
         self._results: dict[tuple[str, str, str, str, str], bool] = {}
-        self.generation = 0
+        self._listeners: list[Callable[[], object]] = []
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Be called after every change, to forget results that are kept elsewhere."""
+        self._listeners.append(listener)
 
     def restore(
         self, rows: Iterable[PermissionRow], topic_rows: Iterable[TopicPermissionRow]
@@ -96,12 +97,12 @@ class PermissionTable:
         pattern = pattern.replace("{username}", user).replace("{vhost}", vhost)
         if not _matches(pattern, routing_key):
             what = f"topic '{routing_key}' in {resource(EXCHANGE, exchange, vhost)}"
-            what = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}'"
             raise access_refused(f"{permission} access to {what} refused for user '{user}'")
 
     def _changed(self) -> None:
         self._results.clear()
-        self.generation += 1
+        for listener in self._listeners:
+            listener()
 
 
 @lru_cache(maxsize=1024)

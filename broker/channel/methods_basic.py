@@ -43,6 +43,9 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     tag = method.consumer_tag
     if tag in channel.consumers or (tag and tag == channel.reply_consumer_tag):
         raise not_allowed(f"attempt to reuse consumer tag '{tag}'")
+    consumers_max = channel.connection.services.config.consumer_max_per_channel
+    if consumers_max is not None and len(channel.consumers) >= consumers_max:
+        raise not_allowed(f"reached maximum ({consumers_max}) of consumers per channel")
     if queue_name == DIRECT_REPLY_TO:
         _consume_replies(channel, method)
         return

@@ -32,11 +32,11 @@ from broker.amqp.field_table import Table
 from broker.amqp.frames import (
     BASIC_ACK,
     BASIC_PUBLISH,
-    BODY,
     HEADER,
     HEARTBEAT,
     METHOD,
     FrameScanner,
+    is_known_frame,
 )
 from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
 from broker.amqp.properties import PropertiesError
@@ -46,7 +46,7 @@ from broker.channel.channel import Channel
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.dispatch import dispatch
 from broker.clock import Timer
-from broker.net.handshake import FRAME_BYTES_MIN, Tuning
+from broker.net.handshake import Tuning
 from broker.net.heartbeat import Heartbeat
 from broker.net.login import Login
 from broker.net.socket_side import BIG_READ_BYTES, SocketSide
@@ -81,14 +81,14 @@ class Connection(SocketSide):
         self.state = HANDSHAKE
         self.login: Login | None = Login(self)
         self.channels: dict[int, Channel] = {}
-        self.frame_bytes_max = FRAME_BYTES_MIN
+        self.frame_bytes_max = services.config.initial_frame_max_bytes
         self.tuning = Tuning(0, 0, 0)
         self.targets: dict[bytes, Any] = {}
         self.exclusive_queues: dict[str, Queue] = {}
         self.client_properties: Table = {}
         self.connected_at_s = services.clock.wall_time_s()
         self._registry = registry
-        self._scanner = FrameScanner(self, FRAME_BYTES_MIN)
+        self._scanner = FrameScanner(self, self.frame_bytes_max)
         self._heartbeat: Heartbeat | None = None
         self._close_timer: Timer | None = None
         self._channel_at_work: Channel | None = None
@@ -215,7 +215,7 @@ class Connection(SocketSide):
         self._method_at_work = 0
         if self.state is GONE:
             return
-        if not _is_known_frame(kind, payload):
+        if not is_known_frame(kind, payload):
             if self.state is not CLOSED:
                 snippet = format_snippet(payload)
                 raise frame_error(f"type {kind}, {snippet}: unknown_frame")
@@ -301,8 +301,20 @@ class Connection(SocketSide):
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({limit})"
             )
+        self._check_channels_of_node()
         channel = self.channels[number] = Channel(self, number)
         channel.send(commands.Channel.OpenOk)
+
+    def _check_channels_of_node(self) -> None:
+        config = self.services.config
+        limit = config.channel_max_per_node
+        if limit is None:
+            return
+        if sum(len(connection.channels) for connection in self._registry) >= limit:
+            raise not_allowed(
+                f"number of channels opened on node '{config.node_name}' has reached the maximum "
+                f"allowed limit of ({limit})"
+            )
 
     def _close_channel(self, channel: Channel) -> None:
         if channel.has_confirms_due:
@@ -352,7 +364,15 @@ class Connection(SocketSide):
         self.state = CLOSED
         self._drop_later(self._close_patience_ms())
 
-    def open(self, user: User, vhost: VirtualHost, tuning: Tuning) -> None:
+    def check_node_limits(self) -> None:
+        """Raise 530 if the node has as many connections as it may."""
+        limit = self.services.config.connection_max
+        if limit is None:
+            return
+        if sum(connection.state is RUNNING for connection in self._registry) >= limit:
+            raise not_allowed(f"connection refused: node connection limit ({limit}) is reached")
+
+    def open(self, user: User, vhost: VirtualHost) -> None:
         """The handshake is over."""
         self.user, self.vhost = user, vhost
         self.login = None
@@ -476,12 +496,3 @@ class Connection(SocketSide):
         for queue in queues.values():
             self.vhost.delete_queue(queue)
         self.targets = {}
-
-
-def _is_known_frame(kind: int, payload: bytes) -> bool:
-    """RabbitMQ's `rabbit_command_assembler:analyze_frame`."""
-    if kind == METHOD:
-        return len(payload) >= METHOD_ID_BYTES
-    if kind == HEADER:
-        return len(payload) >= 14
-    return kind == BODY or (kind == HEARTBEAT and not payload)

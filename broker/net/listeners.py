@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 
 from broker.config import Config, Listener
@@ -47,6 +48,9 @@ def _bind_one(family: socket.AddressFamily, host: str, port: int, config: Config
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(config.tcp_nodelay))
         if config.tcp_keepalive:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.tcp_linger:
+            linger = struct.pack("ii", 1, config.tcp_linger_timeout_s)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         if config.tcp_send_buffer_bytes is not None:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.tcp_send_buffer_bytes)
         if config.tcp_receive_buffer_bytes is not None:

@@ -6,11 +6,12 @@ told (`may_say`).
 """
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from pamqp import base, commands
 
 from broker.amqp.errors import ConnectionFault, frame_error, login_refused, not_allowed
+from broker.amqp.field_table import Table
 from broker.amqp.frames import PROTOCOL_HEADER
 from broker.amqp.methods import long_string_argument, method_name, table_argument
 from broker.amqp.reply_codes import ACCESS_REFUSED
@@ -24,9 +25,8 @@ from broker.net.handshake import (
     check_tuning,
     server_properties,
 )
-
-if TYPE_CHECKING:
-    from broker.net.connection import Connection
+from broker.services import Services
+from broker.vhost import VirtualHost
 
 HEADER_BYTES = 8
 WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", "opening"
@@ -34,12 +34,41 @@ WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", 
 logger = logging.getLogger("leveret.connection")
 
 
+class Guest(Protocol):
+    """What the handshake needs of the connection it is for."""
+
+    name: str
+    peer_host: str
+    services: Services
+    out: list[bytes]
+    client_properties: Table
+    tuning: Tuning
+
+    def has_capability(self, name: str) -> bool:
+        """The client said in its properties that it can do this."""
+
+    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method."""
+
+    def tune(self, tuning: Tuning) -> None:
+        """The limits are agreed."""
+
+    def check_node_limits(self) -> None:
+        """Raise 530 if the node has as many connections as it may."""
+
+    def open(self, user: User, vhost: VirtualHost) -> None:
+        """The handshake is over."""
+
+    def drop(self) -> None:
+        """Close the socket when what was sent has gone out."""
+
+
 class Login:
     """The handshake of one connection; dropped when it is over."""
 
     __slots__ = ("_connection", "_header", "_step", "_user")
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Guest) -> None:
         self._connection = connection
         self._step = WAITING_FOR_HEADER
         self._header = b""
@@ -76,7 +105,7 @@ class Login:
             version_major=versions[0],
             version_minor=versions[1],
             server_properties=server_properties(connection.services.config.cluster_name or ""),
-            mechanisms=" ".join(MECHANISMS),
+            mechanisms=" ".join(self._mechanisms),
             locales=LOCALES,
         )
         return rest
@@ -100,10 +129,16 @@ class Login:
         else:
             raise frame_error(f"{method_name(method)} is not expected while {self._step}")
 
+    @property
+    def _mechanisms(self) -> list[str]:
+        """Those that are configured and known here."""
+        configured = self._connection.services.config.auth_mechanisms
+        return [name for name in configured if name in MECHANISMS]
+
     def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
         connection = self._connection
         connection.client_properties = table_argument(method.client_properties)
-        if method.mechanism not in MECHANISMS:
+        if method.mechanism not in self._mechanisms:
             raise frame_error(f"unknown authentication mechanism '{method.mechanism}'")
         try:
             name, password = read_response(method.mechanism, long_string_argument(method.response))
@@ -152,9 +187,10 @@ class Login:
         user = self._user
         assert user is not None
         name = method.virtual_host
+        connection.check_node_limits()
         vhost = services.vhosts.get(name)
         if vhost is None:
             raise not_allowed(f"vhost {name} not found")
         if not services.permissions.has_vhost_access(user.name, name):
             raise not_allowed(f"access to vhost '{name}' refused for user '{user.name}'")
-        connection.open(user, vhost, connection.tuning)
+        connection.open(user, vhost)

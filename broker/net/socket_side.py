@@ -8,16 +8,14 @@ A client that publishes while an alarm is in force is blocked: it is not read un
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pamqp import base, commands
 
 from broker.amqp.frames import HEARTBEAT_FRAME
 from broker.amqp.methods import method_frame
+from broker.channel.channel import Channel
 from broker.services import Services
-
-if TYPE_CHECKING:
-    from broker.channel.channel import Channel
 
 BIG_READ_BYTES = 128 * 1024
 """A chunk that large may be one of many."""
