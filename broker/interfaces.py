@@ -13,6 +13,13 @@ UNLIMITED = 1 << 62
 """Credit that no client can use up: the absence of a limit, without a branch to test for it."""
 
 
+class QueueHolder(Protocol):
+    """The connection that an exclusive queue belongs to."""
+
+    def forget_queue(self, name: str) -> None:
+        """The queue is gone."""
+
+
 class Consumer(Protocol):
     """What a queue needs of one who consumes from it.
 

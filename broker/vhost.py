@@ -19,6 +19,7 @@ from broker.exchanges.default import DefaultExchange
 from broker.exchanges.delayed import DelayedMessage, header_after_delay
 from broker.exchanges.recent_history import RecentHistory
 from broker.exchanges.router import Route, route
+from broker.interfaces import QueueHolder
 from broker.names import EXCHANGE, QUEUE
 from broker.queues.actor import Queue, QueueOwner
 from broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
@@ -112,7 +113,7 @@ class VirtualHost(QueueOwner):
         durable: bool,
         auto_delete: bool,
         arguments: Table,
-        owner_connection: object | None = None,
+        owner_connection: QueueHolder | None = None,
     ) -> Queue:
         """A new queue; the name is free and the arguments are checked."""
         queue = self._add_queue(name, durable, auto_delete, arguments, owner_connection)
@@ -127,7 +128,7 @@ class VirtualHost(QueueOwner):
         durable: bool,
         auto_delete: bool,
         arguments: Table,
-        owner_connection: object | None,
+        owner_connection: QueueHolder | None,
     ) -> Queue:
         queue = Queue(self, name, durable, auto_delete, arguments, owner_connection)
         self.queues[name] = queue
@@ -139,6 +140,8 @@ class VirtualHost(QueueOwner):
         if queue.is_deleted:
             return 0
         del self.queues[queue.name]
+        if queue.owner_connection is not None:
+            queue.owner_connection.forget_queue(queue.name)
         if queue.durable:
             self._metadata.delete_queue(self.name, queue.name)
         for binding in tuple(queue.bindings.values()):

@@ -27,8 +27,10 @@ class Fault(Exception):
 
     @property
     def reply_text(self) -> str:
-        """`NAME - explanation`, cut as RabbitMQ cuts it to fit a short string of 255 bytes."""
-        text = f"{reply_codes.NAMES[self.reply_code]} - {self.explanation}"
+        """`NAME - explanation`, or the bare name; cut to 255 bytes as RabbitMQ does it."""
+        text = reply_codes.NAMES[self.reply_code]
+        if self.explanation:
+            text += f" - {self.explanation}"
         encoded = text.encode("utf-8", "surrogateescape")
         if len(encoded) <= REPLY_TEXT_BYTES_MAX:
             return text

@@ -53,6 +53,9 @@ class ConnectionLink(Protocol):
     def flush_later(self) -> None:
         """Write what was gathered at the end of the round."""
 
+    def forget_queue(self, name: str) -> None:
+        """An exclusive queue of this connection is gone."""
+
     def has_capability(self, name: str) -> bool:
         """The client said at login that it can do this."""
 
@@ -225,6 +228,20 @@ class Channel:
         for consumer in self.consumers.values():
             if consumer.is_waiting:
                 consumer.queue.consumer_has_room(consumer)
+
+    def check_consumer_timeout(self, timeout_ms: int) -> None:
+        """Close the channel if a client sits on a delivery for too long."""
+        oldest = self.unacked.oldest()
+        now_ms = self.connection.services.clock.now_ms()
+        if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
+            return
+        self.fail(
+            precondition_failed(
+                f"delivery acknowledgement on channel {self.number} timed out. Timeout value "
+                f"used: {timeout_ms} ms. This timeout value can be configured, see consumers doc "
+                "guide to learn more"
+            )
+        )
 
     # Ending
 

@@ -55,7 +55,7 @@ class ContentAssembler:
 
     def _add_header(self, kind: int, payload: bytes) -> None:
         expected = f"expected content header for class {CLASS_BASIC}, "
-        if kind != HEADER:
+        if kind != HEADER or payload[2:4] not in (b"\0\0", b""):
             raise _blaming_publish(
                 unexpected_frame(f"{expected}got non content header frame instead")
             )

@@ -2,7 +2,6 @@
 
 from pamqp import commands
 
-from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
 from broker.amqp.errors import access_refused, not_allowed, not_implemented, precondition_failed
 from broker.amqp.methods import table_argument
 from broker.amqp.properties import DIRECT_REPLY_TO
@@ -14,7 +13,7 @@ from broker.channel.unacked import Unacked
 from broker.interfaces import UNLIMITED
 from broker.names import QUEUE, generate_name, resource
 from broker.queues.actor import Queue
-from broker.queues.arguments import INTEGER_LETTERS
+from broker.queues.arguments import check_consume_arguments
 
 
 def qos(channel: Channel, method: commands.Basic.Qos) -> None:
@@ -65,11 +64,7 @@ def _make_consumer(channel: Channel, queue: Queue, method: commands.Basic.Consum
     wants_it_alone = method.exclusive and (ring.consumers or queue.options.single_active_consumer)
     if ring.has_exclusive or wants_it_alone:
         raise access_refused(f"{what} in exclusive use")
-    priority = arguments.get("x-priority")
-    if priority is not None and priority[0] not in INTEGER_LETTERS:
-        kind = FIELD_TYPE_NAMES[priority[0]]
-        problem = f'"expected integer, got {kind}"'
-        raise precondition_failed(f"invalid arg 'x-priority' for {what}: {problem}")
+    check_consume_arguments(arguments, queue.name, channel.vhost.name)
     tag = method.consumer_tag or generate_name("amq.ctag")
     return Consumer(channel, queue, tag, method.no_ack, method.exclusive, arguments)
 

@@ -23,8 +23,8 @@ from broker.queues.actor import Queue
 from broker.queues.arguments import (
     CLASSIC,
     CLASSIC_ARGUMENTS,
-    check_arguments,
     check_dead_letter_exchange,
+    check_declare_arguments,
     queue_type,
 )
 
@@ -94,7 +94,7 @@ def _create(
     if dead_letter_exchange is not None:
         check(channel, QUEUE, name, "read")
         check(channel, EXCHANGE, dead_letter_exchange, "write")
-    check_arguments(arguments, name, vhost.name)
+    check_declare_arguments(arguments, name, vhost.name)
     if queue_type(arguments) != CLASSIC:
         _check_replicated_queue(channel, name, durable, arguments, method)
     connection = channel.connection
@@ -165,7 +165,6 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     if not method.nowait:
         channel.send(commands.Queue.DeleteOk, message_count=count)
     if queue is not None:
-        channel.connection.exclusive_queues.pop(name, None)
         vhost.delete_queue(queue)
 
 

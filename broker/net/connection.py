@@ -24,8 +24,8 @@ from broker.amqp.errors import (
     channel_error,
     connection_forced,
     frame_error,
+    internal_error,
     not_allowed,
-    precondition_failed,
     unexpected_frame,
 )
 from broker.amqp.field_table import Table
@@ -278,12 +278,16 @@ class Connection(SocketSide):
         try:
             return self.services.header_cache.get(properties)
         except PropertiesError as error:
-            raise frame_error(f"cannot decode the properties of a message: {error}") from None
+            logger.error("%s: cannot decode the properties of a message: %s", self.name, error)
+            self._method_at_work = 0
+            raise internal_error("") from None
 
     # Channels
 
     def _require_channel(self, number: int) -> None:
         """Complain of a method on a channel that is not open."""
+        if self.state is HANDSHAKE:
+            raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
         if number == 0:
             raise channel_error("unexpected method in connection state running")
         if self.state is RUNNING and number not in self.channels:
@@ -364,6 +368,10 @@ class Connection(SocketSide):
         self.state = CLOSED
         self._drop_later(self._close_patience_ms())
 
+    def forget_queue(self, name: str) -> None:
+        """An exclusive queue of this connection is gone."""
+        self.exclusive_queues.pop(name, None)
+
     def check_node_limits(self) -> None:
         """Raise 530 if the node has as many connections as it may."""
         limit = self.services.config.connection_max
@@ -424,18 +432,8 @@ class Connection(SocketSide):
 
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close the channels on which a delivery was not settled in time."""
-        now_ms = self.services.clock.now_ms()
         for channel in tuple(self.channels.values()):
-            oldest = channel.unacked.oldest()
-            if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
-                continue
-            channel.fail(
-                precondition_failed(
-                    f"delivery acknowledgement on channel {channel.number} timed out. Timeout "
-                    f"value used: {timeout_ms} ms. This timeout value can be configured, see "
-                    "consumers doc guide to learn more"
-                )
-            )
+            channel.check_consumer_timeout(timeout_ms)
 
     def force_close(self, explanation: str) -> None:
         """Close the connection at an operator's wish, or because the broker stops."""

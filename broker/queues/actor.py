@@ -14,7 +14,7 @@ from typing import Any
 from broker.actor import Turns
 from broker.amqp.field_table import Table
 from broker.clock import Clock, Timer
-from broker.interfaces import Consumer, Publisher
+from broker.interfaces import Consumer, Publisher, QueueHolder
 from broker.queues.arguments import (
     DROP_HEAD,
     REJECT_PUBLISH_DLX,
@@ -74,7 +74,7 @@ class Queue:
         durable: bool,
         auto_delete: bool,
         arguments: Table,
-        owner_connection: object | None = None,
+        owner_connection: QueueHolder | None = None,
     ) -> None:
         self._vhost = vhost
         self.name = name

@@ -31,6 +31,15 @@ CLASSIC_ARGUMENTS = (
 """What a redeclaration is compared by (`rabbit_classic_queue:capabilities`)."""
 
 
+OTHER_TYPES_ARGUMENTS = (
+    "x-max-in-memory-length", "x-max-in-memory-bytes", "x-delivery-limit",
+    "x-quorum-initial-group-size", "x-dead-letter-strategy", "x-queue-leader-locator", "x-max-age",
+    "x-stream-max-segment-size-bytes", "x-initial-cluster-size",
+)  # fmt: skip
+"""What only quorum queues and streams take, and a classic queue refuses."""
+OTHER_TYPES_CONSUMER_ARGUMENTS = ("x-stream-offset",)
+
+
 class QueueOptions(NamedTuple):
     """What the arguments of a queue ask for. None: not asked for."""
 
@@ -75,9 +84,14 @@ def read_options(arguments: Table) -> QueueOptions:
     )
 
 
-def check_arguments(arguments: Table, queue: str, vhost: str) -> None:
-    """Raise 406 with RabbitMQ's text if a known argument has a bad type or value."""
-    for name, check in _CHECKS:
+def _check_values(
+    checks: tuple[tuple[str, Callable[[Field, Table], None]], ...],
+    arguments: Table,
+    queue: str,
+    vhost: str,
+) -> None:
+    """Raise 406 if a known argument has a bad type or value."""
+    for name, check in checks:
         field = arguments.get(name)
         if field is None:
             continue
@@ -87,6 +101,28 @@ def check_arguments(arguments: Table, queue: str, vhost: str) -> None:
             raise precondition_failed(
                 f"invalid arg '{name}' for {resource(QUEUE, queue, vhost)}: {invalid}"
             ) from None
+
+
+def check_declare_arguments(arguments: Table, queue: str, vhost: str) -> None:
+    """Raise 406 with RabbitMQ's text if a queue cannot be declared with these."""
+    _check_values(_CHECKS, arguments, queue, vhost)
+    if queue_type(arguments) == CLASSIC:
+        _refuse(OTHER_TYPES_ARGUMENTS, arguments, queue, vhost)
+
+
+def check_consume_arguments(arguments: Table, queue: str, vhost: str) -> None:
+    """Raise 406 with RabbitMQ's text if a classic queue cannot be consumed with these."""
+    _check_values(_CONSUME_CHECKS, arguments, queue, vhost)
+    _refuse(OTHER_TYPES_CONSUMER_ARGUMENTS, arguments, queue, vhost)
+
+
+def _refuse(names: tuple[str, ...], arguments: Table, queue: str, vhost: str) -> None:
+    for name in names:
+        if name in arguments:
+            what = resource(QUEUE, queue, vhost)
+            raise precondition_failed(
+                f"invalid arg '{name}' for {what} of queue type rabbit_classic_queue"
+            )
 
 
 def check_dead_letter_exchange(arguments: Table, queue: str, vhost: str) -> str | None:
@@ -196,4 +232,9 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-queue-mode", _one_of("queue mode", QUEUE_MODES)),
     ("x-queue-version", _check_queue_version),
     ("x-single-active-consumer", _check_boolean),
+)
+
+_CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
+    ("x-priority", _check_integer),
+    ("x-cancel-on-ha-failover", _check_boolean),
 )
