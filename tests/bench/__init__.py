@@ -1,0 +1,1 @@
+"""The side-by-side benchmark; `python -m tests.bench.run` from the repository's root runs it."""

@@ -1,0 +1,190 @@
+"""Starts and stops the brokers that are compared.
+
+Each is a process tree with its own temporary directory, listening on loopback only: Leveret
+from this source tree, and the RabbitMQ that Debian packages, with a node name, an Erlang port
+mapper and a database of its own, so that one that is installed or runs already is not touched.
+Both keep their defaults: RabbitMQ's configuration file names the listener and nothing else.
+A broker counts as started when it answers a protocol header.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .measure import tree
+
+HOST = "127.0.0.1"
+PREFERRED_PORTS = {"leveret": 5682, "rabbitmq": 5683, "dist": 25683, "epmd": 24369}
+START_SECONDS = 90
+STOP_SECONDS = 20
+ROOT = Path(__file__).resolve().parents[2]
+RABBITMQ_HOMES = Path("/usr/lib/rabbitmq/lib")
+
+
+class BrokerFailed(Exception):
+    """A broker is not there or did not start."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker that runs: where it listens, and the root of its process tree."""
+
+    name: str
+    port: int
+    pid: int
+
+
+def free_port(wanted: int) -> int:
+    """The port that is wanted, or any if that one is taken."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind((HOST, port))
+                return int(probe.getsockname()[1])
+    raise BrokerFailed("there is no free port")
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=2) as connection:
+            connection.sendall(b"AMQP\0\0\x09\x01")
+            return bool(connection.recv(1))
+    except OSError:
+        return False
+
+
+def _await_start(process: subprocess.Popen[bytes], name: str, port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            tail = log.read_text(errors="replace")[-2000:]
+            raise BrokerFailed(f"{name} did not start:\n{tail}")
+        time.sleep(0.2)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the process and its descendants, which may live in sessions of their own."""
+    pids = tree(process.pid)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextlib.contextmanager
+def _running(
+    name: str, command: list[str], port: int, home: Path, environment: dict[str, str]
+) -> Iterator[Broker]:
+    log = home / "output.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _await_start(process, name, port, log)
+        yield Broker(name, port, process.pid)
+    finally:
+        _stop(process)
+
+
+@contextlib.contextmanager
+def leveret() -> Iterator[Broker]:
+    """Leveret from this source tree, with its defaults and no management listener."""
+    port = free_port(PREFERRED_PORTS["leveret"])
+    with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
+        command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", HOST]
+        command += ["--port", str(port), "--management-port", "0", "--data-dir", directory]
+        with _running("leveret", command, port, Path(directory), dict(os.environ)) as broker:
+            yield broker
+
+
+def _rabbitmq_program() -> Path | None:
+    found = sorted(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server"))
+    return found[-1] if found else None
+
+
+def find_rabbitmq() -> Path:
+    """RabbitMQ's start script; as root the package is installed if it is missing."""
+    program = _rabbitmq_program()
+    if program is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        command = ["apt-get", "install", "-y", "rabbitmq-server"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        program = _rabbitmq_program()
+    if program is None:
+        raise BrokerFailed("RabbitMQ is not installed (Debian's package is rabbitmq-server)")
+    return program
+
+
+def _rabbitmq_environment(home: Path, port: int) -> dict[str, str]:
+    config = home / "rabbitmq.conf"
+    config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n")
+    (home / "enabled_plugins").write_text("[].\n")
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        "ERL_EPMD_ADDRESS": HOST,
+        "ERL_EPMD_PORT": str(free_port(PREFERRED_PORTS["epmd"])),
+        "RABBITMQ_NODENAME": "bench@localhost",
+        "RABBITMQ_DIST_PORT": str(free_port(PREFERRED_PORTS["dist"])),
+        "RABBITMQ_CONFIG_FILE": str(config),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
+        "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(home / "log"),
+        "RABBITMQ_PID_FILE": str(home / "pid"),
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+    }
+
+
+@contextlib.contextmanager
+def rabbitmq() -> Iterator[Broker]:
+    """A private RabbitMQ with its defaults and no plugins."""
+    program = find_rabbitmq()
+    port = free_port(PREFERRED_PORTS["rabbitmq"])
+    with tempfile.TemporaryDirectory(
+        prefix="bench-rabbitmq-", ignore_cleanup_errors=True
+    ) as directory:
+        environment = _rabbitmq_environment(Path(directory), port)
+        try:
+            with _running("rabbitmq", [str(program)], port, Path(directory), environment) as broker:
+                yield broker
+        finally:
+            _stop_port_mapper(environment)
+
+
+def _stop_port_mapper(environment: dict[str, str]) -> None:
+    """Erlang leaves its port mapper running; this one serves nobody else."""
+    program = shutil.which("epmd")
+    if program is not None:
+        quiet = subprocess.DEVNULL
+        subprocess.run([program, "-kill"], env=environment, stdout=quiet, stderr=quiet, check=False)
+
+
+def attached(text: str) -> Broker:
+    """A broker that runs already, from `NAME:PORT:PID`."""
+    name, port, pid = text.split(":")
+    return Broker(name, int(port), int(pid))

@@ -1,0 +1,60 @@
+"""Builds and runs the load generator.
+
+It is compiled anew for every run, which takes less than a second, into a directory that goes
+when the run ends. A run of it is a child process that prints one JSON object; what the process
+cost is taken from the kernel when it is waited for, the same way for any generator.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("load.c")
+
+
+class GeneratorFailed(Exception):
+    """The load generator could not be built, or ended without a result."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a generator printed, and its own CPU time."""
+
+    result: dict[str, Any]
+    cpu_seconds: float
+
+    @property
+    def cpu_us_per_message(self) -> float:
+        """The generator's own cost of a message, from sending to receiving it."""
+        return self.cpu_seconds * 1e6 / max(1, int(self.result["consumed"]))
+
+
+def build(source: Path, target: Path) -> Path:
+    """Compiles a generator from its one source file and returns the program."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise GeneratorFailed("there is no C compiler: install one or name it in CC")
+    command = [compiler, "-O2", "-std=gnu11", "-o", str(target), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GeneratorFailed(f"{source} does not compile:\n{done.stderr}")
+    return target
+
+
+def run(program: Path, arguments: Sequence[str]) -> Outcome:
+    """Runs a generator to its end."""
+    with subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise GeneratorFailed(f"{program.name} {' '.join(arguments)}: status {process.returncode}")
+    return Outcome(json.loads(output), usage.ru_utime + usage.ru_stime)

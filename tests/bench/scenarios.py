@@ -1,0 +1,86 @@
+"""What is measured: one declaration a scenario.
+
+A `Load` runs twice a round on each broker, first as fast as it goes, for the rate, the CPU time
+a message and the memory, and then at a fixed rate, for the latencies. `Idle` and `Declare` are
+measured once, before any load, while the brokers' memory is still untouched. All numbers of
+messages are of messages delivered: with a fan-out to ten queues each published one counts ten
+times, and its fixed rate is set accordingly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LATENCY_RATE = 5000
+"""Messages delivered a second while latency is measured."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Publishers and consumers on queues of their own."""
+
+    name: str
+    title: str
+    size: int = 1024
+    pairs: int = 1
+    publishers: int = 0
+    """As many as `pairs` unless it is set."""
+    window: int = 0
+    auto_ack: bool = True
+    topology: str = "queues"
+    bindings: int = 1000
+
+    @property
+    def copies(self) -> int:
+        """How often a published message is delivered."""
+        return self.pairs if self.topology == "fanout" else 1
+
+    @property
+    def arguments(self) -> list[str]:
+        """The scenario in the load generator's options."""
+        words = [f"--size={self.size}", f"--publishers={self.publishers or self.pairs}"]
+        words += [f"--consumers={self.pairs}", f"--queues={self.pairs}"]
+        words += [f"--window={self.window}", f"--topology={self.topology}"]
+        words += [f"--bindings={self.bindings}"]
+        return [*words, "--auto-ack"] if self.auto_ack else words
+
+    @property
+    def paced_arguments(self) -> list[str]:
+        """The same at the fixed rate."""
+        return [*self.arguments, f"--rate={LATENCY_RATE / self.copies:g}"]
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Connections with one channel each that do nothing."""
+
+    name: str
+    title: str
+    connections: int
+
+
+@dataclass(frozen=True)
+class Declare:
+    """Transient queues declared one after the other on one channel."""
+
+    name: str
+    title: str
+    queues: int
+
+
+LOADS = (
+    Load("small", "16 B, auto-ack", size=16),
+    Load("kilobyte", "1 KB, auto-ack"),
+    Load("confirms", "1 KB, confirms (1,000 open), ack each", window=1000, auto_ack=False),
+    Load("pairs-1", "1 KB, 1 publisher, 1 consumer, 1 queue", pairs=1),
+    Load("pairs-2", "1 KB, 2 publishers, 2 consumers, 2 queues", pairs=2),
+    Load("pairs-4", "1 KB, 4 publishers, 4 consumers, 4 queues", pairs=4),
+    Load("pairs-8", "1 KB, 8 publishers, 8 consumers, 8 queues", pairs=8),
+    Load("fanout", "1 KB, fan-out to 10 queues", pairs=10, publishers=1, topology="fanout"),
+    Load("topic", "16 B, topic over 1,000 bindings", 16, 10, publishers=1, topology="topic"),
+    Load("large", "100 KB, auto-ack", size=102400),
+)
+IDLE = Idle("idle", "an idle connection", 1000)
+DECLARE = Declare("declare", "queues declared", 10000)
+QUICK_IDLE = Idle("idle", "an idle connection", 200)
+QUICK_DECLARE = Declare("declare", "queues declared", 1000)
