@@ -29,13 +29,14 @@ class VirtualClock:
     """See `broker.clock.Clock`. It starts at the real date."""
 
     def __init__(self) -> None:
-        self._now_ms = 0.0
+        # Not 0: a deadline of 0 stands for none.
+        self._now_ms = 1.0
         self._started_at_s = time.time()
         self._timers: list[tuple[float, int, VirtualTimer]] = []
         self._order = count()
 
     def now_ms(self) -> int:
-        """Milliseconds by which the clock was moved."""
+        """Milliseconds by which the clock was moved, and one."""
         return int(self._now_ms)
 
     def wall_time_s(self) -> float:

@@ -113,9 +113,7 @@ class FrameScanner:
         if self.is_broken:
             return
         if self._body is not None:
-            body, self._body = self._body, None
-            channel, self._body_channel = self._body_channel, -1
-            self._sink.on_frame(BODY, channel, body)
+            self._scan_cut_body(self._body)
         self._scan_chunk()
         if self._later is not None:
             self._take_up_chunk(*self._later)
@@ -136,8 +134,15 @@ class FrameScanner:
         pieces.append(memoryview(data)[: stop - 1])
         self._body = b"".join(pieces)
         self._data, self._position = data, stop
-        if data[stop - 1] != FRAME_END:
-            self._break(BODY, self._body, f"{{invalid_frame_end_marker,{data[stop - 1]}}}")
+
+    def _scan_cut_body(self, body: bytes) -> None:
+        """Hand over a body frame that came in pieces; its end octet is just before the rest."""
+        self._body = None
+        channel, self._body_channel = self._body_channel, -1
+        end_octet = self._data[self._position - 1]
+        if end_octet != FRAME_END:
+            self._break(BODY, body, f"{{invalid_frame_end_marker,{end_octet}}}")
+        self._sink.on_frame(BODY, channel, body)
 
     def _take_up_chunk(self, data: bytes, position: int) -> None:
         """Go on with the chunk behind a frame that was cut; its size may be all that was known."""

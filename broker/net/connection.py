@@ -243,6 +243,9 @@ class Connection(SocketSide):
             self._assemble(channel, channel.assembler, kind, payload)
             return
         if kind != METHOD:
+            if channel is not None and channel.is_closing:
+                # The rest of a message that the channel failed on.
+                return
             raise unexpected_frame("expected method frame, got non method frame instead")
         method = decode_method(payload)
         self._method_at_work = method.index
@@ -334,8 +337,6 @@ class Connection(SocketSide):
             del self.channels[channel.number]
         elif isinstance(method, commands.Channel.Close):
             self.send(channel.number, commands.Channel.CloseOk)
-        elif isinstance(method, commands.Basic.Publish):
-            channel.assembler = ContentAssembler(b"")
 
     # Connection methods
 
@@ -427,6 +428,7 @@ class Connection(SocketSide):
             method_id=fault.method_id,
         )
         self.state = CLOSED
+        self.stop_blocking()
         patience_ms = SILENT_CLOSE_MS if self._scanner.is_broken else self._close_patience_ms()
         self._drop_later(patience_ms)
 
@@ -458,11 +460,12 @@ class Connection(SocketSide):
         self._release()
         if self._transport is not None:
             self._transport.close()
+            self._drop_later(CLOSE_TIMEOUT_MS)
 
     def _wait_then_drop(self, why: str) -> None:
         """Drop the client without a word, and not at once."""
         logger.error("closing connection %s: %s", self.name, why)
-        self.state = CLOSED
+        self.state = GONE
         self._drop_later(SILENT_CLOSE_MS)
 
     def _handshake_too_long(self) -> None:

@@ -123,11 +123,16 @@ class SocketSide(asyncio.Protocol):
         """The broker calls this when an alarm comes or goes."""
         if not self._blocked_as or self.services.alarms.are_in_force or self._transport is None:
             return
-        self._blocked_as = ""
-        if not self._is_paused_for_turn:
-            self._transport.resume_reading()
+        self.stop_blocking()
         if self.has_capability("connection.blocked"):
             self.send(0, commands.Connection.Unblocked)
+
+    def stop_blocking(self) -> None:
+        """Read again, for whatever reason the connection was held back."""
+        if self._blocked_as and self._transport is not None:
+            self._blocked_as = ""
+            if not self._is_paused_for_turn:
+                self._transport.resume_reading()
 
     # Writing
 

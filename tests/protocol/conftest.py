@@ -1,0 +1,58 @@
+"""Fixtures: a broker in a thread, and a witness of what it lets slip."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker.testing import EmbeddedBroker
+
+UNFORESEEN = ("internal error", "failed in its turn", "could not be flushed")
+
+
+def watch_event_loop(broker):
+    """Collect what would reach the event loop's default exception handler."""
+    slipped = []
+
+    def install(_):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: slipped.append(context))
+
+    broker.call(install)
+    return slipped
+
+
+@pytest.fixture(autouse=True)
+def _log_everything(caplog):
+    caplog.set_level(logging.INFO, logger="leveret")
+
+
+@pytest.fixture
+def broker():
+    """A broker in real time, in which nothing unforeseen may happen."""
+    yield from _serve()
+
+
+@pytest.fixture
+def timeless():
+    """The same, in which time passes only by `advance`."""
+    yield from _serve(virtual_clock=True)
+
+
+def _serve(**arguments):
+    with EmbeddedBroker.in_thread(**arguments) as broker:
+        broker.slipped = watch_event_loop(broker)
+        yield broker
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """No test passes during which something unforeseen happened in its broker."""
+    result = yield
+    for name in ("broker", "timeless"):
+        if name in pyfuncitem.funcargs:
+            assert not pyfuncitem.funcargs[name].slipped
+    if "caplog" in pyfuncitem.funcargs:
+        messages = pyfuncitem.funcargs["caplog"].messages
+        assert not [line for line in messages if any(text in line for text in UNFORESEEN)]
+    return result

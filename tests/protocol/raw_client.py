@@ -1,0 +1,311 @@
+"""A client that sends and receives single frames, for what no well-behaved library would do.
+
+It knows the codec of the broker and nothing else: no state machine stands between a test and the
+socket. Nothing here sleeps; every read has a deadline.
+"""
+
+import socket
+import struct
+import threading
+import time
+from typing import NamedTuple
+
+from pamqp import commands
+
+from broker.amqp.content import body_frames, header_frame
+from broker.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
+from broker.amqp.methods import METHODS, decode_method, encode_method
+from broker.amqp.properties import decode_properties, encode_properties
+
+SECONDS_MAX = 10.0
+POLL_SECONDS = 0.005
+RECEIVE_BYTES = 256 * 1024
+FRAME_BYTES_MAX = 131_072
+CAPABILITIES = ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+
+_FRAME_START = struct.Struct(">BHI")
+
+BITS_OFF = {
+    commands.Queue.Declare: ("passive", "durable", "exclusive", "auto_delete", "nowait"),
+    commands.Exchange.Declare: ("passive", "durable", "auto_delete", "internal", "nowait"),
+    commands.Queue.Bind: ("nowait",),
+    commands.Basic.Publish: ("mandatory", "immediate"),
+    commands.Basic.Consume: ("no_local", "no_ack", "exclusive", "nowait"),
+    commands.Basic.Get: ("no_ack",),
+    commands.Basic.Qos: ("global_",),
+    commands.Basic.Ack: ("multiple",),
+    commands.Confirm.Select: ("nowait",),
+}
+"""The bits of methods that tests mostly leave alone."""
+
+
+class Frame(NamedTuple):
+    """A frame as it came."""
+
+    kind: int
+    channel: int
+    payload: bytes
+
+
+class Delivered(NamedTuple):
+    """A message as it came, with the method that brought it."""
+
+    method: object
+    properties: dict
+    body: bytes
+
+
+class RawClient:
+    """One socket to a broker. As a context manager it closes the socket, without a goodbye."""
+
+    def __init__(self, broker, receive_buffer_bytes=None):
+        self.frame_bytes_max = FRAME_BYTES_MAX
+        self.bytes_sent = 0
+        self._buffer = b""
+        self.socket = socket.socket()
+        if receive_buffer_bytes is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(SECONDS_MAX)
+        self.socket.connect((broker.host, broker.port))
+        host, port = self.socket.getsockname()
+        self.name = f"{host}:{port}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    # Sending
+
+    def send(self, data):
+        """Bytes, as they are."""
+        self.bytes_sent += len(data)
+        self.socket.sendall(data)
+
+    def send_method(self, channel, method, **arguments):
+        """A method that has no content."""
+        self.send(method_bytes(channel, method, **arguments))
+
+    def publish(self, channel, routing_key, body=b"", exchange="", **properties):
+        """A message in as few frames as frame_max allows."""
+        self.send(
+            publish_bytes(
+                channel,
+                routing_key,
+                body,
+                exchange,
+                frame_bytes_max=self.frame_bytes_max,
+                **properties,
+            )
+        )
+
+    # Receiving
+
+    def read_bytes(self, count):
+        """Exactly so many bytes. Raises ConnectionError at the end of the stream."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while len(self._buffer) < count:
+            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+            data = self.socket.recv(RECEIVE_BYTES)
+            if not data:
+                raise ConnectionError(f"the broker closed the socket after {self._buffer!r}")
+            self._buffer += data
+        found, self._buffer = self._buffer[:count], self._buffer[count:]
+        return found
+
+    def read_frame(self):
+        """The next frame, whatever it is."""
+        kind, channel, size = _FRAME_START.unpack(self.read_bytes(_FRAME_START.size))
+        payload = self.read_bytes(size + 1)
+        assert payload[-1] == 0xCE
+        return Frame(kind, channel, payload[:-1])
+
+    def read_method(self, channel, method):
+        """The next frame, which must be this method on this channel."""
+        frame = self.read_frame()
+        while frame.kind == HEARTBEAT:
+            frame = self.read_frame()
+        assert frame.kind == METHOD, frame
+        decoded = decode_method(frame.payload)
+        assert type(decoded) is method, described(decoded)
+        assert frame.channel == channel
+        return decoded
+
+    def read_content(self, channel, method):
+        """The next frames, which must be this method and its content."""
+        decoded = self.read_method(channel, method)
+        header = self.read_frame()
+        assert (header.kind, header.channel) == (HEADER, channel)
+        missing = int.from_bytes(header.payload[4:12], "big")
+        body = b""
+        while missing > len(body):
+            piece = self.read_frame()
+            assert (piece.kind, piece.channel) == (BODY, channel)
+            body += piece.payload
+        return Delivered(decoded, decode_properties(header.payload[12:]), body)
+
+    def read_end(self):
+        """Wait until the broker has closed the socket; what came before that."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                data = self.socket.recv(RECEIVE_BYTES)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                found, self._buffer = self._buffer, b""
+                return found
+            self._buffer += data
+
+    def call(self, channel, method, answer, **arguments):
+        """Send a method and read its answer."""
+        self.send_method(channel, method, **arguments)
+        return self.read_method(channel, answer)
+
+    # What most tests begin with
+
+    def start(self, **arguments):
+        """The protocol header and connection.start-ok."""
+        self.send(PROTOCOL_HEADER)
+        started = self.read_method(0, commands.Connection.Start)
+        self.send(start_ok_bytes(**arguments))
+        return started
+
+    def tune(self, **limits):
+        """Go on to connection.open, with the broker's limits or these."""
+        offered = self.read_method(0, commands.Connection.Tune)
+        chosen = {
+            "channel_max": offered.channel_max,
+            "frame_max": offered.frame_max,
+            "heartbeat": 0,
+            **limits,
+        }
+        self.frame_bytes_max = chosen["frame_max"]
+        self.send_method(0, commands.Connection.TuneOk, **chosen)
+        return offered
+
+    def open(self, *, capabilities=CAPABILITIES, vhost="/", **limits):
+        """The whole handshake; returns the client."""
+        self.start(capabilities=capabilities)
+        self.tune(**limits)
+        self.call(0, commands.Connection.Open, commands.Connection.OpenOk, **open_arguments(vhost))
+        return self
+
+    def open_channel(self, channel=1):
+        """A new channel."""
+        self.call(channel, commands.Channel.Open, commands.Channel.OpenOk)
+        return self
+
+    def declare(self, queue, channel=1, **arguments):
+        """A queue; the broker's answer."""
+        return self.call(
+            channel, commands.Queue.Declare, commands.Queue.DeclareOk, queue=queue, **arguments
+        )
+
+    def consume(self, queue, channel=1, **arguments):
+        """A consumer."""
+        return self.call(
+            channel, commands.Basic.Consume, commands.Basic.ConsumeOk, queue=queue, **arguments
+        )
+
+    def get(self, queue, channel=1):
+        """The body of the first message, acknowledged; None if there is none."""
+        self.send_method(channel, commands.Basic.Get, queue=queue, no_ack=True)
+        if self.peek_method() is commands.Basic.GetEmpty:
+            self.read_method(channel, commands.Basic.GetEmpty)
+            return None
+        return self.read_content(channel, commands.Basic.GetOk).body
+
+    def peek_method(self):
+        """The type of the method that comes next, which is left where it is."""
+        frame = self.read_frame()
+        self._buffer = encode_frame(*frame) + self._buffer
+        return METHODS[int.from_bytes(frame.payload[:4], "big")]
+
+
+def opened(broker, **arguments):
+    """A client with a connection and channel 1 open."""
+    return RawClient(broker).open(**arguments).open_channel()
+
+
+def method_bytes(channel, method, **arguments):
+    """The frame of a method; bits that are not named are off."""
+    bits = dict.fromkeys(BITS_OFF.get(method, ()), False)
+    return encode_frame(METHOD, channel, encode_method(method, **{**bits, **arguments}))
+
+
+def publish_bytes(
+    channel, routing_key, body=b"", exchange="", *, frame_bytes_max=FRAME_BYTES_MAX, **properties
+):
+    """The frames of a message."""
+    parts = [
+        method_bytes(channel, commands.Basic.Publish, exchange=exchange, routing_key=routing_key),
+        header_frame(channel, encode_properties(properties), len(body)),
+        *body_frames(channel, body, frame_bytes_max),
+    ]
+    return b"".join(parts)
+
+
+def start_ok_bytes(
+    *, mechanism="PLAIN", response="\0guest\0guest", capabilities=CAPABILITIES, channel=0
+):
+    """connection.start-ok. response: text, or bytes that are no text."""
+    if isinstance(response, bytes):
+        response = response.decode("utf-8", "surrogateescape")
+    table = {"capabilities": ("F", dict.fromkeys(capabilities, ("t", True)))}
+    return method_bytes(
+        channel,
+        commands.Connection.StartOk,
+        client_properties=table,
+        mechanism=mechanism,
+        response=response,
+        locale="en_US",
+    )
+
+
+def open_arguments(vhost="/"):
+    """What connection.open needs; the rest is reserved."""
+    return {"virtual_host": vhost, "capabilities": "", "insist": False}
+
+
+def close_arguments():
+    """What a client's connection.close says."""
+    return {"reply_code": 200, "reply_text": "Goodbye", "class_id": 0, "method_id": 0}
+
+
+def described(method):
+    """A method and its arguments, for the message of a failed assertion."""
+    return f"{method.name} {[(name, getattr(method, name, None)) for name in method.attributes()]}"
+
+
+def connection_count(broker):
+    """How many clients the broker knows of."""
+    return broker.call(lambda embedded: len(embedded.broker.connections))
+
+
+def side_of_broker(embedded, client):
+    """The broker's connection to a client; to be looked for in the broker's thread."""
+    found = [one for one in embedded.broker.connections if one.name.startswith(f"{client.name} ")]
+    return found[0]
+
+
+def wait_until_read(broker, client):
+    """Wait until the broker has read all that a client has sent."""
+
+    def is_read(embedded):
+        return side_of_broker(embedded, client).bytes_in == client.bytes_sent
+
+    wait_until(lambda: connection_count(broker) and broker.call(is_read))
+
+
+def wait_until(condition, seconds_max=SECONDS_MAX):
+    """Wait for what another thread brings about."""
+    deadline = time.monotonic() + seconds_max
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError("what was waited for did not come about")
+        pause.wait(POLL_SECONDS)

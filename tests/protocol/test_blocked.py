@@ -1,0 +1,156 @@
+"""A memory alarm: publishers are held back, and all others go on."""
+
+import pytest
+from pamqp import commands
+
+from broker.amqp.frames import HEARTBEAT
+from tests.protocol.raw_client import (
+    connection_count,
+    opened,
+    side_of_broker,
+    wait_until,
+    wait_until_read,
+)
+
+
+@pytest.fixture
+def consumer(broker):
+    """A client that never publishes."""
+    with opened(broker) as client:
+        client.declare("q")
+        client.consume("q", no_ack=True)
+        yield client
+
+
+def bytes_in(broker, client):
+    return broker.call(lambda embedded: side_of_broker(embedded, client).bytes_in)
+
+
+def test_a_publisher_is_told_once_it_publishes_and_read_again_afterwards(broker, consumer, caplog):
+    with opened(broker) as publisher:
+        broker.block_publishers()
+        publisher.declare("unheard of")
+
+        publisher.publish(1, "q", b"first")
+        blocked = publisher.read_method(0, commands.Connection.Blocked)
+        assert blocked.reason == "low on memory"
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
+
+        read = bytes_in(broker, publisher)
+        publisher.publish(1, "q", b"second")
+        publisher.publish(1, "q", b"third")
+        for _ in range(10):
+            assert consumer.declare("q").message_count == 0
+        assert bytes_in(broker, publisher) == read
+
+        broker.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"second"
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"third"
+        publisher.declare("heard of")
+    assert [line for line in caplog.messages if publisher.name in line and "low on memory" in line]
+
+
+def test_one_that_connects_during_an_alarm_is_blocked_when_it_publishes(broker):
+    broker.block_publishers()
+    with opened(broker) as publisher:
+        publisher.declare("q")
+        publisher.publish(1, "q", b"x")
+        publisher.read_method(0, commands.Connection.Blocked)
+        broker.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+
+
+def test_a_message_in_several_chunks_blocks_too(broker):
+    broker.block_publishers()
+    with opened(broker, frame_max=4096) as publisher:
+        publisher.declare("q")
+        publisher.publish(1, "q", bytes(10_000))
+        publisher.read_method(0, commands.Connection.Blocked)
+        broker.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+        assert publisher.get("q") == bytes(10_000)
+
+
+def test_a_blocked_client_may_answer_connection_close(broker):
+    with opened(broker) as publisher:
+        publisher.declare("q")
+        broker.block_publishers()
+        publisher.publish(1, "q", b"x")
+        publisher.read_method(0, commands.Connection.Blocked)
+        broker.call(lambda embedded: side_of_broker(embedded, publisher).force_close("enough"))
+        publisher.read_method(0, commands.Connection.Close)
+        publisher.send_method(0, commands.Connection.CloseOk)
+        wait_until(lambda: connection_count(broker) == 0, seconds_max=0.5)
+
+
+def test_nothing_is_said_after_connection_close(broker):
+    with opened(broker) as publisher:
+        publisher.declare("q")
+        broker.block_publishers()
+        publisher.publish(1, "q", b"x")
+        publisher.read_method(0, commands.Connection.Blocked)
+        broker.call(lambda embedded: side_of_broker(embedded, publisher).force_close("enough"))
+        publisher.read_method(0, commands.Connection.Close)
+        broker.unblock_publishers()
+        publisher.send_method(0, commands.Connection.CloseOk)
+        assert publisher.read_end() == b""
+
+
+def test_consumers_go_on(broker, consumer):
+    with opened(broker) as other:
+        other.declare("full")
+        for number in range(3):
+            other.publish(1, "full", b"%d" % number)
+        other.declare("full")
+        broker.block_publishers()
+        consumer.consume("full", consumer_tag="late")
+        for number in range(3):
+            message = consumer.read_content(1, commands.Basic.Deliver)
+            assert message.body == b"%d" % number
+            consumer.send_method(1, commands.Basic.Ack, delivery_tag=number + 1)
+        assert consumer.declare("full").message_count == 0
+        # It has not published since the alarm, so it is not held back.
+        other.declare("another")
+
+
+def test_one_without_the_capability_is_held_back_without_a_word(broker, consumer):
+    with opened(broker, capabilities=()) as publisher:
+        broker.block_publishers()
+        publisher.publish(1, "q", b"first")
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
+        read = bytes_in(broker, publisher)
+        publisher.publish(1, "q", b"second")
+        for _ in range(10):
+            assert consumer.declare("q").message_count == 0
+        assert bytes_in(broker, publisher) == read
+        broker.unblock_publishers()
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"second"
+        publisher.declare("q")
+
+
+def test_an_alarm_that_comes_and_goes_in_between_is_not_noticed(broker):
+    with opened(broker) as publisher:
+        publisher.declare("q")
+        broker.block_publishers()
+        broker.unblock_publishers()
+        publisher.publish(1, "q", b"x")
+        assert publisher.declare("q").message_count == 1
+
+
+def test_the_silence_of_a_blocked_client_is_not_held_against_it(timeless):
+    with opened(timeless, heartbeat=10) as publisher:
+        publisher.declare("q")
+        timeless.block_publishers()
+        publisher.publish(1, "q", b"x")
+        publisher.read_method(0, commands.Connection.Blocked)
+        for _ in range(10):
+            timeless.advance(10)
+        assert publisher.read_frame().kind == HEARTBEAT
+        assert connection_count(timeless) == 1
+        timeless.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+        publisher.declare("q")
+        wait_until_read(timeless, publisher)
+        timeless.advance(40)
+        wait_until(lambda: connection_count(timeless) == 0)

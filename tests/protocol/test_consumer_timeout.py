@@ -1,0 +1,113 @@
+"""Deliveries that are not acknowledged in time cost their consumer its channel."""
+
+import pytest
+from pamqp import commands
+
+from broker.config import Config
+from broker.testing import EmbeddedBroker
+from tests.protocol.raw_client import opened
+
+TEXT = (
+    "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used: "
+    "90000 ms. This timeout value can be configured, see consumers doc guide to learn more"
+)
+CHECK_SECONDS = 60
+
+
+@pytest.fixture
+def impatient():
+    """A broker that waits 90 seconds for an acknowledgement, and looks once a minute."""
+    config = Config(consumer_timeout_ms=90_000)
+    with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def consumer(impatient):
+    """One that has three messages and has acknowledged none."""
+    with opened(impatient) as client:
+        client.declare("q")
+        for number in range(3):
+            client.publish(1, "q", b"%d" % number)
+        client.consume("q")
+        for _ in range(3):
+            client.read_content(1, commands.Basic.Deliver)
+        yield client
+
+
+def test_the_channel_is_closed_and_its_messages_go_back(impatient, consumer, caplog):
+    impatient.advance(CHECK_SECONDS)
+    consumer.declare("q")
+    impatient.advance(CHECK_SECONDS)
+    closed = consumer.read_method(1, commands.Channel.Close)
+    assert (closed.reply_code, closed.reply_text) == (406, TEXT)
+    assert (closed.class_id, closed.method_id) == (0, 0)
+    consumer.send_method(1, commands.Channel.CloseOk)
+
+    consumer.open_channel(1)
+    for number in range(3):
+        consumer.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
+        message = consumer.read_content(1, commands.Basic.GetOk)
+        assert message.body == b"%d" % number
+        assert message.method.redelivered
+    assert [line for line in caplog.messages if consumer.name in line and TEXT in line]
+
+
+def test_other_channels_of_the_connection_go_on(impatient, consumer):
+    consumer.open_channel(2)
+    consumer.consume("q", channel=2)
+    impatient.advance(2 * CHECK_SECONDS)
+    consumer.read_method(1, commands.Channel.Close)
+    for number in range(3):
+        assert consumer.read_content(2, commands.Basic.Deliver).body == b"%d" % number
+    consumer.declare("q", channel=2)
+
+
+def test_the_oldest_delivery_counts(impatient, consumer):
+    impatient.advance(CHECK_SECONDS)
+    consumer.send_method(1, commands.Basic.Ack, delivery_tag=2, multiple=False)
+    consumer.declare("q")
+    impatient.advance(CHECK_SECONDS)
+    consumer.read_method(1, commands.Channel.Close)
+
+
+def test_acknowledging_in_time_is_enough(impatient, consumer):
+    impatient.advance(CHECK_SECONDS)
+    consumer.send_method(1, commands.Basic.Ack, delivery_tag=3, multiple=True)
+    consumer.declare("q")
+    impatient.advance(100 * CHECK_SECONDS)
+    consumer.declare("q")
+
+
+def test_messages_that_were_got_count_too(impatient):
+    with opened(impatient) as client:
+        client.declare("q")
+        client.publish(1, "q", b"x")
+        client.send_method(1, commands.Basic.Get, queue="q")
+        client.read_content(1, commands.Basic.GetOk)
+        impatient.advance(2 * CHECK_SECONDS)
+        client.read_method(1, commands.Channel.Close)
+
+
+def test_consumers_that_need_not_acknowledge_may_take_their_time(impatient):
+    with opened(impatient) as client:
+        client.declare("q")
+        client.consume("q", no_ack=True)
+        client.publish(1, "q", b"x")
+        client.read_content(1, commands.Basic.Deliver)
+        impatient.advance(10 * CHECK_SECONDS)
+        client.declare("q")
+
+
+def test_it_can_be_switched_off():
+    config = Config(consumer_timeout_ms=None)
+    with (
+        EmbeddedBroker.in_thread(config, virtual_clock=True) as broker,
+        opened(broker) as client,
+    ):
+        client.declare("q")
+        client.consume("q")
+        client.publish(1, "q", b"x")
+        client.read_content(1, commands.Basic.Deliver)
+        broker.advance(1_000_000)
+        client.declare("q")
