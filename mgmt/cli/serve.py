@@ -7,6 +7,7 @@ opens the metadata store, and gives all of that to a `Broker`.
 import asyncio
 import ctypes
 import gc
+import io
 import logging
 import logging.handlers
 import resource
@@ -26,6 +27,8 @@ from storage.metadata import SqliteMetadata
 METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
 LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
+UNPRINTABLE = "backslashreplace"
+"""Names may hold bytes that are no text; a log line about them must not be lost for that."""
 LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -93,12 +96,18 @@ def set_up_logging(config: Config) -> None:
     root.handlers.clear()
     if config.log_console:
         console = logging.StreamHandler(sys.stdout)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors=UNPRINTABLE)
         _add_handler(root, console, config.log_console_level)
     if config.log_file is not None:
         path = (config.log_dir or Path()) / config.log_file
         path.parent.mkdir(parents=True, exist_ok=True)
         # A watched file is opened anew after logrotate has moved it.
-        _add_handler(root, logging.handlers.WatchedFileHandler(path), config.log_file_level)
+        _add_handler(
+            root,
+            logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors=UNPRINTABLE),
+            config.log_file_level,
+        )
     for category, level in (
         ("connection", config.log_connection_level),
         ("channel", config.log_channel_level),

@@ -1,0 +1,101 @@
+"""aio-pika, as people use it: robust connections, confirms, and remote procedure calls."""
+
+import asyncio
+
+import aio_pika
+import pytest
+from aio_pika.patterns import RPC
+
+from broker.testing import EmbeddedBroker
+
+SECONDS_MAX = 10
+
+
+@pytest.fixture
+async def embedded():
+    async with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def connection(embedded):
+    connection = await aio_pika.connect(embedded.url)
+    yield connection
+    await connection.close()
+
+
+async def test_publish_and_consume(connection):
+    channel = await connection.channel()
+    await channel.set_qos(prefetch_count=10)
+    queue = await channel.declare_queue("q", durable=True)
+    for number in range(100):
+        message = aio_pika.Message(str(number).encode(), headers={"n": number})
+        await channel.default_exchange.publish(message, "q")
+    bodies = []
+    async with queue.iterator() as messages:
+        async for message in messages:
+            async with message.process():
+                bodies.append(int(message.body))
+            if len(bodies) == 100:
+                break
+    assert bodies == list(range(100))
+
+
+async def test_an_unroutable_mandatory_message_comes_back(connection):
+    channel = await connection.channel(on_return_raises=True)
+    with pytest.raises(aio_pika.exceptions.DeliveryError):
+        await channel.default_exchange.publish(aio_pika.Message(b"x"), "nowhere")
+
+
+async def test_remote_procedure_calls(connection):
+    channel = await connection.channel()
+    rpc = await RPC.create(channel)
+
+    async def multiply(*, x, y):
+        return x * y
+
+    await rpc.register("multiply", multiply, auto_delete=True)
+    answers = await asyncio.gather(
+        *(rpc.call("multiply", kwargs={"x": number, "y": 2}) for number in range(20))
+    )
+    assert answers == [number * 2 for number in range(20)]
+
+
+async def test_a_robust_connection_survives_being_cut_off(embedded):
+    connection = await aio_pika.connect_robust(embedded.url, reconnect_interval=0.05)
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q", durable=True)
+    received = asyncio.Queue()
+    await queue.consume(received.put, no_ack=True)
+    reconnected = asyncio.Event()
+    connection.reconnect_callbacks.add(lambda *_: reconnected.set())
+    embedded.drop_connections()
+    await asyncio.wait_for(reconnected.wait(), SECONDS_MAX)
+    await channel.default_exchange.publish(aio_pika.Message(b"after"), "q")
+    message = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    assert message.body == b"after"
+    await connection.close()
+
+
+async def test_a_transaction_is_rolled_back(connection):
+    channel = await connection.channel(publisher_confirms=False)
+    queue = await channel.declare_queue("q", auto_delete=True)
+    transaction = channel.transaction()
+    await transaction.select()
+    await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
+    await transaction.rollback()
+    assert await queue.get(fail=False) is None
+
+
+async def test_direct_reply_to(connection):
+    channel = await connection.channel(publisher_confirms=False)
+    replies = asyncio.Queue()
+    pseudo_queue = await channel.get_queue("amq.rabbitmq.reply-to", ensure=False)
+    await pseudo_queue.consume(replies.put, no_ack=True)
+    server = await channel.declare_queue("server", exclusive=True)
+    request = aio_pika.Message(b"ping", reply_to="amq.rabbitmq.reply-to")
+    await channel.default_exchange.publish(request, "server")
+    received = await server.get(no_ack=True, timeout=SECONDS_MAX)
+    await channel.default_exchange.publish(aio_pika.Message(b"pong"), received.reply_to)
+    reply = await asyncio.wait_for(replies.get(), SECONDS_MAX)
+    assert reply.body == b"pong"

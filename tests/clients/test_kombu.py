@@ -1,0 +1,59 @@
+"""kombu: producers, consumers, simple queues, and the mailboxes that Celery's control uses."""
+
+import kombu
+import pytest
+from kombu.pidbox import Mailbox
+
+SECONDS_MAX = 10
+
+
+@pytest.fixture
+def connection(amqp_url):
+    with kombu.Connection(amqp_url) as connection:
+        yield connection
+
+
+def test_a_producer_and_a_consumer(connection):
+    exchange = kombu.Exchange("tasks", "direct", durable=True)
+    queue = kombu.Queue("tasks", exchange, routing_key="tasks")
+    received = []
+
+    def take(body, message):
+        received.append(body)
+        message.ack()
+
+    with connection.Producer() as producer:
+        producer.publish({"n": 1}, exchange=exchange, routing_key="tasks", declare=[queue])
+    with connection.Consumer(queue, callbacks=[take]):
+        connection.drain_events(timeout=SECONDS_MAX)
+    assert received == [{"n": 1}]
+
+
+def test_a_simple_queue(connection):
+    with connection.SimpleQueue("simple") as queue:
+        queue.put({"hello": "world"})
+        message = queue.get(timeout=SECONDS_MAX)
+        message.ack()
+        assert message.payload == {"hello": "world"}
+
+
+def test_a_mailbox_takes_calls(connection):
+    mailbox = Mailbox("test", type="direct")
+    bound = mailbox(connection)
+    calls = []
+    node = bound.Node("worker@here", state={})
+    node.handlers["note"] = lambda state, **arguments: calls.append(arguments)
+    with node.listen(channel=connection.channel()):
+        bound.cast(["worker@here"], "note", {"n": 1})
+        connection.drain_events(timeout=SECONDS_MAX)
+    assert calls == [{"n": 1}]
+
+
+def test_priorities(connection):
+    queue = kombu.Queue("p", max_priority=5)(connection.channel())
+    queue.declare()
+    with connection.Producer() as producer:
+        for priority in (1, 5, 3):
+            producer.publish(priority, routing_key="p", priority=priority)
+    taken = [queue.get(no_ack=True).payload for _ in range(3)]
+    assert taken == [5, 3, 1]

@@ -1,0 +1,132 @@
+"""`leveret serve` as a process: starting, stopping, restarting, and refusing to start."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pika
+import pytest
+from pika import exceptions
+
+SECONDS_MAX = 15
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A server process, and where it is."""
+
+    def __init__(self, folder, *options):
+        self.port = free_port()
+        self.folder = folder
+        command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", "127.0.0.1"]
+        command += ["--port", str(self.port), "--management-port", "0", "--data-dir", str(folder)]
+        self.process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def wait_until_ready(self):
+        """The lines that it printed until it was."""
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if "ready" in line:
+                return lines
+        raise AssertionError(f"the server did not start: {lines}")
+
+    def connect(self):
+        return pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", self.port, heartbeat=0)
+        )
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        output, _ = self.process.communicate(timeout=SECONDS_MAX)
+        return output
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = Server(tmp_path / "data")
+    server.wait_until_ready()
+    yield server
+    if server.process.poll() is None:
+        server.stop(signal.SIGKILL)
+
+
+def test_the_first_line_says_what_runs_where(tmp_path):
+    server = Server(tmp_path / "data", "--node", "hare@here")
+    first, *_, last = server.wait_until_ready()
+    server.stop()
+    assert "Leveret" in first
+    assert "hare@here" in first
+    assert str(tmp_path / "data") in first
+    assert f"127.0.0.1:{server.port}" in last
+
+
+def test_what_is_durable_comes_back_after_a_kill(server):
+    connection = server.connect()
+    channel = connection.channel()
+    channel.exchange_declare("x", "topic", durable=True)
+    channel.queue_declare("q", durable=True, arguments={"x-max-length": 5})
+    channel.queue_declare("gone")
+    channel.queue_bind("q", "x", "a.#", arguments={"n": 1})
+    server.stop(signal.SIGKILL)
+
+    again = Server(server.folder)
+    again.wait_until_ready()
+    channel = again.connect().channel()
+    channel.queue_declare("q", durable=True, arguments={"x-max-length": 5})
+    channel.basic_publish("x", "a.b", b"routed")
+    assert channel.basic_get("q", auto_ack=True)[2] == b"routed"
+    with pytest.raises(exceptions.ChannelClosedByBroker):
+        channel.queue_declare("gone", passive=True)
+    again.stop()
+
+
+def test_clients_are_told_when_it_stops(server):
+    connection = server.connect()
+    server.process.send_signal(signal.SIGTERM)
+    with pytest.raises(exceptions.ConnectionClosedByBroker) as error:
+        connection.process_data_events(time_limit=SECONDS_MAX)
+    assert error.value.reply_code == 320
+    server.process.wait(SECONDS_MAX)
+    assert server.process.returncode == 0
+
+
+def test_a_second_server_on_the_same_data_is_refused(server):
+    second = Server(server.folder)
+    output, _ = second.process.communicate(timeout=SECONDS_MAX)
+    assert second.process.returncode == 1
+    assert f"process {server.process.pid}" in output
+
+
+def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path):
+    file = tmp_path / "rabbitmq.conf"
+    file.write_text("# settings\nheartbeet = 30\n")
+    server = Server(tmp_path / "data", "--config", str(file))
+    output, _ = server.process.communicate(timeout=SECONDS_MAX)
+    assert server.process.returncode == 2
+    assert "rabbitmq.conf" in output
+    assert "line 2" in output
+    assert "'heartbeet'" in output
+    assert "'heartbeat'" in output
+
+
+def test_the_environment_sets_the_port(tmp_path):
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mgmt.cli.main", "serve", "--data-dir", str(tmp_path)],
+        stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"LEVERET_PORT": str(port), "LEVERET_BIND": "127.0.0.1"},
+    )  # fmt: skip
+    ready = next(line for line in process.stdout if "ready" in line)
+    process.terminate()
+    process.communicate(timeout=SECONDS_MAX)
+    assert f"127.0.0.1:{port}" in ready

@@ -1,0 +1,97 @@
+"""Deliveries in frames."""
+
+import pytest
+
+from broker.amqp.content import (
+    body_frames,
+    content_frames,
+    deliver_prefix,
+    deliver_suffix,
+    encode_address,
+    header_frame,
+    pack_tag,
+)
+from broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, encode_frame
+from broker.amqp.methods import decode_method
+
+
+class Frames(list):
+    """A sink that keeps frames."""
+
+    def on_frame(self, kind, channel, payload):
+        self.append((kind, channel, payload))
+
+
+def scanned(data):
+    """The frames in these bytes, which hold nothing else."""
+    frames = Frames()
+    scanner = FrameScanner(frames, 0)
+    scanner.add(data)
+    scanner.scan()
+    assert sum(8 + len(payload) for _, _, payload in frames) == len(data)
+    return list(frames)
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"hello" * 100])
+def test_a_delivery_of_pieces_is_three_frames(body):
+    address = encode_address("logs", "error.disk")
+    properties = b"\x10\x00\x02"
+    delivery = b"".join(
+        (
+            deliver_prefix(7, b"\3tag", address),
+            pack_tag(12345, True),
+            deliver_suffix(7, address, properties, len(body)),
+            body,
+            b"\xce",
+        )
+    )
+    (kind, channel, payload), *content = scanned(delivery)
+    method = decode_method(payload)
+    assert (kind, channel) == (METHOD, 7)
+    assert (method.consumer_tag, method.delivery_tag, method.redelivered) == ("tag", 12345, True)
+    assert (method.exchange, method.routing_key) == ("logs", "error.disk")
+    header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + properties
+    bodies = [(BODY, 7, body)] if body else []
+    assert content == [(HEADER, 7, header), *bodies]
+
+
+def test_a_header_frame_is_never_split():
+    properties = b"\x80\x00\x05" + b"a" * 5
+    assert header_frame(1, properties, 9) == encode_frame(
+        HEADER, 1, b"\0\x3c\0\0" + (9).to_bytes(8, "big") + properties
+    )
+
+
+@pytest.mark.parametrize(
+    ("body_bytes", "frame_bytes_max", "sizes"),
+    [
+        (0, 4096, []),
+        (0, 0, []),
+        (1, 4096, [1]),
+        (4088, 4096, [4088]),
+        (4089, 4096, [4088, 1]),
+        (3 * 4088, 4096, [4088, 4088, 4088]),
+        (100_000, 0, [100_000]),
+    ],
+)
+def test_a_body_goes_into_as_few_frames_as_frame_max_allows(body_bytes, frame_bytes_max, sizes):
+    body = bytes(number % 251 for number in range(body_bytes))
+    frames = scanned(b"".join(body_frames(3, body, frame_bytes_max)))
+    assert [len(payload) for _, _, payload in frames] == sizes
+    assert b"".join(payload for _, _, payload in frames) == body
+    assert all((kind, channel) == (BODY, 3) for kind, channel, _ in frames)
+
+
+def test_a_method_with_content():
+    payload = b"\0\x3c\0\x32\x01\x38\0\0\0"
+    frames = scanned(b"".join(content_frames(2, payload, b"\0\0", b"ab", 4096)))
+    assert frames == [
+        (METHOD, 2, payload),
+        (HEADER, 2, b"\0\x3c\0\0" + (2).to_bytes(8, "big") + b"\0\0"),
+        (BODY, 2, b"ab"),
+    ]
+
+
+def test_an_address_is_two_short_strings():
+    assert encode_address("", "key") == b"\0\3key"
+    assert encode_address("é", "\udcff") == b"\2\xc3\xa9\1\xff"

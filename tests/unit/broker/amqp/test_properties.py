@@ -1,0 +1,188 @@
+"""The properties of messages: what is read of them, and how seldom."""
+
+import pytest
+
+from broker.amqp.field_table import encode_table
+from broker.amqp.properties import (
+    DIRECT_REPLY_TO,
+    PROPERTY_TYPES,
+    ContentHeader,
+    HeaderCache,
+    PropertiesError,
+    decode_properties,
+    encode_properties,
+)
+
+EVERY_PROPERTY = {
+    "content_type": "text/plain", "content_encoding": "gzip",
+    "headers": {"a": ("I", 1), "b": ("S", "two")},
+    "delivery_mode": 2, "priority": 5, "correlation_id": "c-1", "reply_to": "answers",
+    "expiration": "60000", "message_id": "m-1", "timestamp": 1_700_000_000, "type": "order",
+    "user_id": "guest", "app_id": "shop", "cluster_id": "",
+}  # fmt: skip
+
+
+def header(**properties):
+    """The content header of a message with these properties."""
+    return ContentHeader(encode_properties(properties))
+
+
+def test_a_message_without_properties():
+    empty = ContentHeader(b"\0\0")
+    assert empty.properties == {}
+    assert empty.headers == {}
+    assert empty.delivery_mode == 1
+    assert empty.priority is None
+    assert not empty.is_persistent
+    assert not empty.needs_care
+
+
+def test_every_property_comes_back():
+    assert list(EVERY_PROPERTY) == [name for name, _, _ in PROPERTY_TYPES]
+    raw = encode_properties(EVERY_PROPERTY)
+    assert decode_properties(raw) == EVERY_PROPERTY
+    every = ContentHeader(raw)
+    assert every.raw == raw
+    assert every.properties == EVERY_PROPERTY
+    assert every.headers == EVERY_PROPERTY["headers"]
+    assert (every.delivery_mode, every.priority) == (2, 5)
+
+
+@pytest.mark.parametrize("name", EVERY_PROPERTY)
+def test_each_property_alone(name):
+    raw = encode_properties({name: EVERY_PROPERTY[name]})
+    assert decode_properties(raw) == {name: EVERY_PROPERTY[name]}
+    assert ContentHeader(raw).properties == {name: EVERY_PROPERTY[name]}
+
+
+@pytest.mark.parametrize("name", EVERY_PROPERTY)
+def test_properties_that_end_early_are_none(name):
+    raw = encode_properties({name: EVERY_PROPERTY[name]})
+    for size in range(len(raw)):
+        with pytest.raises(PropertiesError):
+            ContentHeader(raw[:size])
+
+
+@pytest.mark.parametrize("name", EVERY_PROPERTY)
+def test_properties_that_go_on_too_long_are_none(name):
+    with pytest.raises(PropertiesError):
+        ContentHeader(encode_properties({name: EVERY_PROPERTY[name]}) + b"\0")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\0",
+        b"\0\0\0",
+        b"\x00\x01\x00\x00",  # the flags go on
+        b"\x10\x01\x02",  # likewise, beside a delivery mode
+        b"\x18\x00\x02",  # a priority is announced
+        b"\x20\x00\x00\x00\x00\x03\x01aZ",  # a table with a type that there is not
+        b"\x80\x00\x05abc",  # a short string that ends early
+        b"\x88\x00\x05abc\x01",  # likewise, with something behind it
+        b"\x00\x40\x00\x00\x00",  # a short timestamp
+    ],
+)
+def test_malformed_properties(raw):
+    with pytest.raises(PropertiesError):
+        ContentHeader(raw)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_persistent", "needs_care"),
+    [(1, False, False), (2, True, False), (0, False, True), (3, False, True)],
+)
+def test_delivery_modes(mode, is_persistent, needs_care):
+    message = header(delivery_mode=mode)
+    assert message.delivery_mode == mode
+    assert message.is_persistent is is_persistent
+    assert message.needs_care is needs_care
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"expiration": "1000"},
+        {"expiration": ""},
+        {"user_id": "guest"},
+        {"headers": {"CC": ("A", [])}},
+        {"headers": {"BCC": ("A", [])}},
+        {"reply_to": DIRECT_REPLY_TO},
+        {"reply_to": DIRECT_REPLY_TO + ".abc"},
+        {"delivery_mode": 7, "headers": {}},
+    ],
+)
+def test_what_the_publish_path_must_look_at(properties):
+    assert header(**properties).needs_care
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"headers": {"cc": ("A", [])}},
+        {"reply_to": "answers"},
+        {"content_type": "CC"},
+        {"correlation_id": DIRECT_REPLY_TO},
+        {"delivery_mode": 2, "priority": 9, "timestamp": 1, "message_id": "m"},
+    ],
+)
+def test_what_it_need_not_look_at(properties):
+    assert not header(**properties).needs_care
+
+
+def test_replacing_a_property_makes_another_header():
+    first = header(content_type="text/plain", expiration="5", headers={"a": ("t", True)})
+    second = first.replace(expiration=None, priority=3, headers={"b": ("t", False)})
+    assert second.properties == {
+        "content_type": "text/plain", "headers": {"b": ("t", False)}, "priority": 3,
+    }  # fmt: skip
+    assert second.priority == 3
+    assert not second.needs_care
+    assert first.properties["expiration"] == "5"
+    assert first.headers == {"a": ("t", True)}
+
+
+def test_replacing_nothing_keeps_the_bytes():
+    raw = encode_properties(EVERY_PROPERTY)
+    assert ContentHeader(raw).replace().raw == raw
+
+
+def test_text_that_is_not_utf_8_survives_a_replacement():
+    raw = b"\x80\x08" + b"\2\xff\xfe" + b"\1\x80"
+    assert ContentHeader(raw).replace(priority=1).replace(priority=None).raw == raw
+
+
+def test_the_cache_gives_the_same_header_for_the_same_bytes():
+    cache = HeaderCache()
+    raw = encode_properties({"priority": 1})
+    assert cache.get(raw) is cache.get(bytes(bytearray(raw)))
+    assert cache.get(raw) is not cache.get(encode_properties({"priority": 2}))
+
+
+def test_the_cache_is_bounded():
+    cache = HeaderCache()
+    headers = [
+        cache.get(encode_properties({"message_id": str(number)}))
+        for number in range(3 * HeaderCache.SIZE_MAX)
+    ]
+    assert [one.properties["message_id"] for one in headers] == [
+        str(number) for number in range(3 * HeaderCache.SIZE_MAX)
+    ]
+    kept = sum(cache.get(one.raw) is one for one in headers[-HeaderCache.SIZE_MAX :])
+    assert 0 < kept <= HeaderCache.SIZE_MAX
+    assert cache.get(headers[0].raw) is not headers[0]
+
+
+def test_the_cache_does_not_keep_large_headers():
+    cache = HeaderCache()
+    large = b"\x20\x00" + encode_table({"a": ("S", "x" * HeaderCache.RAW_BYTES_MAX)})
+    assert cache.get(large) is not cache.get(large)
+    assert cache.get(large).raw == large
+
+
+def test_the_cache_keeps_nothing_malformed():
+    cache = HeaderCache()
+    for _ in range(2):
+        with pytest.raises(PropertiesError):
+            cache.get(b"\0")

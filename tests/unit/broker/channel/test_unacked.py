@@ -1,0 +1,125 @@
+"""Deliveries that wait for being settled."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.channel.unacked import Unacked, UnackedMessages
+from storage.message import Entry
+
+RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
+
+
+def record(tag):
+    """A delivery; its position says which."""
+    return Unacked(Entry(None, tag), None, None, 0)
+
+
+def delivered(*tags):
+    """What is open after deliveries with these tags."""
+    unacked = UnackedMessages()
+    for tag in tags:
+        unacked.records[tag] = record(tag)
+    return unacked
+
+
+def tags_of(taken):
+    """The tags, each of which belongs to its own record."""
+    for tag, one in taken:
+        assert one.entry.position == tag
+    return [tag for tag, _ in taken]
+
+
+def test_a_tag_is_taken_once():
+    unacked = delivered(1, 2, 3)
+    assert unacked.take(2).entry.position == 2
+    assert unacked.take(2) is None
+    assert len(unacked) == 2
+
+
+def test_a_tag_that_was_never_given_is_not_open():
+    unacked = delivered(1, 2)
+    assert unacked.take(3) is None
+    assert unacked.take_up_to(3) is None
+    assert len(unacked) == 2
+
+
+def test_multiple_takes_all_up_to_the_tag_in_order():
+    unacked = delivered(1, 2, 3, 4, 5)
+    unacked.take(2)
+    assert tags_of(unacked.take_up_to(4)) == [1, 3, 4]
+    assert tags_of(unacked) == [5]
+
+
+def test_multiple_needs_its_own_tag_to_be_open():
+    unacked = delivered(1, 2, 3)
+    unacked.take(2)
+    assert unacked.take_up_to(2) is None
+    assert tags_of(unacked) == [1, 3]
+
+
+def test_tag_0_takes_all():
+    unacked = delivered(1, 2, 3)
+    assert tags_of(unacked.take_up_to(0)) == [1, 2, 3]
+    assert unacked.take_up_to(0) == []
+    assert len(unacked) == 0
+
+
+def test_a_tag_far_ahead_of_the_lowest():
+    unacked = delivered(*range(1, 1001))
+    for tag in range(2, 1001):
+        unacked.take(tag)
+    unacked.records[1001] = record(1001)
+    assert tags_of(unacked.take_up_to(1001)) == [1, 1001]
+
+
+def test_what_was_taken_can_be_put_back():
+    unacked = delivered(1, 2, 3, 4)
+    taken = unacked.take_up_to(3)
+    assert tags_of(unacked) == [4]
+    unacked.put_back(taken)
+    assert tags_of(unacked) == [1, 2, 3, 4]
+    assert tags_of(unacked.take_up_to(2)) == [1, 2]
+
+
+def test_the_oldest_has_the_lowest_tag():
+    unacked = delivered(1, 2, 3)
+    assert unacked.oldest().entry.position == 1
+    unacked.take(1)
+    assert unacked.oldest().entry.position == 2
+    unacked.take_all()
+    assert unacked.oldest() is None
+
+
+@RUN
+@given(
+    st.lists(
+        st.one_of(
+            st.just(("deliver", 0)),
+            st.tuples(st.sampled_from(["take", "take_up_to", "put_back"]), st.integers(0, 30)),
+        ),
+        max_size=60,
+    )
+)
+def test_it_is_a_sorted_list_of_open_tags(steps):
+    unacked, open_tags, next_tag = UnackedMessages(), [], 1
+    rolled_back = []
+    for step, tag in steps:
+        if step == "deliver":
+            unacked.records[next_tag] = record(next_tag)
+            open_tags.append(next_tag)
+            next_tag += 1
+        elif step == "take" and tag < next_tag:
+            taken = unacked.take(tag)
+            assert (taken is not None) == (tag in open_tags)
+            rolled_back = [(tag, taken)] if taken is not None else []
+            open_tags = [other for other in open_tags if other != tag]
+        elif step == "take_up_to" and (tag in open_tags or not tag):
+            below = [other for other in open_tags if other <= tag or not tag]
+            rolled_back = unacked.take_up_to(tag)
+            assert tags_of(rolled_back) == below
+            open_tags = [other for other in open_tags if other not in below]
+        elif step == "put_back":
+            unacked.put_back(rolled_back)
+            open_tags = sorted([*open_tags, *tags_of(rolled_back)])
+            rolled_back = []
+        assert tags_of(unacked) == open_tags
