@@ -18,6 +18,8 @@ from time import perf_counter
 from typing import Protocol
 
 ROUND_SECONDS_MAX = 0.004
+AFTER_ROUNDS_MAX = 8
+"""A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
 
 logger = logging.getLogger("leveret.broker")
 
@@ -46,7 +48,15 @@ class Turns:
     rounds: how many there were.
     """
 
-    __slots__ = ("_actors", "_after", "_dirty", "_is_scheduled", "_loop", "rounds")
+    __slots__ = (
+        "_actors",
+        "_after",
+        "_dirty",
+        "_is_scheduled",
+        "_loop",
+        "_rounds_waited",
+        "rounds",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -54,6 +64,7 @@ class Turns:
         self._dirty: list[Flushable] = []
         self._after: list[Callable[[], object]] = []
         self._is_scheduled = False
+        self._rounds_waited = 0
         self.rounds = 0
 
     def wake(self, actor: Actor) -> None:
@@ -71,7 +82,9 @@ class Turns:
             self._schedule()
 
     def after_round(self, callback: Callable[[], object]) -> None:
-        """Call back once every actor that is awake now has had its turn."""
+        """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds."""
+        if not self._after:
+            self._rounds_waited = 0
         self._after.append(callback)
         self._schedule()
 
@@ -95,13 +108,21 @@ class Turns:
                 self._actors = actors[done:] + self._actors
                 break
         self._flush()
-        if not self._actors:
-            after, self._after = self._after, []
-            for callback in after:
-                callback()
+        self._rounds_waited += 1
+        if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
+            self._call_back()
         self._is_scheduled = bool(self._actors or self._dirty or self._after)
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
+
+    def _call_back(self) -> None:
+        after, self._after = self._after, []
+        self._rounds_waited = 0
+        for callback in after:
+            try:
+                callback()
+            except Exception:
+                logger.exception("%r failed after a round", callback)
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []

@@ -131,7 +131,7 @@ class EmbeddedBroker:
     def url(self) -> str:
         """`amqp://guest:guest@127.0.0.1:PORT/`, with the default user and vhost."""
         config = self.config
-        user = f"{quote(config.default_user)}:{quote(config.default_pass)}"
+        user = f"{quote(config.default_user, safe='')}:{quote(config.default_pass, safe='')}"
         vhost = "" if config.default_vhost == "/" else quote(config.default_vhost, safe="")
         return f"amqp://{user}@{LOOPBACK}:{self._port}/{vhost}"
 

@@ -7,6 +7,7 @@ metadata store as they are declared, before the client gets its answer.
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 
 from broker.actor import Turns
 from broker.amqp.content import encode_address
@@ -98,11 +99,17 @@ class VirtualHost(QueueOwner):
 
     def delete_exchange(self, exchange: Exchange) -> None:
         """The exchange goes, and with it the bindings from and to it."""
-        del self.exchanges[exchange.name]
-        if exchange.durable:
-            self._metadata.delete_exchange(self.name, exchange.name)
-        for binding in (*exchange.bindings.values(), *exchange.incoming.values()):
-            self._remove_binding(binding)
+        self._delete_exchanges([exchange])
+
+    def _delete_exchanges(self, doomed: list[Exchange]) -> None:
+        """Delete exchanges, and the auto-delete ones that are left without bindings by that."""
+        for exchange in doomed:
+            if self.exchanges.pop(exchange.name, None) is None:
+                continue
+            if exchange.durable:
+                self._metadata.delete_exchange(self.name, exchange.name)
+            bindings = (*exchange.bindings.values(), *exchange.incoming.values())
+            doomed += self._remove_bindings(bindings)
         self.generation += 1
 
     # Queues
@@ -144,9 +151,7 @@ class VirtualHost(QueueOwner):
             queue.owner_connection.forget_queue(queue.name)
         if queue.durable:
             self._metadata.delete_queue(self.name, queue.name)
-        for binding in tuple(queue.bindings.values()):
-            self._remove_binding(binding)
-        self.generation += 1
+        self._delete_exchanges(self._remove_bindings(tuple(queue.bindings.values())))
         return queue.close()
 
     # Bindings
@@ -175,17 +180,20 @@ class VirtualHost(QueueOwner):
         if binding is not None:
             if binding.is_durable:
                 self._metadata.delete_binding(self._row(binding))
-            self._remove_binding(binding)
-            self.generation += 1
+            self._delete_exchanges(self._remove_bindings((binding,)))
 
-    def _remove_binding(self, binding: Binding) -> None:
-        """Detach; an auto-delete exchange goes with the last binding it is the source of."""
-        if binding.key not in binding.source.bindings:
-            return
-        binding.detach()
-        source = binding.source
-        if source.auto_delete and not source.bindings and source.name in self.exchanges:
-            self.delete_exchange(source)
+    @staticmethod
+    def _remove_bindings(bindings: Iterable[Binding]) -> list[Exchange]:
+        """Detach bindings; the auto-delete exchanges that go with their last one."""
+        doomed = []
+        for binding in bindings:
+            source = binding.source
+            if binding.key not in source.bindings:
+                continue
+            binding.detach()
+            if source.auto_delete and not source.bindings:
+                doomed.append(source)
+        return doomed
 
     def _row(self, binding: Binding) -> BindingRow:
         return BindingRow(

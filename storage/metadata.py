@@ -1,21 +1,46 @@
 """What is declared, in SQLite: vhosts, users, permissions, exchanges, queues and bindings.
 
 Each operation is one transaction in SQLite's write-ahead-log mode: when it returns, a crash of the
-process does not undo it. The connection never checkpoints by itself, because a checkpoint waits
-for the disk; `checkpoint`, called from a worker thread, does that on a connection of its own.
+process does not undo it. A crash of the machine may undo the last ones, in the order in which they
+were made, because no operation waits for the disk (``synchronous = NORMAL``).
+
+The log would grow for ever, so it is moved into the database file now and then: a checkpoint. That
+does wait for the disk. The connection that the event loop uses never begins one; `checkpoint`,
+called from a worker thread, does it on a connection of its own, and in a way (PASSIVE) that holds
+up no operation. What is left to the loop is one short sync: the first operation after a complete
+checkpoint begins the log anew, and SQLite syncs the log's header then.
 
 Names may hold bytes that are not UTF-8 (strings with surrogate escapes). SQLite does not take those
-as text, so such a name is stored as a blob, and comes back as the same string.
+as text, so such a name is stored as a blob, and comes back as the same string. For that reason the
+columns have no types. A blob never equals a text, and each string is stored in one way only.
+
+    meta               key, value: the version of this format
+    vhosts             name
+    users              name
+    permissions        vhost, user
+    topic_permissions  vhost, user, exchange
+    exchanges          vhost, name
+    queues             vhost, name
+    bindings           all columns
+
+These are the tables with their keys; the other columns are the fields of the rows below.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 FORMAT_VERSION = 1
+
+_FILE_MODE = 0o640
+"""The file holds password hashes, so it is not for everybody; its log inherits the mode."""
+_CHECK_SURROUNDINGS = (
+    "check that the file and its directory may be written and that the disk has room"
+)
 
 
 class MetadataError(Exception):
@@ -23,9 +48,12 @@ class MetadataError(Exception):
 
 
 class VhostRow(NamedTuple):
-    """A virtual host."""
+    """A virtual host. tags: separated by commas."""
 
     name: str
+    description: str = ""
+    tags: str = ""
+    tracing: bool = False
 
 
 class UserRow(NamedTuple):
@@ -35,6 +63,10 @@ class UserRow(NamedTuple):
     password_hash: bytes
     hashing_algorithm: str
     tags: str
+
+    def __repr__(self) -> str:
+        """Without the hash: rows end up in logs and tracebacks."""
+        return f"UserRow(name={self.name!r}, tags={self.tags!r})"
 
 
 class PermissionRow(NamedTuple):
@@ -80,7 +112,7 @@ class QueueRow(NamedTuple):
 
 
 class BindingRow(NamedTuple):
-    """A binding between durable ends. arguments: an encoded field table."""
+    """A binding between durable ends. destination_kind: queue or exchange."""
 
     vhost: str
     source: str
@@ -104,10 +136,13 @@ class Definitions:
 
 
 class Metadata(Protocol):
-    """Where declarations are kept."""
+    """Where declarations are kept. Every operation but `checkpoint` is for one thread."""
 
     def load(self) -> Definitions:
         """All that is declared."""
+
+    def batch(self) -> AbstractContextManager[None]:
+        """All operations in the block are kept, or none. The block must not await."""
 
     def put_vhost(self, row: VhostRow) -> None:
         """Add or replace."""
@@ -146,59 +181,134 @@ class Metadata(Protocol):
         """Delete it and its bindings."""
 
     def put_binding(self, row: BindingRow) -> None:
-        """Add or replace."""
+        """Add, unless it is there."""
 
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
+
+    def checkpoint(self) -> None:
+        """Shorten what a restart has to read. For a worker thread: it waits for the disk."""
 
     def close(self) -> None:
         """No more operations."""
 
 
-_TABLES: tuple[tuple[str, type[tuple[Any, ...]], tuple[str, ...]], ...] = (
-    ("vhosts", VhostRow, ("name",)),
-    ("users", UserRow, ("name",)),
-    ("permissions", PermissionRow, ("vhost", "user")),
-    ("topic_permissions", TopicPermissionRow, ("vhost", "user", "exchange")),
-    ("exchanges", ExchangeRow, ("vhost", "name")),
-    ("queues", QueueRow, ("vhost", "name")),
-    ("bindings", BindingRow, tuple(BindingRow._fields)),
-)
-"""Table, row type and primary key."""
+def _do_nothing(*_arguments: object, **_named: object) -> None:
+    """Stands for an operation on metadata that are not kept."""
 
-_IN_A_VHOST = ("permissions", "topic_permissions", "exchanges", "queues", "bindings")
+
+class NoMetadata:
+    """Declarations that are not kept, for a broker that lives as long as a test."""
+
+    def load(self) -> Definitions:
+        """Nothing."""
+        return Definitions()
+
+    def batch(self) -> AbstractContextManager[None]:
+        """A block like any other."""
+        return nullcontext()
+
+    put_vhost = put_user = put_permission = put_topic_permission = _do_nothing
+    put_exchange = put_queue = put_binding = _do_nothing
+    delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
+    delete_exchange = delete_queue = delete_binding = _do_nothing
+    checkpoint = close = _do_nothing
+
+
+class _Table:
+    """A table and the SQL of its rows. sqlite3 prepares each text once, and finds it again."""
+
+    def __init__(self, name: str, row_type: type[tuple[Any, ...]], key: tuple[str, ...]) -> None:
+        self.name = name
+        self.row_type = row_type
+        self.kinds: tuple[type, ...] = tuple(row_type.__annotations__.values())
+        columns = tuple(row_type.__annotations__)
+        listed_key = ", ".join(_quoted(key))
+        places = ", ".join("?" * len(columns))
+        definitions = ", ".join(f"{column} NOT NULL" for column in _quoted(columns))
+        self.create = f"CREATE TABLE {name} ({definitions}, PRIMARY KEY ({listed_key}))"
+        # Rows are read in the order of their rowids. An update keeps the rowid, and so a row's
+        # place among the others; INSERT OR REPLACE would move it to the end.
+        self.put = (
+            f"INSERT INTO {name} VALUES ({places}) ON CONFLICT ({listed_key}) "
+            + _on_conflict([column for column in columns if column not in key])
+        )
+        self.select = f"SELECT {', '.join(_quoted(columns))} FROM {name} ORDER BY rowid"
+
+
+def _on_conflict(columns: list[str]) -> str:
+    if not columns:
+        return "DO NOTHING"
+    return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in _quoted(columns))
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    return [f'"{name}"' for name in names]
+
+
+_VHOSTS = _Table("vhosts", VhostRow, ("name",))
+_USERS = _Table("users", UserRow, ("name",))
+_PERMISSIONS = _Table("permissions", PermissionRow, ("vhost", "user"))
+_TOPIC_PERMISSIONS = _Table("topic_permissions", TopicPermissionRow, ("vhost", "user", "exchange"))
+_EXCHANGES = _Table("exchanges", ExchangeRow, ("vhost", "name"))
+_QUEUES = _Table("queues", QueueRow, ("vhost", "name"))
+_BINDINGS = _Table("bindings", BindingRow, BindingRow._fields)
+
+_IN_A_VHOST = (_PERMISSIONS, _TOPIC_PERMISSIONS, _EXCHANGES, _QUEUES, _BINDINGS)
+_TABLES = (_VHOSTS, _USERS, *_IN_A_VHOST)
+
+_SCHEMA = (
+    "CREATE TABLE meta (key PRIMARY KEY NOT NULL, value NOT NULL)",
+    *(table.create for table in _TABLES),
+    # Without it, the bindings of a queue are found by reading all of its vhost's.
+    "CREATE INDEX bindings_to ON bindings (vhost, destination_kind, destination)",
+)
 
 
 class SqliteMetadata:
-    """Declarations in a file. Used from one thread, but for `checkpoint`."""
+    """Declarations in a file, which is made if it is missing. Raises MetadataError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._is_in_batch = False
         with self._naming_file():
-            self._connection = sqlite3.connect(path, isolation_level=None)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute("PRAGMA wal_autocheckpoint = 0")
-            self._check_version()
-            self._create_tables()
+            self._connection = _connect(path)
+            try:
+                tables = self._table_names()
+                if tables:
+                    self._check_version(tables)
+                else:
+                    self._create_tables()
+            except BaseException:
+                self._connection.close()
+                raise
 
-    def _check_version(self) -> None:
-        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT_VERSION):
+    def _table_names(self) -> set[str]:
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def _check_version(self, tables: set[str]) -> None:
+        if "meta" not in tables:
             raise MetadataError(
-                f"{self._path} has format {found}, and this version reads format {FORMAT_VERSION}: "
+                f"{self._path} does not say which format it has, so this version of Leveret did "
+                "not write it: move the file away, or choose another data directory"
+            )
+        found = self._connection.execute(
+            "SELECT value FROM meta WHERE key = 'format_version'"
+        ).fetchone()
+        if found != (FORMAT_VERSION,):
+            name = found[0] if found else "none"
+            raise MetadataError(
+                f"{self._path} has format {name}, and this version reads format {FORMAT_VERSION}: "
                 "start the version of Leveret that wrote it, or move the file away"
             )
 
     def _create_tables(self) -> None:
-        for table, row_type, key in _TABLES:
-            columns = ", ".join(_quoted(_fields(row_type)))
+        with self.batch():
+            for statement in _SCHEMA:
+                self._connection.execute(statement)
             self._connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {table} "
-                f"({columns}, PRIMARY KEY ({', '.join(_quoted(key))}))"
+                "INSERT INTO meta VALUES ('format_version', ?)", (FORMAT_VERSION,)
             )
-        self._connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:
@@ -207,157 +317,159 @@ class SqliteMetadata:
             yield
         except sqlite3.Error as error:
             raise MetadataError(
-                f"the metadata in {self._path} cannot be used: {error}; check that the file is "
-                "writable and whole, or restore it from a copy"
+                f"the metadata in {self._path} cannot be used: {error}; {_advice(error)}"
             ) from error
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Everything in the block is one transaction."""
+        """All operations in the block are one transaction. A batch in a batch is part of it."""
+        connection = self._connection
+        if connection.in_transaction:
+            yield
+            return
         with self._naming_file():
-            self._connection.execute("BEGIN")
+            connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                connection.execute("COMMIT")
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                # A full disk makes SQLite roll back by itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
-            self._connection.execute("COMMIT")
 
     def load(self) -> Definitions:
         """All that is declared, in the order in which it was declared."""
         with self._naming_file():
-            return Definitions(
-                **{table: self._load_table(table, row_type) for table, row_type, _ in _TABLES}
-            )
+            return Definitions(**{table.name: self._load_table(table) for table in _TABLES})
 
-    def _load_table(self, table: str, row_type: type[tuple[Any, ...]]) -> list[Any]:
-        columns = ", ".join(_quoted(_fields(row_type)))
-        rows = self._connection.execute(f"SELECT {columns} FROM {table} ORDER BY rowid")
-        types = row_type.__annotations__.values()
-        return [row_type(*map(_from_column, row, types)) for row in rows]
+    def _load_table(self, table: _Table) -> list[Any]:
+        rows = self._connection.execute(table.select)
+        return [table.row_type(*map(_from_column, row, table.kinds)) for row in rows]
 
-    def _put(self, table: str, row: tuple[Any, ...]) -> None:
-        places = ", ".join("?" * len(row))
+    def _put(self, table: _Table, row: tuple[Any, ...]) -> None:
         with self._naming_file():
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO {table} VALUES ({places})", _to_columns(row)
-            )
+            self._connection.execute(table.put, _to_columns(row))
 
-    def _delete(self, table: str, **where: str | bytes) -> None:
+    def _delete(self, table: _Table, **where: str | bytes) -> None:
         condition = " AND ".join(f"{column} = ?" for column in _quoted(where))
         with self._naming_file():
             self._connection.execute(
-                f"DELETE FROM {table} WHERE {condition}", _to_columns(where.values())
+                f"DELETE FROM {table.name} WHERE {condition}", _to_columns(where.values())
             )
 
     def put_vhost(self, row: VhostRow) -> None:
         """Add or replace."""
-        self._put("vhosts", row)
+        self._put(_VHOSTS, row)
 
     def delete_vhost(self, name: str) -> None:
         """Delete it and all in it."""
         with self.batch():
-            self._delete("vhosts", name=name)
+            self._delete(_VHOSTS, name=name)
             for table in _IN_A_VHOST:
                 self._delete(table, vhost=name)
 
     def put_user(self, row: UserRow) -> None:
         """Add or replace."""
-        self._put("users", row)
+        self._put(_USERS, row)
 
     def delete_user(self, name: str) -> None:
         """Delete it and its permissions."""
         with self.batch():
-            self._delete("users", name=name)
-            self._delete("permissions", user=name)
-            self._delete("topic_permissions", user=name)
+            self._delete(_USERS, name=name)
+            self._delete(_PERMISSIONS, user=name)
+            self._delete(_TOPIC_PERMISSIONS, user=name)
 
     def put_permission(self, row: PermissionRow) -> None:
         """Add or replace."""
-        self._put("permissions", row)
+        self._put(_PERMISSIONS, row)
 
     def delete_permission(self, vhost: str, user: str) -> None:
         """Delete, if it is there."""
-        self._delete("permissions", vhost=vhost, user=user)
+        self._delete(_PERMISSIONS, vhost=vhost, user=user)
 
     def put_topic_permission(self, row: TopicPermissionRow) -> None:
         """Add or replace."""
-        self._put("topic_permissions", row)
+        self._put(_TOPIC_PERMISSIONS, row)
 
     def delete_topic_permission(self, vhost: str, user: str, exchange: str | None) -> None:
         """Delete one, or all of a user in a vhost."""
         if exchange is None:
-            self._delete("topic_permissions", vhost=vhost, user=user)
+            self._delete(_TOPIC_PERMISSIONS, vhost=vhost, user=user)
         else:
-            self._delete("topic_permissions", vhost=vhost, user=user, exchange=exchange)
+            self._delete(_TOPIC_PERMISSIONS, vhost=vhost, user=user, exchange=exchange)
 
     def put_exchange(self, row: ExchangeRow) -> None:
         """Add or replace."""
-        self._put("exchanges", row)
+        self._put(_EXCHANGES, row)
 
     def delete_exchange(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
         with self.batch():
-            self._delete("exchanges", vhost=vhost, name=name)
-            self._delete("bindings", vhost=vhost, source=name)
-            self._delete("bindings", vhost=vhost, destination_kind="exchange", destination=name)
+            self._delete(_EXCHANGES, vhost=vhost, name=name)
+            self._delete(_BINDINGS, vhost=vhost, source=name)
+            self._delete(_BINDINGS, vhost=vhost, destination_kind="exchange", destination=name)
 
     def put_queue(self, row: QueueRow) -> None:
         """Add or replace."""
-        self._put("queues", row)
+        self._put(_QUEUES, row)
 
     def delete_queue(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
         with self.batch():
-            self._delete("queues", vhost=vhost, name=name)
-            self._delete("bindings", vhost=vhost, destination_kind="queue", destination=name)
+            self._delete(_QUEUES, vhost=vhost, name=name)
+            self._delete(_BINDINGS, vhost=vhost, destination_kind="queue", destination=name)
 
     def put_binding(self, row: BindingRow) -> None:
-        """Add or replace."""
-        self._put("bindings", row)
+        """Add, unless it is there."""
+        self._put(_BINDINGS, row)
 
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
-        self._delete("bindings", **row._asdict())
+        self._delete(_BINDINGS, **row._asdict())
 
     def checkpoint(self) -> None:
         """Move the log into the database file. For a worker thread: it waits for the disk."""
         with self._naming_file():
-            connection = sqlite3.connect(self._path)
+            connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=rw", uri=True)
             try:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             finally:
                 connection.close()
 
     def close(self) -> None:
-        """No more operations."""
+        """No more operations. The log is moved into the database file, and goes."""
         self._connection.close()
 
 
-class NoMetadata:
-    """Declarations that are not kept: for a broker that lives as long as a test."""
-
-    def load(self) -> Definitions:
-        """Nothing."""
-        return Definitions()
-
-    def __getattr__(self, name: str) -> Any:
-        """Every other operation does nothing."""
-        if name.startswith(("put_", "delete_")) or name == "close":
-            return _do_nothing
-        raise AttributeError(name)
-
-
-def _do_nothing(*_arguments: object) -> None:
-    """Stands for any operation on metadata that are not kept."""
+def _connect(path: Path) -> sqlite3.Connection:
+    _make_file(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
-def _fields(row_type: type[tuple[Any, ...]]) -> Iterable[str]:
-    return row_type.__annotations__
+def _make_file(path: Path) -> None:
+    """SQLite would make it readable for everybody, and say less about why it cannot."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
+    except OSError as error:
+        raise MetadataError(
+            f"the metadata in {path} cannot be used: {error.strerror}; {_CHECK_SURROUNDINGS}"
+        ) from error
 
 
-def _quoted(names: Iterable[str]) -> list[str]:
-    return [f'"{name}"' for name in names]
+def _advice(error: sqlite3.Error) -> str:
+    """What to do. SQLite calls it operational if the surroundings are to blame, not the data."""
+    if isinstance(error, sqlite3.OperationalError):
+        return _CHECK_SURROUNDINGS
+    return "the file is damaged: restore it from a copy, or move it away to start with nothing"
 
 
 def _to_columns(values: Iterable[Any]) -> list[Any]:

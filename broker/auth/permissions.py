@@ -4,6 +4,14 @@ A permission is given if its pattern matches anywhere in the name, as Erlang's `
 empty pattern gives permission for the empty name only. The default exchange is checked under the
 name ``amq.default``. Facts: RabbitMQ's `rabbit_auth_backend_internal`, and its documentation on
 access control.
+
+Patterns are matched against the bytes of names, as RabbitMQ does it: a dot stands for one byte, and
+a name that is not UTF-8 is a name like any other. They are written for PCRE, and Python's syntax is
+nearly the same; where it differs in what is likely to be met, patterns are translated
+(`_in_python_syntax`), and one that Python does not take is refused when it is set.
+
+Whoever keeps what a check allowed has to forget it after a change: `generation` is another then,
+and those who asked for it (`listen`) are called.
 """
 
 import re
@@ -16,21 +24,38 @@ from storage.metadata import Metadata, PermissionRow, TopicPermissionRow
 
 DEFAULT_EXCHANGE = "amq.default"
 RESULTS_MAX = 4096
+"""Results that are remembered, of a few hundred bytes each; after that many it starts over."""
+COMPILED_MAX = 1024
+
+_ONLY_THE_EMPTY_NAME = "^$"
 
 
 class PermissionTable:
     """The permissions of all users."""
 
     def __init__(self, metadata: Metadata) -> None:
+        self.generation = 0
         self._metadata = metadata
         self._permissions: dict[tuple[str, str], PermissionRow] = {}
         self._topics: dict[tuple[str, str, str], TopicPermissionRow] = {}
-        self._results: dict[tuple[str, str, str, str, str], bool] = {}
+        self._results: dict[tuple[str, str, str, str], bool] = {}
         self._listeners: list[Callable[[], object]] = []
+
+    @property
+    def rows(self) -> list[PermissionRow]:
+        """All permissions but those on topics."""
+        return list(self._permissions.values())
+
+    @property
+    def topic_rows(self) -> list[TopicPermissionRow]:
+        """All permissions on topics."""
+        return list(self._topics.values())
 
     def listen(self, listener: Callable[[], object]) -> None:
         """Be called after every change, to forget results that are kept elsewhere."""
         self._listeners.append(listener)
+
+    # Changing
 
     def restore(
         self, rows: Iterable[PermissionRow], topic_rows: Iterable[TopicPermissionRow]
@@ -45,24 +70,57 @@ class PermissionTable:
     def set(self, row: PermissionRow) -> None:
         """Give a user permissions in a vhost. Raises re.error for a bad pattern."""
         for pattern in (row.configure, row.write, row.read):
-            re.compile(pattern)
-        self._permissions[row.vhost, row.user] = row
+            _compiled(pattern)
         self._metadata.put_permission(row)
+        self._permissions[row.vhost, row.user] = row
         self._changed()
 
     def clear(self, vhost: str, user: str) -> None:
         """Take a user's permissions in a vhost away."""
-        if self._permissions.pop((vhost, user), None) is not None:
+        if (vhost, user) in self._permissions:
             self._metadata.delete_permission(vhost, user)
+            del self._permissions[vhost, user]
             self._changed()
 
     def set_topic(self, row: TopicPermissionRow) -> None:
         """Limit a user's routing keys on a topic exchange. Raises re.error for a bad pattern."""
         for pattern in (row.write, row.read):
-            re.compile(pattern)
-        self._topics[row.vhost, row.user, row.exchange] = row
+            _compiled(pattern)
         self._metadata.put_topic_permission(row)
+        self._topics[row.vhost, row.user, row.exchange] = row
         self._changed()
+
+    def clear_topic(self, vhost: str, user: str, exchange: str | None = None) -> None:
+        """Lift a user's limits on one topic exchange, or on all in the vhost."""
+        found = [
+            key for key in self._topics if key[:2] == (vhost, user) and exchange in (None, key[2])
+        ]
+        if found:
+            self._metadata.delete_topic_permission(vhost, user, exchange)
+            for key in found:
+                del self._topics[key]
+            self._changed()
+
+    def forget_user(self, user: str) -> None:
+        """The user is deleted, and the metadata has dropped its permissions with it."""
+        self._keep(lambda row: row.user != user)
+
+    def forget_vhost(self, vhost: str) -> None:
+        """The vhost is deleted, and the metadata has dropped the permissions in it."""
+        self._keep(lambda row: row.vhost != vhost)
+
+    def _keep(self, is_kept: Callable[[PermissionRow | TopicPermissionRow], bool]) -> None:
+        self._permissions = {key: row for key, row in self._permissions.items() if is_kept(row)}
+        self._topics = {key: row for key, row in self._topics.items() if is_kept(row)}
+        self._changed()
+
+    def _changed(self) -> None:
+        self.generation += 1
+        self._results.clear()
+        for listener in self._listeners:
+            listener()
+
+    # Checking
 
     def has_vhost_access(self, user: str, vhost: str) -> bool:
         """The user has some permissions in the vhost."""
@@ -72,7 +130,7 @@ class PermissionTable:
         """Raise 403 unless the user has the permission: configure, write or read."""
         if kind == EXCHANGE and not name:
             name = DEFAULT_EXCHANGE
-        key = (user, vhost, kind, name, permission)
+        key = (user, vhost, name, permission)
         allowed = self._results.get(key)
         if allowed is None:
             if len(self._results) >= RESULTS_MAX:
@@ -93,22 +151,61 @@ class PermissionTable:
         row = self._topics.get((vhost, user, exchange))
         if row is None:
             return
-        pattern: str = getattr(row, permission)
+        pattern: str = getattr(row, permission) or _ONLY_THE_EMPTY_NAME
         pattern = pattern.replace("{username}", user).replace("{vhost}", vhost)
         if not _matches(pattern, routing_key):
             what = f"topic '{routing_key}' in {resource(EXCHANGE, exchange, vhost)}"
             raise access_refused(f"{permission} access to {what} refused for user '{user}'")
 
-    def _changed(self) -> None:
-        self._results.clear()
-        for listener in self._listeners:
-            listener()
 
+# Patterns
 
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern or "^$")
+_DIFFERING = re.compile(
+    rb"""
+      \\.                                                        # an escape
+    | \(\?<(?![=!])                                              # a named group's beginning
+    | \[ \^? \]? (?: \[:\^?[a-z]+:\] | \\. | [^\]\\] )* \]       # a set
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""What is looked at for differences from PCRE. A piece that is an escape begins no set."""
+_POSIX_CLASS = re.compile(rb"\[:(\^?[a-z]+):\]")
+_POSIX_CLASSES = {
+    b"alnum": rb"0-9A-Za-z", b"alpha": rb"A-Za-z", b"ascii": rb"\x00-\x7f", b"blank": rb"\x20\t",
+    b"cntrl": rb"\x00-\x1f\x7f", b"digit": rb"\d", b"^digit": rb"\D", b"graph": rb"\x21-\x7e",
+    b"lower": rb"a-z", b"print": rb"\x20-\x7e", b"punct": rb"\x21-\x2f:-@\x5b-`{-~",
+    b"space": rb"\s", b"^space": rb"\S", b"upper": rb"A-Z", b"word": rb"\w", b"^word": rb"\W",
+    b"xdigit": rb"0-9A-Fa-f",
+}  # fmt: skip
+_OTHER_NAMES = {rb"\z": rb"\Z", rb"\Z": rb"(?=\n?\Z)", b"(?<": b"(?P<"}
 
 
 def _matches(pattern: str, name: str) -> bool:
-    return _compiled(pattern).search(name) is not None
+    try:
+        compiled = _compiled(pattern)
+    except re.error:
+        # A user name with a parenthesis in it, say, put for {username}.
+        return False
+    return compiled.search(name.encode("utf-8", "surrogateescape")) is not None
+
+
+@lru_cache(maxsize=COMPILED_MAX)
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    encoded = (pattern or _ONLY_THE_EMPTY_NAME).encode("utf-8", "surrogateescape")
+    return re.compile(_in_python_syntax(encoded))
+
+
+def _in_python_syntax(pattern: bytes) -> bytes:
+    return _DIFFERING.sub(lambda found: _translated(found[0]), pattern)
+
+
+def _translated(piece: bytes) -> bytes:
+    if piece.startswith(b"["):
+        return _POSIX_CLASS.sub(lambda found: _posix_class(found[1]), piece)
+    return _OTHER_NAMES.get(piece, piece)
+
+
+def _posix_class(name: bytes) -> bytes:
+    if name not in _POSIX_CLASSES:
+        raise re.error(f"the class [:{name.decode()}:] is not known")
+    return _POSIX_CLASSES[name]

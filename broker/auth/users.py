@@ -1,14 +1,30 @@
-"""The users of a node, with their passwords and tags."""
+"""The users of a node, with their passwords and tags.
+
+All users are in memory, and a change is written to the metadata first: if that fails, nothing has
+changed. A `User` never changes: a change makes another one, so a connection goes on with the tags
+that its user had at login, as in RabbitMQ.
+"""
 
 import ipaddress
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from broker.auth.passwords import SHA256, hash_password, password_matches
+from broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_matches
 from storage.metadata import Metadata, UserRow
 
+ADMINISTRATOR, MONITORING = "administrator", "monitoring"
+POLICYMAKER, MANAGEMENT = "policymaker", "management"
+"""The tags that mean something to the management API. Others may be given, and mean nothing."""
 
-@dataclass(slots=True)
+
+class NoSuchUser(LookupError):
+    """A user that is to be changed does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"user '{name}' does not exist")
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     """One user. password_hash: empty for a user who cannot log in with a password."""
 
@@ -17,16 +33,42 @@ class User:
     password_hash: bytes = field(default=b"", repr=False)
     hashing_algorithm: str = SHA256
 
+    @property
+    def is_administrator(self) -> bool:
+        """May do everything in the management API."""
+        return ADMINISTRATOR in self.tags
+
+    @property
+    def is_monitor(self) -> bool:
+        """May see all connections, and the nodes."""
+        return self._has_one_of(ADMINISTRATOR, MONITORING)
+
+    @property
+    def is_policymaker(self) -> bool:
+        """May set policies and parameters in the vhosts it has access to."""
+        return self._has_one_of(ADMINISTRATOR, POLICYMAKER)
+
+    @property
+    def may_use_management(self) -> bool:
+        """May log in to the management API at all."""
+        return self._has_one_of(ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
+
+    def _has_one_of(self, *tags: str) -> bool:
+        return not set(tags).isdisjoint(self.tags)
+
 
 class UserDirectory:
-    """All users, in memory; changes are kept in the metadata."""
+    """All users, in memory; changes are kept in the metadata. Iterate for a list."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._users: dict[str, User] = {}
 
     def __iter__(self) -> Iterator[User]:
-        return iter(self._users.values())
+        return iter(tuple(self._users.values()))
+
+    def __len__(self) -> int:
+        return len(self._users)
 
     def restore(self, rows: Iterable[UserRow]) -> None:
         """Bring back what the metadata holds."""
@@ -40,18 +82,37 @@ class UserDirectory:
 
     def add(self, name: str, password: str | None, tags: Iterable[str] = ()) -> User:
         """Add a user, or replace one. Without a password it cannot log in with one."""
-        password_hash = hash_password(password) if password else b""
-        user = User(name, tuple(tags), password_hash)
-        self._users[name] = user
-        self._metadata.put_user(
-            UserRow(name, password_hash, user.hashing_algorithm, ",".join(user.tags))
-        )
-        return user
+        return self._keep(User(name, tuple(tags), _hash(password)))
+
+    def add_with_hash(
+        self,
+        name: str,
+        password_hash: bytes,
+        hashing_algorithm: str = SHA256,
+        tags: Iterable[str] = (),
+    ) -> User:
+        """Add a user, or replace one, as definitions have it. Raises ValueError."""
+        if hashing_algorithm not in ALGORITHMS:
+            raise ValueError(
+                f"the password of user '{name}' is hashed with {hashing_algorithm}; "
+                f"known are {' and '.join(ALGORITHMS)}"
+            )
+        return self._keep(User(name, tuple(tags), password_hash, hashing_algorithm))
+
+    def change_password(self, name: str, password: str | None) -> User:
+        """Give a user another password, or none. Raises NoSuchUser."""
+        user = self._existing(name)
+        return self._keep(replace(user, password_hash=_hash(password), hashing_algorithm=SHA256))
+
+    def set_tags(self, name: str, tags: Iterable[str]) -> User:
+        """Give a user these tags instead of those that it has. Raises NoSuchUser."""
+        return self._keep(replace(self._existing(name), tags=tuple(tags)))
 
     def delete(self, name: str) -> None:
-        """Delete a user, if there is one."""
-        if self._users.pop(name, None) is not None:
+        """Delete a user, if there is one; of its permissions, the PermissionTable's are left."""
+        if name in self._users:
             self._metadata.delete_user(name)
+            del self._users[name]
 
     def authenticate(self, name: str, password: str) -> User | None:
         """The user, if the password is right."""
@@ -60,6 +121,23 @@ class UserDirectory:
             return None
         is_right = password_matches(password, user.password_hash, user.hashing_algorithm)
         return user if is_right else None
+
+    def _existing(self, name: str) -> User:
+        user = self._users.get(name)
+        if user is None:
+            raise NoSuchUser(name)
+        return user
+
+    def _keep(self, user: User) -> User:
+        tags = ",".join(user.tags)
+        row = UserRow(user.name, user.password_hash, user.hashing_algorithm, tags)
+        self._metadata.put_user(row)
+        self._users[user.name] = user
+        return user
+
+
+def _hash(password: str | None) -> bytes:
+    return hash_password(password) if password else b""
 
 
 def may_connect_from(host: str, user: str, loopback_users: Collection[str]) -> bool:

@@ -59,7 +59,8 @@ class Queue:
     """
 
     __slots__ = (
-        "_expires_timer", "_expiry_timer", "_has_expiring", "_last_used_ms", "_vhost",
+        "_expires_timer", "_expiry_timer", "_expiry_watched_ms", "_has_expiring", "_last_used_ms",
+        "_vhost",
         "acked_count", "arguments", "auto_delete", "backing", "bindings", "delivered_count",
         "durable", "had_consumer", "is_awake", "is_deleted", "is_exclusive", "is_plain", "name",
         "options", "owner_connection", "published_count", "ring",
@@ -93,6 +94,7 @@ class Queue:
         self.published_count = self.delivered_count = self.acked_count = 0
         self._has_expiring = False
         self._expiry_timer: Timer | None = None
+        self._expiry_watched_ms = 0
         self._expires_timer: Timer | None = None
         self.is_plain = not self.options.has_limit and self.options.message_ttl_ms is None
         self._last_used_ms = 0
@@ -205,6 +207,7 @@ class Queue:
                 return
             delivered = self._deliver_one() if self._has_expiring else self._deliver_many(budget)
             if not delivered:
+                self._watch_head()
                 return
             budget -= delivered
         if self._has_expiring and not backing.unacked_count:
@@ -331,12 +334,18 @@ class Queue:
 
     def _watch_head(self) -> None:
         """Be called back when the message at the head expires."""
-        if not self._has_expiring or self._expiry_timer is not None:
+        if not self._has_expiring:
             return
         head = self.backing.peek()
-        if head is not None and head.expires_at_ms:
-            delay_ms = max(0, head.expires_at_ms - self._vhost.clock.now_ms())
-            self._expiry_timer = self._vhost.clock.call_later_ms(delay_ms, self._head_expires)
+        if head is None or not head.expires_at_ms:
+            return
+        if self._expiry_timer is not None:
+            if self._expiry_watched_ms <= head.expires_at_ms:
+                return
+            self._expiry_timer.cancel()
+        self._expiry_watched_ms = head.expires_at_ms
+        delay_ms = max(0, head.expires_at_ms - self._vhost.clock.now_ms())
+        self._expiry_timer = self._vhost.clock.call_later_ms(delay_ms, self._head_expires)
 
     def _head_expires(self) -> None:
         self._expiry_timer = None

@@ -47,8 +47,7 @@ class ConsumerRing:
         """The consumer may have room again; whether it is now in the running."""
         if not consumer.is_waiting:
             return False
-        consumer.is_waiting = False
-        self._rings.setdefault(consumer.priority, []).append(consumer)
+        self._enter(consumer)
         return True
 
     def next(self) -> Consumer | None:

@@ -43,6 +43,12 @@ class Broker:
     name: str
     port: int
     pid: int
+    host: str = HOST
+
+    @property
+    def address(self) -> list[str]:
+        """Where it listens, in the load generator's options."""
+        return [f"--host={self.host}", f"--port={self.port}"]
 
 
 def free_port(wanted: int) -> int:
@@ -112,11 +118,12 @@ def _running(
 
 
 @contextlib.contextmanager
-def leveret() -> Iterator[Broker]:
-    """Leveret from this source tree, with its defaults and no management listener."""
+def leveret(program: list[str] | None = None) -> Iterator[Broker]:
+    """Leveret with its defaults and no management listener, from this source tree by default."""
     port = free_port(PREFERRED_PORTS["leveret"])
     with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
-        command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", HOST]
+        command = program or [sys.executable, "-m", "mgmt.cli.main", "serve"]
+        command = [*command, "--bind", HOST]
         command += ["--port", str(port), "--management-port", "0", "--data-dir", directory]
         with _running("leveret", command, port, Path(directory), dict(os.environ)) as broker:
             yield broker
@@ -127,12 +134,20 @@ def _rabbitmq_program() -> Path | None:
     return found[-1] if found else None
 
 
+def _install_rabbitmq() -> None:
+    """Tries to; whether it worked shows in whether the program is there."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    quiet = subprocess.DEVNULL
+    for words in (["update"], ["install", "-y", "rabbitmq-server"]):
+        command = ["apt-get", "-qq", *words]
+        subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, check=False)
+
+
 def find_rabbitmq() -> Path:
     """RabbitMQ's start script; as root the package is installed if it is missing."""
     program = _rabbitmq_program()
     if program is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "rabbitmq-server"]
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        _install_rabbitmq()
         program = _rabbitmq_program()
     if program is None:
         raise BrokerFailed("RabbitMQ is not installed (Debian's package is rabbitmq-server)")
@@ -143,6 +158,7 @@ def _rabbitmq_environment(home: Path, port: int) -> dict[str, str]:
     config = home / "rabbitmq.conf"
     config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n")
     (home / "enabled_plugins").write_text("[].\n")
+    (home / "environment").touch()
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",
@@ -152,6 +168,10 @@ def _rabbitmq_environment(home: Path, port: int) -> dict[str, str]:
         "RABBITMQ_NODENAME": "bench@localhost",
         "RABBITMQ_DIST_PORT": str(free_port(PREFERRED_PORTS["dist"])),
         "RABBITMQ_CONFIG_FILE": str(config),
+        # These would otherwise come from the machine's own installation.
+        "RABBITMQ_CONFIG_FILES": str(home / "conf.d"),
+        "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "advanced.config"),
+        "RABBITMQ_CONF_ENV_FILE": str(home / "environment"),
         "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
         "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
         "RABBITMQ_LOG_BASE": str(home / "log"),
@@ -185,6 +205,6 @@ def _stop_port_mapper(environment: dict[str, str]) -> None:
 
 
 def attached(text: str) -> Broker:
-    """A broker that runs already, from `NAME:PORT:PID`."""
-    name, port, pid = text.split(":")
-    return Broker(name, int(port), int(pid))
+    """A broker that runs already, from `HOST:PORT:PID:NAME`."""
+    host, port, pid, name = text.split(":", 3)
+    return Broker(name, int(port), int(pid), host)

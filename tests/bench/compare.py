@@ -2,7 +2,8 @@
 
 Both run in turns against the same broker under the same load, and the kernel tells the CPU time
 of each process, which is divided by the messages that it consumed. The other generator is one C
-file with one-letter options: -p port, -s size, -z seconds, -W warm-up, -a auto-ack, -c window.
+file with one-letter options: -h host, -p port, -s size, -z seconds, -W warm-up, -a auto-ack, -c
+window.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def table(own: Path, other: Path, broker: Broker, timing: Timing) -> Table:
     for heading in ("own CPU µs/msg", "other's", "own / other", "own msg/s", "other's"):
         result.add_column(heading, justify="right")
     seconds, warmup = timing.seconds, timing.warmup
-    own_words = [f"--port={broker.port}", f"--seconds={seconds}", f"--warmup={warmup}"]
-    other_words = [f"-p{broker.port}", f"-z{seconds}", f"-W{warmup}"]
+    own_words = [*broker.address, f"--seconds={seconds}", f"--warmup={warmup}"]
+    other_words = [f"-h{broker.host}", f"-p{broker.port}", f"-z{seconds}", f"-W{warmup}"]
     for case in CASES:
         mine, its = [], []
         for _ in range(timing.rounds):

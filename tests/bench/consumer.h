@@ -50,7 +50,8 @@ static inline void take_body(struct consumer *self, const uint8_t *body, size_t 
         message_done(self);
 }
 
-static inline void take_frame(struct consumer *self, const uint8_t *frame, size_t size, uint64_t now)
+static inline void take_frame(struct consumer *self, const uint8_t *frame, size_t size,
+                              uint64_t now)
 {
     if (frame[0] == FRAME_BODY) {
         take_body(self, frame + FRAME_HEAD_SIZE, size - FRAME_OVERHEAD, now);

@@ -42,8 +42,11 @@ static void declare_topology(int fd)
         if (options.topology == TO_FANOUT)
             call_bind(fd, queue_name(i), exchange_name(), "");
     }
-    for (int i = 0; options.topology == TO_TOPIC && i < options.bindings; i++)
-        call_bind(fd, queue_name(i % options.queues), exchange_name(), routing_key("bench.%d.*", i));
+    int patterns = options.topology == TO_TOPIC ? options.bindings : 0;
+    for (int i = 0; i < patterns; i++) {
+        const char *pattern = routing_key("bench.%d.*", i);
+        call_bind(fd, queue_name(i % options.queues), exchange_name(), pattern);
+    }
 }
 
 /* The low bit of what epoll hands back tells a consumer from a publisher. */
@@ -160,9 +163,11 @@ static void print_result(const struct counts *before, const struct counts *after
            (unsigned long long)total.confirmed, (unsigned long long)total.refused);
     printf("\"drained\": %s, \"generator_cpu_seconds\": %.6f, ", drained ? "true" : "false",
            own_cpu_seconds());
-    printf("\"latency_us\": {\"samples\": %llu, \"p50\": %.1f, \"p95\": %.1f, \"p99\": %.1f}}\n",
+    printf("\"latency_us\": {\"samples\": %llu, \"p50\": %.1f, \"p95\": %.1f, ",
            (unsigned long long)latency.samples, latency_quantile(&latency, 0.50),
-           latency_quantile(&latency, 0.95), latency_quantile(&latency, 0.99));
+           latency_quantile(&latency, 0.95));
+    printf("\"p99\": %.1f, \"p999\": %.1f}}\n", latency_quantile(&latency, 0.99),
+           latency_quantile(&latency, 0.999));
 }
 
 static void put_load(void)
@@ -232,6 +237,7 @@ static const struct {
     {"consumers", A_NUMBER, &options.consumers, "connections that consume"},
     {"queues", A_NUMBER, &options.queues, "queues they are spread over"},
     {"size", A_NUMBER, &options.size, "bytes of a body"},
+    {"vary", A_NUMBER, &options.vary, "bytes by which bodies are larger at most; sizes take turns"},
     {"seconds", A_FRACTION, &options.seconds, "how long to measure"},
     {"warmup", A_FRACTION, &options.warmup, "how long to run before that"},
     {"drain", A_FRACTION, &options.drain, "how long to wait for what is queued at the end"},
@@ -267,12 +273,22 @@ static enum topology parse_topology(const char *text)
     print_usage();
 }
 
+/* Numbers are never negative, and 0 only where the help says what it means. */
+static double parse_number(const char *text, double maximum)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0 && value <= maximum))
+        print_usage();
+    return value;
+}
+
 static void set_option(int index, const char *value)
 {
     void *target = known[index].target;
     switch (known[index].kind) {
-    case A_NUMBER: *(int *)target = atoi(value); break;
-    case A_FRACTION: *(double *)target = atof(value); break;
+    case A_NUMBER: *(int *)target = (int)parse_number(value, 1 << 30); break;
+    case A_FRACTION: *(double *)target = parse_number(value, 1e9); break;
     case A_TEXT: *(const char **)target = value; break;
     case A_SWITCH: *(bool *)target = true; break;
     case A_TOPOLOGY: *(enum topology *)target = parse_topology(value); break;
@@ -284,7 +300,8 @@ static void parse_options(int count, char **arguments)
     struct option forms[KNOWN + 1] = {0};
     for (int i = 0; i < KNOWN; i++) {
         bool valued = known[i].kind != A_SWITCH;
-        forms[i] = (struct option){known[i].name, valued ? required_argument : no_argument, NULL, i};
+        int form = valued ? required_argument : no_argument;
+        forms[i] = (struct option){known[i].name, form, NULL, i};
     }
     for (int index; (index = getopt_long(count, arguments, "", forms, NULL)) != -1;) {
         if (index == '?')
@@ -292,7 +309,7 @@ static void parse_options(int count, char **arguments)
         set_option(index, optarg);
     }
     if (optind < count || options.queues < 1 || options.burst < 1 || options.ack_every < 1
-        || options.bindings < 1 || options.size < 0 || options.window < 0)
+        || options.bindings < 1 || options.limit < 1)
         print_usage();
 }
 

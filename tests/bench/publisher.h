@@ -10,7 +10,7 @@
 
 #include "run.h"
 
-enum { RUN_BYTES = 1 << 18, CONFIRM_BYTES = 1 << 16, WINDOW_SHARE = 8 };
+enum { RUN_BYTES = 1 << 18, RUN_BURSTS = 4, CONFIRM_BYTES = 1 << 16, WINDOW_SHARE = 8 };
 
 /* A publisher's connection: `run` holds `run_length` messages, message i from `starts[i]` on. */
 struct publisher {
@@ -28,7 +28,7 @@ struct publisher {
     size_t input_length;
 };
 
-static void put_publish(struct publisher *self, const char *key)
+static void put_publish(struct publisher *self, const char *key, int size)
 {
     size_t start = method_open(&self->run, 1, BASIC_PUBLISH);
     put_number(&self->run, 0, 2);
@@ -38,15 +38,15 @@ static void put_publish(struct publisher *self, const char *key)
     frame_close(&self->run, start);
     start = frame_open(&self->run, FRAME_HEADER, 1);
     put_number(&self->run, (uint64_t)60 << 16, 4);
-    put_number(&self->run, (uint64_t)options.size, 8);
+    put_number(&self->run, (uint64_t)size, 8);
     put_number(&self->run, 1 << 12, 2); /* only the delivery mode is set */
     put_number(&self->run, options.durable ? 2 : 1, 1);
     frame_close(&self->run, start);
 }
 
-static void put_body(struct publisher *self)
+static void put_body(struct publisher *self, int size)
 {
-    for (int left = options.size; left > 0;) {
+    for (int left = size; left > 0;) {
         int part = left < FRAME_MAX - FRAME_OVERHEAD ? left : FRAME_MAX - FRAME_OVERHEAD;
         size_t start = frame_open(&self->run, FRAME_BODY, 1);
         memset(buffer_extend(&self->run, (size_t)part), 'x', (size_t)part);
@@ -55,18 +55,33 @@ static void put_body(struct publisher *self)
     }
 }
 
+/* A few bursts long where that fits, or a burst would often be cut by the end of the run. */
+static int choose_run_length(void)
+{
+    if (options.topology == TO_TOPIC)
+        return options.bindings;
+    int fitting = RUN_BYTES / (options.size + options.vary + 64);
+    int wanted = RUN_BURSTS * options.burst;
+    return fitting < 1 ? 1 : fitting < wanted ? fitting : wanted;
+}
+
+/* Neighbours in a run differ in size if `--vary` is set; the factor spreads the sizes. */
+static int body_size(int index)
+{
+    return options.size + (int)((int64_t)index * 37 % (options.vary + 1));
+}
+
 static void prepare_run(struct publisher *self, int index)
 {
     bool topic = options.topology == TO_TOPIC;
-    int fitting = RUN_BYTES / (options.size + 64);
-    int plain = fitting < 1 ? 1 : fitting < options.burst ? fitting : options.burst;
-    self->run_length = topic ? options.bindings : plain;
+    self->run_length = choose_run_length();
     self->starts = calloc((size_t)self->run_length + 1, sizeof *self->starts);
     self->stamps = calloc((size_t)self->run_length, sizeof *self->stamps);
     for (int i = 0; i < self->run_length; i++) {
-        put_publish(self, topic ? routing_key("bench.%d.x", i) : queue_name(index % options.queues));
+        const char *key = topic ? routing_key("bench.%d.x", i) : queue_name(index % options.queues);
+        put_publish(self, key, body_size(i));
         self->stamps[i] = self->run.length + FRAME_HEAD_SIZE;
-        put_body(self);
+        put_body(self, body_size(i));
         self->starts[i + 1] = self->run.length;
     }
 }

@@ -32,6 +32,7 @@ class LoadSample:
     p50_us: float
     p95_us: float
     p99_us: float
+    p999_us: float
     peak_mib: float
     paced_rate: float
     drained: bool

@@ -13,7 +13,7 @@ enum topology { TO_QUEUES, TO_FANOUT, TO_TOPIC };
 
 struct options {
     struct peer peer;
-    int publishers, consumers, queues, size, window, ack_every, prefetch, burst, bindings;
+    int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, bindings;
     int idle, declare, limit;
     bool auto_ack, durable;
     double seconds, warmup, drain, rate;

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import fnmatch
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,11 +26,13 @@ from rich.console import Console
 
 from . import brokers, compare, generator, scenarios
 from .brokers import Broker
-from .measure import Watch, resident_bytes, tree
+from .measure import Watch, exact_resident_bytes, tree
 from .report import MIB, LoadSample, Results, SingleSample, show, write_json
 
 SETTLE_SECONDS = 0.5
 LIMIT_SECONDS = 300
+DRAIN_SECONDS = 30
+"""Ends early when all is consumed; what is left would have cost CPU time and not be counted."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,9 @@ class Plan:
 
     def common(self, broker: Broker) -> list[str]:
         """The options that every run of the generator has."""
-        limit = int(self.seconds + self.warmup) + 60
-        words = [f"--port={broker.port}", f"--seconds={self.seconds}", f"--limit={limit}"]
-        return [*words, f"--warmup={self.warmup}"]
+        limit = int(self.seconds + self.warmup) + DRAIN_SECONDS + 60
+        words = [f"--seconds={self.seconds}", f"--warmup={self.warmup}", f"--limit={limit}"]
+        return [*broker.address, *words, f"--drain={DRAIN_SECONDS}"]
 
 
 def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSample:
@@ -62,6 +65,7 @@ def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSa
         p50_us=latency["p50"],
         p95_us=latency["p95"],
         p99_us=latency["p99"],
+        p999_us=latency["p999"],
         peak_mib=watch.peak_bytes / MIB,
         paced_rate=paced["consume_rate"],
         drained=full["drained"],
@@ -71,22 +75,22 @@ def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSa
 def measure_idle(plan: Plan, scenario: scenarios.Idle, broker: Broker) -> SingleSample:
     """What memory grows by while connections are held, over their number."""
     pids = tree(broker.pid)
-    before = resident_bytes(pids)
-    words = [f"--port={broker.port}", f"--idle={scenario.connections}", f"--limit={LIMIT_SECONDS}"]
+    before = exact_resident_bytes(pids)
+    words = [*broker.address, f"--idle={scenario.connections}", f"--limit={LIMIT_SECONDS}"]
     pipe = subprocess.PIPE
     with subprocess.Popen([str(plan.program), *words], stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         if not process.stdout.readline():
             raise generator.GeneratorFailed(f"{broker.name} did not take the idle connections")
         time.sleep(2 * SETTLE_SECONDS)
-        grown = resident_bytes(pids) - before
+        grown = exact_resident_bytes(pids) - before
     time.sleep(SETTLE_SECONDS)
     return SingleSample(grown / 1024 / scenario.connections, "KiB")
 
 
 def measure_declare(plan: Plan, scenario: scenarios.Declare, broker: Broker) -> SingleSample:
     """The seconds that the declarations take."""
-    words = [f"--port={broker.port}", f"--declare={scenario.queues}", f"--limit={LIMIT_SECONDS}"]
+    words = [*broker.address, f"--declare={scenario.queues}", f"--limit={LIMIT_SECONDS}"]
     command = [str(plan.program), *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
@@ -98,7 +102,7 @@ def run_singles(
     plan: Plan, options: argparse.Namespace, running: list[Broker], results: Results
 ) -> None:
     """Idle connections and declarations."""
-    idle = scenarios.QUICK_IDLE if options.quick else scenarios.IDLE
+    idle = scenarios.IDLE
     declare = scenarios.QUICK_DECLARE if options.quick else scenarios.DECLARE
     steps: list[tuple[str, str, Callable[[Broker], SingleSample]]] = [
         (
@@ -158,7 +162,7 @@ def running_brokers(options: argparse.Namespace, results: Results) -> Iterator[l
         yield options.attach
         return
     with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(brokers.leveret())]
+        found = [stack.enter_context(brokers.leveret(options.leveret_command))]
         if not options.without_rabbitmq:
             try:
                 found.append(stack.enter_context(brokers.rabbitmq()))
@@ -171,17 +175,23 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, fewer queues")
-    parser.add_argument("--seconds", type=float, help="length of one measurement (4; quick: 1.5)")
+    parser.add_argument("--seconds", type=float, help="length of one measurement (4; quick: 2)")
     parser.add_argument(
         "--rounds", type=int, help="rounds of which the median counts (3; quick: 1)"
     )
     parser.add_argument("--only", default="*", metavar="PATTERN", help="scenarios by name")
-    parser.add_argument("--without-rabbitmq", action="store_true")
+    parser.add_argument("--without-rabbitmq", action="store_true", help="this broker alone")
+    parser.add_argument(
+        "--leveret-command",
+        type=shlex.split,
+        metavar="COMMAND",
+        help="what serves this broker; --bind, --port and so on are put behind it",
+    )
     parser.add_argument(
         "--attach",
         action="append",
         type=brokers.attached,
-        metavar="NAME:PORT:PID",
+        metavar="HOST:PORT:PID:NAME",
         help="measure a broker that runs already, and start none; repeatable",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
@@ -202,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         plan = Plan(
             generator.build(generator.SOURCE, Path(directory) / "load"),
-            options.seconds or (1.5 if options.quick else 4),
+            options.seconds or (2 if options.quick else 4),
             0.5 if options.quick else 1,
             options.rounds or (1 if options.quick else 3),
         )

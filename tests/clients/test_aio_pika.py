@@ -99,3 +99,91 @@ async def test_direct_reply_to(connection):
     await channel.default_exchange.publish(aio_pika.Message(b"pong"), received.reply_to)
     reply = await asyncio.wait_for(replies.get(), SECONDS_MAX)
     assert reply.body == b"pong"
+
+
+async def test_a_robust_consumer_gets_its_unacknowledged_message_again(embedded):
+    connection = await aio_pika.connect_robust(embedded.url, reconnect_interval=0.05)
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q", durable=True)
+    received = asyncio.Queue()
+    await queue.consume(received.put)
+    await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
+    first = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    embedded.drop_connections()
+    second = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    assert (first.redelivered, second.redelivered, second.body) == (False, True, b"x")
+    await second.ack()
+    await connection.close()
+
+
+async def test_topics(connection):
+    channel = await connection.channel()
+    exchange = await channel.declare_exchange("weather", aio_pika.ExchangeType.TOPIC)
+    queue = await channel.declare_queue("q")
+    await queue.bind(exchange, "*.rain")
+    await queue.bind(exchange, "storm.#")
+    for routing_key in ("fair", "light.rain", "very.light.rain", "storm", "storm.of.rain"):
+        await exchange.publish(aio_pika.Message(b"", type=routing_key), routing_key)
+    types = [(await queue.get(no_ack=True)).type for _ in range(3)]
+    assert types == ["light.rain", "storm", "storm.of.rain"]
+    assert await queue.get(fail=False) is None
+
+
+@pytest.mark.parametrize(
+    ("match", "bodies"), [("all", [b"both"]), ("any", [b"both", b"kind", b"size"])]
+)
+async def test_headers(connection, match, bodies):
+    channel = await connection.channel()
+    exchange = await channel.declare_exchange("parcels", aio_pika.ExchangeType.HEADERS)
+    queue = await channel.declare_queue("q")
+    await queue.bind(exchange, arguments={"x-match": match, "kind": "book", "size": 3})
+    sent = {
+        b"both": {"kind": "book", "size": 3},
+        b"kind": {"kind": "book", "size": 4},
+        b"size": {"size": 3},
+        b"none": {"kind": "hat"},
+    }
+    for body, headers in sent.items():
+        await exchange.publish(aio_pika.Message(body, headers=headers), "")
+    received = [(await queue.get(no_ack=True)).body for _ in bodies]
+    assert received == bodies
+    assert await queue.get(fail=False) is None
+
+
+async def test_a_prefetch_count_shares_work_between_consumers(connection):
+    channels = [await connection.channel() for _ in range(2)]
+    received = [asyncio.Queue() for _ in channels]
+    for channel, messages in zip(channels, received, strict=True):
+        await channel.set_qos(prefetch_count=1)
+        queue = await channel.declare_queue("q")
+        await queue.consume(messages.put)
+    for number in range(2):
+        message = aio_pika.Message(b"%d" % number)
+        await channels[0].default_exchange.publish(message, "q")
+    for messages in received:
+        message = await asyncio.wait_for(messages.get(), SECONDS_MAX)
+        await message.ack()
+
+
+async def test_a_rejected_message_goes_to_the_dead_letter_exchange(connection):
+    channel = await connection.channel()
+    failed = await channel.declare_exchange("failed", aio_pika.ExchangeType.FANOUT)
+    dead = await channel.declare_queue("dead")
+    await dead.bind(failed)
+    queue = await channel.declare_queue("q", arguments={"x-dead-letter-exchange": "failed"})
+    await channel.default_exchange.publish(aio_pika.Message(b"bad"), "q")
+    with pytest.raises(ValueError, match="cannot"):
+        async with (await queue.get()).process():
+            raise ValueError("cannot work on this")
+    message = await dead.get(no_ack=True)
+    (death,) = message.headers["x-death"]
+    assert (death["queue"], death["reason"], death["count"]) == ("q", "rejected", 1)
+
+
+async def test_a_committed_transaction(connection):
+    channel = await connection.channel(publisher_confirms=False)
+    queue = await channel.declare_queue("q")
+    async with channel.transaction():
+        await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
+        assert await queue.get(fail=False) is None
+    assert (await queue.get(no_ack=True)).body == b"x"

@@ -6,38 +6,98 @@ import sys
 from pathlib import Path
 
 import pytest
-from celery import Celery, chain
+from celery import Celery, chain, group
+from celery.exceptions import TaskRevokedError
+
+from broker.testing import EmbeddedBroker
 
 APPLICATION_FOLDER = Path(__file__).parent / "celery_app"
 SECONDS_MAX = 40
 
+pytestmark = pytest.mark.timeout(90)
 
-@pytest.fixture
-def application(amqp_url):
-    environment = os.environ | {"TEST_BROKER_URL": amqp_url}
+
+@pytest.fixture(scope="module")
+def broker():
+    with EmbeddedBroker.in_thread() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def application(broker):
+    """What a caller has of the application whose worker runs; one worker for all tests."""
+    environment = os.environ | {"TEST_BROKER_URL": broker.url}
     worker = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "sums", "worker",
          "--pool", "solo", "--loglevel", "WARNING", "--without-gossip"],
         cwd=APPLICATION_FOLDER, env=environment,
     )  # fmt: skip
-    application = Celery("sums", broker=amqp_url, backend="rpc://")
-    yield application
-    worker.terminate()
-    worker.wait(SECONDS_MAX)
-    application.close()
+    application = Celery("sums", broker=broker.url, backend="rpc://")
+    try:
+        wait_for_worker(application)
+        yield application
+    finally:
+        application.close()
+        worker.terminate()
+        worker.wait(SECONDS_MAX)
+
+
+def wait_for_worker(application):
+    """It first takes tasks, then remote control; a call that nobody hears yet is lost."""
+    for _ in range(SECONDS_MAX):
+        if application.control.ping(timeout=1, limit=1):
+            return
+    raise AssertionError(f"the worker did not answer in {SECONDS_MAX} s")
 
 
 def task(application, name, *arguments):
     return application.signature(f"sums.{name}", args=arguments)
 
 
-@pytest.mark.timeout(90)
-def test_a_worker_runs_tasks(application):
-    result = task(application, "add", 2, 3).apply_async()
-    assert result.get(timeout=SECONDS_MAX) == 5
+def test_tasks_give_results(application):
     results = [task(application, "add", number, 1).apply_async() for number in range(20)]
     assert [result.get(timeout=SECONDS_MAX) for result in results] == list(range(1, 21))
+
+
+def test_a_chain_and_a_group(application):
     chained = chain(task(application, "add", 1, 1), task(application, "add", 10)).apply_async()
     assert chained.get(timeout=SECONDS_MAX) == 12
-    assert task(application, "succeed_the_second_time").apply_async().get(SECONDS_MAX) == 1
-    assert list(application.control.ping(timeout=5)[0].values()) == [{"ok": "pong"}]
+    grouped = group(task(application, "add", number, number) for number in range(3)).apply_async()
+    assert grouped.get(timeout=SECONDS_MAX) == [0, 2, 4]
+
+
+def test_a_task_is_tried_again(application):
+    result = task(application, "succeed_the_second_time").apply_async()
+    assert result.get(timeout=SECONDS_MAX) == 1
+
+
+def test_an_error_reaches_the_caller(application):
+    with pytest.raises(ValueError, match="it failed"):
+        task(application, "fail").apply_async().get(timeout=SECONDS_MAX)
+
+
+def test_the_worker_answers_remote_control(application):
+    (answer,) = application.control.ping(timeout=SECONDS_MAX, limit=1)
+    assert list(answer.values()) == [{"ok": "pong"}]
+
+
+def test_a_task_that_waits_is_revoked(application):
+    """The worker says that it has heard of it long before the task is due."""
+    result = task(application, "add", 1, 1).apply_async(countdown=3)
+    (answer,) = application.control.revoke(result.id, reply=True, timeout=SECONDS_MAX, limit=1)
+    assert "ok" in next(iter(answer.values()))
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=SECONDS_MAX)
+
+
+def test_acknowledged_tasks_are_gone(application, broker):
+    assert task(application, "add", 1, 1).apply_async().get(timeout=SECONDS_MAX) == 2
+    assert broker.queue_length("celery") == 0
+
+
+def test_a_worker_that_is_cut_off_comes_back(broker, application):
+    broker.drop_connections()
+    # A caller of its own: results wait in a queue of the caller's connection, which is gone too.
+    with Celery("sums", broker=broker.url, backend="rpc://") as caller:
+        wait_for_worker(caller)
+        assert task(caller, "add", 2, 3).apply_async().get(timeout=SECONDS_MAX) == 5

@@ -9,20 +9,32 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto"]
 
 
 def examples():
+    """The page's examples, each by its heading and its place under it."""
+    found = []
     text = (ROOT / "docs" / "testing-your-app.md").read_text()
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    for section in text.split("\n## ")[1:]:
+        heading = section.partition("\n")[0]
+        blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+        for number, block in enumerate(blocks, start=1):
+            found.append(pytest.param(block, id=f"{heading} {number}"))
+    return found
 
 
-@pytest.mark.parametrize("number", range(len(examples())))
-def test_an_example_of_the_page(number):
+@pytest.mark.parametrize("example", examples())
+def test_an_example_of_the_page(example, tmp_path):
+    """One that defines tests is run by pytest, as a reader would."""
+    file = tmp_path / "test_example.py"
+    file.write_text(example)
+    command = PYTEST if "def test_" in example else [sys.executable]
     run = subprocess.run(
-        [sys.executable, "-c", examples()[number]],
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=ROOT,
+        [*command, file],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=tmp_path,
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_the_readme_example(amqp_broker):

@@ -57,3 +57,47 @@ def test_priorities(connection):
             producer.publish(priority, routing_key="p", priority=priority)
     taken = [queue.get(no_ack=True).payload for _ in range(3)]
     assert taken == [5, 3, 1]
+
+
+def test_a_mailbox_asks_everyone(connection):
+    mailbox = Mailbox("test", type="fanout")
+    bound = mailbox(connection)
+    channel = connection.channel()
+    for name in ("one@here", "two@here"):
+        node = bound.Node(name, state=name, channel=channel)
+        node.handlers["who"] = lambda state, **_: state
+        node.listen(channel=channel)
+
+    # The nodes read from the connection of the caller: they answer while it waits.
+    answers = bound.multi_call("who", timeout=SECONDS_MAX, limit=2)
+    assert sorted(answers, key=str) == [{"one@here": "one@here"}, {"two@here": "two@here"}]
+
+
+def test_confirms_and_returned_messages(amqp_url):
+    returned = []
+    with kombu.Connection(amqp_url, transport_options={"confirm_publish": True}) as connection:
+        producer = connection.Producer(on_return=lambda error, *_: returned.append(error))
+        producer.publish("x", routing_key="nowhere")
+        producer.publish("x", routing_key="nowhere", mandatory=True)
+    assert [(error.reply_code, error.reply_text) for error in returned] == [(312, "NO_ROUTE")]
+
+
+def test_a_rejected_message_comes_again(connection):
+    with connection.SimpleQueue("simple") as queue:
+        queue.put("x")
+        queue.get(timeout=SECONDS_MAX).requeue()
+        message = queue.get(timeout=SECONDS_MAX)
+        assert message.delivery_info["redelivered"]
+        message.reject()
+        with pytest.raises(queue.Empty):
+            queue.get_nowait()
+
+
+def test_a_producer_reconnects(amqp_broker, connection):
+    queue = kombu.Queue("q", durable=True)
+    producer = connection.Producer()
+    producer.publish("before", routing_key="q", declare=[queue])
+    amqp_broker.drop_connections()
+    producer.publish("after", routing_key="q", retry=True, retry_policy={"max_retries": 3})
+    bound = queue(connection.channel())
+    assert [bound.get(no_ack=True).payload for _ in range(2)] == ["before", "after"]

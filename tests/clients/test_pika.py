@@ -4,6 +4,8 @@ import pika
 import pytest
 from pika import exceptions
 
+SECONDS_MAX = 10
+
 
 @pytest.fixture
 def channel(amqp_url):
@@ -118,3 +120,113 @@ def test_headers_and_topics_route(channel):
     assert channel.basic_get("topics", True)[2] == b"t"
     assert channel.basic_get("topics", True)[2] is None
     assert channel.basic_get("headers", True)[2] == b"h"
+
+
+def test_a_rejected_message_goes_back_to_its_place(channel):
+    channel.queue_declare("q")
+    for body in (b"first", b"second"):
+        channel.basic_publish("", "q", body)
+    method, _, body = channel.basic_get("q")
+    assert (body, method.redelivered, method.message_count) == (b"first", False, 1)
+    channel.basic_nack(method.delivery_tag, requeue=True)
+    method, _, body = channel.basic_get("q")
+    assert (body, method.redelivered, method.message_count) == (b"first", True, 1)
+
+
+def test_unacknowledged_messages_go_back_when_the_channel_closes(channel):
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"x")
+    other = channel.connection.channel()
+    assert other.basic_get("q")[2] == b"x"
+    assert channel.basic_get("q")[2] is None
+    other.close()
+    method, _, body = channel.basic_get("q")
+    assert (body, method.redelivered) == (b"x", True)
+
+
+def test_a_callback_consumes(channel):
+    bodies = []
+
+    def on_message(channel, method, _properties, body):
+        bodies.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(bodies) == 3:
+            channel.stop_consuming()
+
+    channel.queue_declare("q")
+    channel.basic_consume("q", on_message)
+    for number in range(3):
+        channel.basic_publish("", "q", str(number))
+    channel.connection.call_later(SECONDS_MAX, channel.stop_consuming)
+    channel.start_consuming()
+    assert bodies == [b"0", b"1", b"2"]
+
+
+def test_a_consumer_hears_that_its_queue_was_deleted(channel):
+    canceled = []
+    channel.add_on_cancel_callback(canceled.append)
+    channel.queue_declare("q")
+    tag = channel.basic_consume("q", lambda *_: None)
+    channel.connection.channel().queue_delete("q")
+    channel.connection.process_data_events(SECONDS_MAX)
+    assert [frame.method.consumer_tag for frame in canceled] == [tag]
+
+
+REFUSALS = [
+    (lambda channel: channel.queue_declare("none", passive=True),
+     404, "NOT_FOUND - no queue 'none' in vhost '/'"),
+    (lambda channel: channel.queue_bind("q", "none"),
+     404, "NOT_FOUND - no exchange 'none' in vhost '/'"),
+    (lambda channel: channel.queue_declare("amq.mine"),
+     403, "ACCESS_REFUSED - queue name 'amq.mine' contains reserved prefix 'amq.*'"),
+    (lambda channel: channel.queue_delete("q", if_empty=True),
+     406, "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"),
+    (lambda channel: channel.exchange_declare("amq.topic", "direct", durable=True),
+     406, "PRECONDITION_FAILED - inequivalent arg 'type' for exchange 'amq.topic' in vhost '/': "
+     "received 'direct' but current is 'topic'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("action", "code", "text"), REFUSALS)
+def test_what_is_refused(channel, action, code, text):
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"x")
+    with pytest.raises(exceptions.ChannelClosedByBroker) as error:
+        action(channel)
+    assert (error.value.reply_code, error.value.reply_text) == (code, text)
+
+
+def test_an_unknown_delivery_tag_closes_the_channel(channel):
+    channel.basic_ack(99)
+    with pytest.raises(exceptions.ChannelClosedByBroker) as error:
+        channel.queue_declare("q")
+    assert error.value.reply_text == "PRECONDITION_FAILED - unknown delivery tag 99"
+
+
+def test_a_callback_connection(amqp_url):
+    """SelectConnection: every step is the callback of the one before."""
+    bodies = []
+
+    def on_open(connection):
+        connection.ioloop.call_later(SECONDS_MAX, connection.ioloop.stop)
+        connection.channel(on_open_callback=on_channel)
+
+    def on_channel(channel):
+        channel.queue_declare("q", callback=lambda _: on_queue(channel))
+
+    def on_queue(channel):
+        channel.basic_consume("q", on_message, auto_ack=True)
+        channel.basic_publish("", "q", b"hello")
+
+    def on_message(channel, _method, _properties, body):
+        bodies.append(body)
+        channel.connection.close()
+
+    connection = pika.SelectConnection(
+        pika.URLParameters(amqp_url),
+        on_open_callback=on_open,
+        on_close_callback=lambda connection, _: connection.ioloop.stop(),
+    )
+    connection.ioloop.start()
+    assert bodies == [b"hello"]
+    assert connection.is_closed

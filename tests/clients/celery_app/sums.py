@@ -21,3 +21,9 @@ def succeed_the_second_time(self):
     if self.request.retries == 0:
         raise self.retry(countdown=0.1)
     return self.request.retries
+
+
+@app.task
+def fail():
+    """An error that the caller is to see."""
+    raise ValueError("it failed")

@@ -79,7 +79,7 @@ def test_a_table_that_ends_early_is_none(letter):
             decode_table(encoded[:size])
 
 
-@pytest.mark.parametrize("letter", set(EVERY_TYPE) - {"V"})
+@pytest.mark.parametrize("letter", sorted(set(EVERY_TYPE) - {"V"}))
 def test_a_value_that_reaches_past_its_table_makes_it_none(letter):
     whole = encode_table({"n": (letter, EVERY_TYPE[letter])})
     short = struct.pack(">I", len(whole) - 4 - 1) + whole[4:]

@@ -199,7 +199,7 @@ def test_a_wrong_end_octet_behind_a_body():
 @pytest.mark.parametrize("cut", [1, 5, 19, 20])
 def test_a_wrong_end_octet_behind_a_body_that_came_in_pieces(cut):
     stream = publish(b"hello, hello, hello")[:-1] + b"\0"
-    assert "<<\"hello, hello, he\">>: {invalid_frame_end_marker,0}" in broken_by(
+    assert '<<"hello, hello, he">>: {invalid_frame_end_marker,0}' in broken_by(
         stream[:-cut], stream[-cut:]
     )
 
@@ -217,9 +217,7 @@ def test_a_frame_may_have_frame_max_octets_of_payload_as_in_rabbitmq():
 
 def test_a_frame_that_is_too_large_is_noticed_before_it_has_come():
     text = broken_by(b"\3\0\1\xff\xff\xff\xff", frame_bytes_max=131072)
-    assert text == (
-        "FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,4294967295,131064}"
-    )
+    assert text == ("FRAME_ERROR - type 3, all octets = <<>>: {frame_too_large,4294967295,131064}")
 
 
 def test_a_body_too_large_behind_a_publish():

@@ -10,8 +10,7 @@ from broker.channel.content_assembler import Content, ContentAssembler
 ARGUMENTS = b"\0\0\0\1q\0"
 PROPERTIES = b"\x08\x00\x05"
 GOT_NO_HEADER = (
-    "UNEXPECTED_FRAME - expected content header for class 60, "
-    "got non content header frame instead"
+    "UNEXPECTED_FRAME - expected content header for class 60, got non content header frame instead"
 )
 GOT_NO_BODY = "UNEXPECTED_FRAME - expected content body, got non content body frame instead"
 
@@ -37,9 +36,7 @@ def fault_of(assembler, kind, payload):
 
 
 def test_a_message_without_a_body_is_whole_with_its_header():
-    assert ContentAssembler(ARGUMENTS).add(HEADER, header(0)) == Content(
-        ARGUMENTS, PROPERTIES, b""
-    )
+    assert ContentAssembler(ARGUMENTS).add(HEADER, header(0)) == Content(ARGUMENTS, PROPERTIES, b"")
 
 
 def test_a_message_is_whole_with_its_last_body_frame():

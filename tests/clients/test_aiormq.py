@@ -1,0 +1,111 @@
+"""aiormq, the library under aio-pika: its channels as a program without aio-pika uses them."""
+
+import asyncio
+
+import aiormq
+import pytest
+from aiormq.abc import DeliveredMessage
+from pamqp import commands
+
+from broker.testing import EmbeddedBroker
+
+SECONDS_MAX = 10
+
+
+@pytest.fixture
+async def embedded():
+    async with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def connection(embedded):
+    connection = await aiormq.connect(embedded.url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def channel(connection):
+    return await connection.channel()
+
+
+async def test_publishes_are_confirmed(channel):
+    await channel.queue_declare("q")
+    confirmation = await channel.basic_publish(b"hello", routing_key="q")
+    assert isinstance(confirmation, commands.Basic.Ack)
+    message = await channel.basic_get("q", no_ack=True)
+    assert message.body == b"hello"
+    assert message.message_count == 0
+
+
+async def test_an_unroutable_message_comes_back(channel):
+    with pytest.raises(aiormq.exceptions.PublishError) as error:
+        await channel.basic_publish(b"lost", routing_key="nowhere", mandatory=True)
+    assert error.value.message.delivery.reply_text == "NO_ROUTE"
+    assert error.value.message.body == b"lost"
+
+
+async def test_a_full_queue_refuses(channel):
+    arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    await channel.queue_declare("q", arguments=arguments)
+    await channel.basic_publish(b"first", routing_key="q")
+    with pytest.raises(aiormq.exceptions.DeliveryError):
+        await channel.basic_publish(b"second", routing_key="q")
+
+
+async def test_a_consumer_holds_no_more_than_its_prefetch_count(channel):
+    await channel.queue_declare("q")
+    await channel.basic_qos(prefetch_count=2)
+    for number in range(5):
+        await channel.basic_publish(b"%d" % number, routing_key="q")
+    received: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
+    await channel.basic_consume("q", received.put)
+    first, second = [await asyncio.wait_for(received.get(), SECONDS_MAX) for _ in range(2)]
+    declared = await channel.queue_declare("q", passive=True)
+    assert declared.message_count == 3
+    await channel.basic_ack(second.delivery_tag, multiple=True)
+    rest = [await asyncio.wait_for(received.get(), SECONDS_MAX) for _ in range(2)]
+    assert [message.body for message in (first, second, *rest)] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_message_that_is_given_back_is_redelivered(channel):
+    await channel.queue_declare("q")
+    await channel.basic_publish(b"again", routing_key="q")
+    message = await channel.basic_get("q")
+    assert not message.redelivered
+    await channel.basic_nack(message.delivery_tag, requeue=True)
+    message = await channel.basic_get("q", no_ack=True)
+    assert message.redelivered
+
+
+async def test_an_exchange_is_bound_to_another(channel):
+    await channel.exchange_declare("all", exchange_type="fanout")
+    await channel.exchange_bind(destination="all", source="amq.topic", routing_key="a.#")
+    await channel.queue_declare("q")
+    await channel.queue_bind("q", "all")
+    await channel.basic_publish(b"x", exchange="amq.topic", routing_key="a.b.c")
+    await channel.exchange_unbind(destination="all", source="amq.topic", routing_key="a.#")
+    await channel.basic_publish(b"y", exchange="amq.topic", routing_key="a.b.c")
+    declared = await channel.queue_declare("q", passive=True)
+    assert declared.message_count == 1
+
+
+async def test_an_error_closes_its_channel_only(connection, channel):
+    with pytest.raises(aiormq.exceptions.ChannelNotFoundEntity, match="no queue 'none' in vhost"):
+        await channel.queue_declare("none", passive=True)
+    assert channel.is_closed
+    other = await connection.channel()
+    await other.queue_declare("q")
+
+
+async def test_a_transaction(connection):
+    channel = await connection.channel(publisher_confirms=False)
+    await channel.queue_declare("q")
+    await channel.tx_select()
+    await channel.basic_publish(b"no", routing_key="q")
+    await channel.tx_rollback()
+    await channel.basic_publish(b"yes", routing_key="q")
+    await channel.tx_commit()
+    message = await channel.basic_get("q", no_ack=True)
+    assert (message.body, message.message_count) == (b"yes", 0)

@@ -1,0 +1,106 @@
+"""The house rules that no linter checks: sizes, docstrings, leftovers."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("broker", "storage", "mgmt")
+LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 500, 70
+
+# Written so that this file does not mention what it forbids.
+LEFTOVERS = re.compile(r"T[O]DO|F[I]XME|X[X]X")
+MACHINE_PATHS = re.compile(r"/w[o]rk/|/t[m]p/w|/h[o]me/[a-z]")
+LINTER_REMARK = re.compile(r"  # noqa.*")
+
+
+def tracked():
+    """The Python files that are in the repository, or all there are if it is none."""
+    folders = (*PACKAGES, "tests")
+    patterns = [f"{folder}/*.py" for folder in folders]
+    try:
+        command = ["git", "ls-files", "--", *patterns]
+        listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        names = listing.stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        names = []
+    if not names:
+        found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+        names = [path.relative_to(ROOT).as_posix() for path in found]
+    return sorted(name for name in names if (ROOT / name).exists())
+
+
+FILES = tracked()
+OURS = [name for name in FILES if name.startswith(PACKAGES)]
+every_file = pytest.mark.parametrize("name", FILES)
+
+
+def lines_of(name):
+    """Numbered lines."""
+    return list(enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1))
+
+
+def found_in(name, pattern):
+    """The lines that match, for the message."""
+    return [f"{name}:{number}: {line}" for number, line in lines_of(name) if pattern.search(line)]
+
+
+def test_there_are_files():
+    assert "broker/amqp/frames.py" in FILES
+    assert len(OURS) > 50
+
+
+@every_file
+def test_lines_are_short(name):
+    long = [
+        f"{name}:{number}"
+        for number, line in lines_of(name)
+        if len(LINTER_REMARK.sub("", line)) > LINE_MAX
+    ]
+    assert not long, f"longer than {LINE_MAX} characters: {', '.join(long)}"
+
+
+@every_file
+def test_files_are_short(name):
+    assert len(lines_of(name)) <= FILE_LINES_MAX, f"{name} has more than {FILE_LINES_MAX} lines"
+
+
+@every_file
+def test_functions_are_short(name):
+    long = [
+        f"{name}:{node.lineno}: {node.name}"
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not long, f"longer than {FUNCTION_LINES_MAX} lines: {', '.join(long)}"
+
+
+@every_file
+def test_every_module_says_what_it_is(name):
+    assert ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8"))), name
+
+
+@every_file
+def test_nothing_is_left_for_later(name):
+    assert not found_in(name, LEFTOVERS)
+
+
+@every_file
+def test_no_file_knows_the_machine_it_was_written_on(name):
+    assert not found_in(name, MACHINE_PATHS)
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if not name.startswith("mgmt")])
+def test_the_broker_logs_and_does_not_print(name):
+    calls = [
+        f"{name}:{node.lineno}"
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert not calls, ", ".join(calls)

@@ -1,0 +1,135 @@
+"""What users may do."""
+
+import re
+
+import pytest
+
+from broker.amqp.errors import ChannelFault
+from broker.auth.permissions import RESULTS_MAX, PermissionTable
+from storage.metadata import NoMetadata, PermissionRow, TopicPermissionRow
+
+
+def table(configure="", write="", read=""):
+    """Permissions of anna in the vhost /."""
+    permissions = PermissionTable(NoMetadata())
+    permissions.set(PermissionRow("/", "anna", configure, write, read))
+    return permissions
+
+
+def may(permissions, permission, name, kind="queue", user="anna", vhost="/"):
+    """Whether the check lets it pass."""
+    try:
+        permissions.check(user, vhost, kind, name, permission)
+    except ChannelFault as fault:
+        return fault.reply_code != 403
+    return True
+
+
+def test_each_permission_has_its_pattern():
+    permissions = table(configure="^mine-", write=".*", read="^a$|^b$")
+    assert may(permissions, "configure", "mine-1")
+    assert not may(permissions, "configure", "not-mine-1")
+    assert may(permissions, "write", "anything")
+    assert may(permissions, "read", "b")
+    assert not may(permissions, "read", "ab")
+
+
+def test_a_pattern_matches_anywhere_in_the_name():
+    assert may(table(read="log"), "read", "the-logs")
+
+
+def test_an_empty_pattern_is_for_the_empty_name_only():
+    permissions = table()
+    assert may(permissions, "read", "")
+    assert not may(permissions, "read", "q")
+
+
+def test_the_default_exchange_has_a_name_for_this():
+    assert may(table(write=r"^amq\.default$"), "write", "", kind="exchange")
+    assert not may(table(), "write", "", kind="exchange")
+    assert not may(table(write=r"^amq\.default$"), "write", "", kind="queue")
+
+
+def test_others_and_elsewhere_nothing_is_permitted():
+    permissions = table(".*", ".*", ".*")
+    assert not may(permissions, "read", "q", user="bert")
+    assert not may(permissions, "read", "q", vhost="other")
+    assert permissions.has_vhost_access("anna", "/")
+    assert not permissions.has_vhost_access("anna", "other")
+    assert not permissions.has_vhost_access("bert", "/")
+
+
+def test_the_text_is_rabbitmqs():
+    with pytest.raises(ChannelFault) as caught:
+        table().check("anna", "/", "queue", "q", "configure")
+    assert caught.value.reply_text == (
+        "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused for user 'anna'"
+    )
+    with pytest.raises(ChannelFault) as caught:
+        table().check("anna", "/", "exchange", "", "write")
+    assert "to exchange 'amq.default' in vhost '/'" in caught.value.reply_text
+
+
+def test_a_change_counts_at_once():
+    permissions = table(read=".*")
+    assert may(permissions, "read", "q")
+    permissions.set(PermissionRow("/", "anna", "", "", ""))
+    assert not may(permissions, "read", "q")
+    permissions.set(PermissionRow("/", "anna", "", "", "q"))
+    assert may(permissions, "read", "q")
+    permissions.clear("/", "anna")
+    assert not may(permissions, "read", "q")
+    assert not permissions.has_vhost_access("anna", "/")
+
+
+def test_listeners_hear_of_changes():
+    permissions, heard = table(), []
+    permissions.listen(lambda: heard.append(1))
+    permissions.set(PermissionRow("/", "anna", "", "", ""))
+    permissions.set_topic(TopicPermissionRow("/", "anna", "e", "", ""))
+    permissions.clear("/", "anna")
+    permissions.clear("/", "anna")
+    permissions.restore([], [])
+    assert len(heard) == 4
+
+
+def test_a_bad_pattern_is_refused_and_changes_nothing():
+    permissions = table(read=".*")
+    with pytest.raises(re.error):
+        permissions.set(PermissionRow("/", "anna", "", "", "("))
+    with pytest.raises(re.error):
+        permissions.set_topic(TopicPermissionRow("/", "anna", "e", "(", ""))
+    assert may(permissions, "read", "q")
+    permissions.check_topic("anna", "/", "e", "k", "write")
+
+
+def test_very_many_names_are_checked_rightly():
+    permissions = table(read="7$")
+    for number in range(RESULTS_MAX + 10):
+        assert may(permissions, "read", str(number)) is str(number).endswith("7")
+    assert may(permissions, "read", "7")
+
+
+def test_topics_are_free_until_they_are_limited():
+    permissions = table()
+    permissions.check_topic("anna", "/", "e", "any.key", "write")
+    permissions.set_topic(TopicPermissionRow("/", "anna", "e", "^{username}-{vhost}", "^ok$"))
+    permissions.check_topic("anna", "/", "e", "anna-/.key", "write")
+    permissions.check_topic("anna", "/", "e", "ok", "read")
+    permissions.check_topic("anna", "/", "other", "any.key", "write")
+    with pytest.raises(ChannelFault) as caught:
+        permissions.check_topic("anna", "/", "e", "any.key", "write")
+    assert caught.value.reply_text == (
+        "ACCESS_REFUSED - write access to topic 'any.key' in exchange 'e' in vhost '/' "
+        "refused for user 'anna'"
+    )
+
+
+def test_what_the_metadata_holds_comes_back():
+    permissions = PermissionTable(NoMetadata())
+    permissions.restore(
+        [PermissionRow("/", "anna", "", "", "q")], [TopicPermissionRow("/", "anna", "e", "k", "k")]
+    )
+    assert may(permissions, "read", "q")
+    with pytest.raises(ChannelFault):
+        permissions.check_topic("anna", "/", "e", "x", "read")

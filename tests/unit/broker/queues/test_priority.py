@@ -1,0 +1,84 @@
+"""Levels of priority in one queue."""
+
+from broker.amqp.properties import ContentHeader, encode_properties
+from broker.queues.priority import PriorityQueue
+from storage.message import Message
+from storage.transient_queue import TransientQueue
+
+
+def message(body, priority=None):
+    return Message(None, ContentHeader(encode_properties({"priority": priority})), body)
+
+
+def queue_with(*bodies_and_priorities, priority_max=9):
+    """A queue to which these were published one by one."""
+    queue = PriorityQueue(priority_max, TransientQueue)
+    for body, priority in bodies_and_priorities:
+        queue.publish([message(body, priority)], len(body), 0)
+    return queue
+
+
+def bodies(entries):
+    return [entry.message.body for entry in entries]
+
+
+def test_an_empty_queue():
+    queue = PriorityQueue(9, TransientQueue)
+    assert queue.peek() is None
+    assert queue.fetch(10, True) == []
+    assert queue.purge() == 0
+    assert (queue.ready_count, queue.ready_bytes) == (0, 0)
+
+
+def test_the_highest_priority_comes_first_and_within_it_the_oldest():
+    queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
+    assert bodies(queue.entries()) == [b"b", b"d", b"a", b"c"]
+    assert queue.peek().message.body == b"b"
+    assert bodies(queue.fetch(3, True)) == [b"b", b"d", b"a"]
+    assert bodies(queue.fetch(3, True)) == [b"c"]
+
+
+def test_none_is_0_and_too_much_is_the_maximum():
+    queue = queue_with((b"none", None), (b"zero", 0), (b"top", 5), (b"over", 255), priority_max=5)
+    assert bodies(queue.fetch(9, True)) == [b"top", b"over", b"none", b"zero"]
+
+
+def test_messages_published_together_go_to_their_levels():
+    queue = PriorityQueue(9, TransientQueue)
+    queue.publish([message(b"low", 1), message(b"higher", 2)], 9, 0)
+    queue.publish([message(b"x", 1), message(b"yz", 1)], 3, 0)
+    assert bodies(queue.entries()) == [b"higher", b"low", b"x", b"yz"]
+    assert (queue.ready_count, queue.ready_bytes) == (4, 12)
+
+
+def test_it_counts_over_all_levels():
+    queue = queue_with((b"a", 1), (b"bb", 5), (b"ccc", 3))
+    entries = queue.fetch(2, True)
+    assert (queue.ready_count, queue.ready_bytes) == (1, 1)
+    assert (queue.unacked_count, queue.unacked_bytes) == (2, 5)
+    queue.ack(entries[0])
+    assert (queue.unacked_count, queue.unacked_bytes) == (1, 3)
+    queue.requeue([entries[1]])
+    assert (queue.unacked_count, queue.ready_count, queue.ready_bytes) == (0, 2, 4)
+
+
+def test_without_acks_nothing_is_unacked():
+    queue = queue_with((b"a", 1), (b"bb", 5))
+    queue.fetch(2, False)
+    assert (queue.unacked_count, queue.ready_count) == (0, 0)
+
+
+def test_what_is_requeued_goes_back_to_its_place_in_its_level():
+    queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
+    entries = queue.fetch(4, True)
+    queue.requeue([entries[2], entries[1], entries[0]])
+    assert bodies(queue.entries()) == [b"b", b"d", b"a"]
+    assert all(entry.redelivered for entry in queue.entries())
+
+
+def test_drop_and_purge():
+    queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1))
+    assert queue.drop().message.body == b"b"
+    assert queue.purge() == 2
+    assert queue.ready_count == 0
+    assert list(queue.entries()) == []
