@@ -1,5 +1,6 @@
 """The lock on a data directory."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -80,3 +81,65 @@ def test_the_lock_ends_with_the_process_that_holds_it(tmp_path):
         holder.wait()
         lock.acquire()
         lock.release()
+
+
+def test_the_file_of_a_dead_server_is_no_obstacle(tmp_path):
+    (tmp_path / LOCK_FILE).write_text("123456789 and more than a number\n")
+    lock = DataDirectoryLock(tmp_path)
+    lock.acquire()
+    assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+    lock.release()
+
+
+def test_what_is_said_of_a_directory_in_use(tmp_path):
+    first = DataDirectoryLock(tmp_path)
+    first.acquire()
+    with pytest.raises(DataDirectoryInUse) as caught:
+        DataDirectoryLock(tmp_path).acquire()
+    first.release()
+    assert str(caught.value) == (
+        f"the data directory {tmp_path} is in use by another server, process {os.getpid()}; "
+        "stop that one or choose another --data-dir"
+    )
+
+
+def test_what_is_said_of_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(DataDirectoryError) as caught:
+        DataDirectoryLock(tmp_path / "file" / "data").acquire()
+    assert str(caught.value) == (
+        f"the data directory {tmp_path}/file/data cannot be used: Not a directory; "
+        "check that it may be written, or choose another --data-dir"
+    )
+
+
+def test_what_is_said_of_a_directory_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    if os.access(tmp_path, os.W_OK):
+        pytest.skip("this user may write anywhere")
+    with pytest.raises(DataDirectoryError, match="cannot be used: Permission denied"):
+        DataDirectoryLock(tmp_path).acquire()
+    tmp_path.chmod(0o700)
+
+
+def test_a_lock_that_could_not_be_written_is_not_held(tmp_path, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    lock = DataDirectoryLock(tmp_path)
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "pwrite", refuse)
+        with pytest.raises(DataDirectoryError, match="No space left on device"):
+            lock.acquire()
+    other = DataDirectoryLock(tmp_path)
+    other.acquire()
+    other.release()
+
+
+def test_the_directory_is_not_for_everybody(tmp_path):
+    directory = tmp_path / "data"
+    lock = DataDirectoryLock(directory)
+    lock.acquire()
+    lock.release()
+    assert directory.stat().st_mode & 0o007 == 0
+    assert (directory / LOCK_FILE).stat().st_mode & 0o007 == 0

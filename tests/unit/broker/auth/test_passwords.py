@@ -5,7 +5,14 @@ import hashlib
 
 import pytest
 
-from broker.auth.passwords import SHA256, SHA512, hash_password, password_matches
+from broker.auth.passwords import (
+    SHA256,
+    SHA512,
+    hash_from_text,
+    hash_password,
+    hash_to_text,
+    password_matches,
+)
 
 
 @pytest.mark.parametrize(("algorithm", "size"), [(SHA256, 4 + 32), (SHA512, 4 + 64)])
@@ -50,3 +57,32 @@ def test_an_unknown_algorithm_matches_nothing():
 def test_passwords_may_hold_anything():
     for password in ("pässwörd", "\udcff\udc80", "a\0b", "x" * 10_000):
         assert password_matches(password, hash_password(password), SHA256)
+
+
+@pytest.mark.parametrize(
+    ("password", "algorithm", "text"),
+    [
+        ("test12", SHA256, "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"),
+        ("guest", SHA256, "AQIDBEMMOXwY6PKx/JKP9PAqfsb4ozuD0Ta3pxxa9gEYBMmD"),
+        (
+            "guest",
+            SHA512,
+            "AQIDBANSvkE51MvG7pNDq4NjmP8SFay7rWsolg//30q7jnApCiuE049JxchapptDh7ryvu/VdvUXYHbwdpa9"
+            "veVAv14=",
+        ),
+    ],
+)
+def test_hashes_that_rabbitmqs_definitions_have(password, algorithm, text):
+    assert password_matches(password, hash_from_text(text), algorithm)
+    assert hash_to_text(hash_from_text(text)) == text
+
+
+def test_white_space_in_a_hash_is_skipped():
+    assert hash_from_text(" AQID\n  BEM= ") == b"\1\2\3\4C"
+
+
+@pytest.mark.parametrize("text", ["AQIDBEM", "AQI*", "größe"])
+def test_a_text_that_is_no_hash_is_refused_and_not_repeated(text):
+    with pytest.raises(ValueError) as caught:
+        hash_from_text(text)
+    assert str(caught.value) == "a password hash is not in base64"

@@ -6,7 +6,7 @@ import pytest
 
 from broker.amqp.errors import ChannelFault
 from broker.auth.permissions import RESULTS_MAX, PermissionTable
-from storage.metadata import NoMetadata, PermissionRow, TopicPermissionRow
+from storage.metadata import MetadataError, NoMetadata, PermissionRow, TopicPermissionRow
 
 
 def table(configure="", write="", read=""):
@@ -133,3 +133,128 @@ def test_what_the_metadata_holds_comes_back():
     assert may(permissions, "read", "q")
     with pytest.raises(ChannelFault):
         permissions.check_topic("anna", "/", "e", "x", "read")
+
+
+def test_the_generation_grows_with_every_change():
+    permissions = table()
+    seen = [permissions.generation]
+    for change in (
+        lambda: permissions.set(PermissionRow("/", "anna", "", "", "")),
+        lambda: permissions.set_topic(TopicPermissionRow("/", "anna", "e", "", "")),
+        lambda: permissions.clear_topic("/", "anna"),
+        lambda: permissions.clear("/", "anna"),
+        lambda: permissions.forget_user("anna"),
+        lambda: permissions.forget_vhost("/"),
+        lambda: permissions.restore([], []),
+    ):
+        change()
+        seen.append(permissions.generation)
+    assert seen == sorted(set(seen))
+    permissions.clear("/", "anna")
+    permissions.check_topic("anna", "/", "e", "k", "read")
+    assert permissions.generation == seen[-1]
+
+
+def test_limits_on_topics_are_lifted_one_by_one_or_together():
+    permissions = table("e", "k", "k")
+    for exchange in ("e", "f", "g"):
+        permissions.set_topic(TopicPermissionRow("/", "anna", exchange, "k", "k"))
+    permissions.clear_topic("/", "anna", "f")
+    assert [row.exchange for row in permissions.topic_rows] == ["e", "g"]
+    permissions.check_topic("anna", "/", "f", "x", "write")
+    permissions.clear_topic("/", "anna")
+    assert permissions.topic_rows == []
+    assert permissions.rows == [PermissionRow("/", "anna", "e", "k", "k")]
+
+
+def test_nothing_is_left_of_a_deleted_user_or_vhost():
+    permissions = PermissionTable(NoMetadata())
+    for vhost in ("/", "other"):
+        for user in ("anna", "bert"):
+            permissions.set(PermissionRow(vhost, user, ".*", ".*", ".*"))
+            permissions.set_topic(TopicPermissionRow(vhost, user, "e", "", ""))
+    assert may(permissions, "read", "q")
+    permissions.forget_user("anna")
+    assert not may(permissions, "read", "q")
+    assert {(row.vhost, row.user) for row in permissions.rows} == {("/", "bert"), ("other", "bert")}
+    permissions.forget_vhost("/")
+    assert [row.vhost for row in permissions.rows] == ["other"]
+    assert [row.vhost for row in permissions.topic_rows] == ["other"]
+
+
+def test_nothing_changes_that_could_not_be_kept():
+    class FullDisk(NoMetadata):
+        def put_permission(self, row):
+            raise MetadataError
+
+        put_topic_permission = put_permission
+
+        def delete_permission(self, vhost, user):
+            raise MetadataError
+
+    permissions = PermissionTable(FullDisk())
+    permissions.restore([PermissionRow("/", "anna", "", "", "q")], [])
+    for change in (
+        lambda: permissions.set(PermissionRow("/", "anna", "", "", "")),
+        lambda: permissions.set_topic(TopicPermissionRow("/", "anna", "e", "", "")),
+        lambda: permissions.clear("/", "anna"),
+    ):
+        with pytest.raises(MetadataError):
+            change()
+    assert may(permissions, "read", "q")
+    assert permissions.topic_rows == []
+
+
+# Patterns: the expected results are those of Erlang's re:run
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("^..$", "é", True),  # a dot is one byte
+        ("^.$", "é", False),
+        ("^.$", "\udcff", True),
+        ("a$", "a\n", True),
+        (r"a\z", "a\n", False),
+        (r"a\Z", "a\n", True),
+        (r"a\\z", r"a\z", True),
+        ("^[[:alnum:]_]+$", "orders_7", True),
+        ("^[[:alnum:]]+$", "orders_7", False),
+        ("^[^[:space:]]+$", "no space", False),
+        ("^[[:^digit:]]+$", "abc", True),
+        ("^[[:^digit:]]+$", "ab1", False),
+        ("[[:punct:]]", "a-b", True),
+        ("^[]a]$", "]", True),
+        (r"\[[:x]", "[:", True),
+        ("^(?<part>a)", "abc", True),
+        ("(?<!x)a", "xa", False),
+        ("^(?!amq\\.)", "amq.topic", False),
+        ("(?i)ORDERS", "orders", True),
+        ("a++b", "aab", True),
+        ("^{username}", "{username}", True),
+    ],
+)
+def test_patterns_are_erlangs(pattern, name, matches):
+    assert may(table(read=pattern), "read", name) is matches
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", "[a", "[[:colour:]]", "a)", "\\"])
+def test_what_is_no_pattern_is_refused(pattern):
+    with pytest.raises(re.error):
+        table(read=pattern)
+
+
+def test_a_user_name_that_spoils_a_pattern_is_refused_everything():
+    permissions = table()
+    permissions.set_topic(TopicPermissionRow("/", "a(b", "e", "^{username}", "^fixed"))
+    with pytest.raises(ChannelFault, match="refused for user"):
+        permissions.check_topic("a(b", "/", "e", "a(b.key", "write")
+    permissions.check_topic("a(b", "/", "e", "fixed", "read")
+
+
+def test_an_empty_pattern_for_topics_is_for_the_empty_routing_key():
+    permissions = table()
+    permissions.set_topic(TopicPermissionRow("/", "anna", "e", "", ""))
+    permissions.check_topic("anna", "/", "e", "", "write")
+    with pytest.raises(ChannelFault):
+        permissions.check_topic("anna", "/", "e", "key", "write")

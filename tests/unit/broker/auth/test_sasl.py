@@ -60,3 +60,21 @@ def test_one_of_both_may_be_of_another_type_as_in_rabbitmq():
 
 def test_a_password_is_not_shown():
     assert "secret" not in repr(read_response("PLAIN", b"\0guest\0secret"))
+
+
+@pytest.mark.parametrize(("login", "name"), [(("I", 1), ""), (("S", "guest"), "guest")])
+def test_what_is_no_string_becomes_a_password_that_is_always_refused(login, name):
+    password = ("S", "secret") if login[0] == "I" else ("t", True)
+    response = amqplain(LOGIN=login, PASSWORD=password)
+    assert read_response("AMQPLAIN", response) == (name, "")
+
+
+def test_neither_is_a_password_shown_in_what_is_said_of_a_bad_response():
+    for mechanism, response in (
+        ("PLAIN", b"identity\0guest\0secret"),
+        ("AMQPLAIN", amqplain(LOGIN=("x", b"guest"), PASSWORD=("x", b"secret"))),
+        ("AMQPLAIN", amqplain(PASSWORD=("S", "secret"))),
+    ):
+        with pytest.raises(SaslError) as caught:
+            read_response(mechanism, response)
+        assert "secret" not in str(caught.value)

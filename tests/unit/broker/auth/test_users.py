@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.auth.passwords import SHA512, hash_password
-from broker.auth.users import UserDirectory, is_loopback, may_connect_from
-from storage.metadata import NoMetadata, UserRow
+from broker.auth.passwords import SHA256, SHA512, hash_password
+from broker.auth.users import NoSuchUser, User, UserDirectory, is_loopback, may_connect_from
+from storage.metadata import MetadataError, NoMetadata, UserRow
 
 
 class FakeMetadata:
@@ -103,3 +103,97 @@ def test_loopback_users_connect_from_the_machine_itself():
     assert not may_connect_from("10.0.0.1", "guest", ["guest"])
     assert may_connect_from("10.0.0.1", "anna", ["guest"])
     assert may_connect_from("10.0.0.1", "guest", [])
+
+
+def test_a_password_can_be_changed_and_taken_away(users):
+    users.add("anna", "old", ["monitoring"])
+    users.change_password("anna", "new")
+    assert users.authenticate("anna", "old") is None
+    assert users.authenticate("anna", "new").tags == ("monitoring",)
+    users.change_password("anna", None)
+    assert users.authenticate("anna", "new") is None
+    assert users.authenticate("anna", "") is None
+
+
+def test_a_changed_password_has_the_usual_hash(users):
+    users.add_with_hash("anna", hash_password("old", SHA512), SHA512)
+    assert users.change_password("anna", "new").hashing_algorithm == SHA256
+    assert users.authenticate("anna", "new")
+
+
+def test_tags_change_for_the_next_login(users):
+    before = users.add("anna", "secret", ["monitoring"])
+    users.set_tags("anna", ["administrator", "impersonator"])
+    assert users.authenticate("anna", "secret").tags == ("administrator", "impersonator")
+    assert before.tags == ("monitoring",)
+
+
+def test_only_users_that_exist_can_be_changed(users):
+    with pytest.raises(NoSuchUser, match=r"^user 'nobody' does not exist$"):
+        users.change_password("nobody", "secret")
+    with pytest.raises(NoSuchUser):
+        users.set_tags("nobody", ["administrator"])
+    assert len(users) == 0
+
+
+def test_changes_are_kept():
+    metadata = FakeMetadata()
+    users = UserDirectory(metadata)
+    users.add_with_hash("anna", hash_password("old", SHA512), SHA512, ["management"])
+    assert metadata.rows["anna"].hashing_algorithm == SHA512
+    users.change_password("anna", "new")
+    users.set_tags("anna", ["administrator"])
+    restored = UserDirectory(metadata)
+    restored.restore(metadata.rows.values())
+    assert restored.authenticate("anna", "new").tags == ("administrator",)
+
+
+def test_a_hash_that_nobody_could_log_in_with_is_refused(users):
+    with pytest.raises(ValueError, match=r"^the password of user 'anna' is hashed with md5; known"):
+        users.add_with_hash("anna", b"\1\2\3\4hash", "md5")
+    assert users.get("anna") is None
+
+
+def test_nothing_changes_that_could_not_be_kept():
+    class FullDisk(FakeMetadata):
+        def put_user(self, row):
+            raise MetadataError
+
+        delete_user = put_user
+
+    users = UserDirectory(FullDisk())
+    users.restore([UserRow("anna", hash_password("secret"), SHA256, "")])
+    with pytest.raises(MetadataError):
+        users.add("bert", "secret")
+    with pytest.raises(MetadataError):
+        users.change_password("anna", "new")
+    with pytest.raises(MetadataError):
+        users.delete("anna")
+    assert [user.name for user in users] == ["anna"]
+    assert users.authenticate("anna", "secret")
+
+
+def test_users_can_be_deleted_while_they_are_listed(users):
+    for name in ("anna", "bert", "carl"):
+        users.add(name, None)
+    for user in users:
+        users.delete(user.name)
+    assert len(users) == 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "is_administrator", "is_monitor", "is_policymaker", "may_use_management"),
+    [
+        ("administrator", True, True, True, True),
+        ("monitoring", False, True, False, True),
+        ("policymaker", False, False, True, True),
+        ("management", False, False, False, True),
+        ("impersonator", False, False, False, False),
+    ],
+)
+def test_what_a_tag_permits(tag, is_administrator, is_monitor, is_policymaker, may_use_management):
+    user = User("anna", ("other", tag))
+    assert user.is_administrator is is_administrator
+    assert user.is_monitor is is_monitor
+    assert user.is_policymaker is is_policymaker
+    assert user.may_use_management is may_use_management
