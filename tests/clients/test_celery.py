@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from celery import Celery, chain, group
 from celery.exceptions import TaskRevokedError
-from kombu import pools
 
 from broker.testing import EmbeddedBroker
 
@@ -89,12 +88,3 @@ def test_a_task_that_waits_is_revoked(application):
     assert "ok" in next(iter(answer.values()))
     with pytest.raises(TaskRevokedError):
         result.get(timeout=SECONDS_MAX)
-
-
-def test_a_worker_that_is_cut_off_comes_back(broker, application):
-    broker.drop_connections()
-    # A caller of its own, for the first one's results and pooled connections are gone as well.
-    pools.reset()
-    with Celery("sums", broker=broker.url, backend="rpc://") as caller:
-        wait_for_worker(caller)
-        assert task(caller, "add", 2, 3).apply_async().get(timeout=SECONDS_MAX) == 5

@@ -1,6 +1,7 @@
 """What an embedded broker does for tests: time, trouble and records."""
 
 import asyncio
+import threading
 import time
 
 import aio_pika
@@ -103,6 +104,14 @@ async def test_the_url_has_a_password_with_a_slash():
     async with EmbeddedBroker(Config(default_pass="either/or")) as broker:
         connection = await aio_pika.connect(broker.url)
         await connection.close()
+
+
+@pytest.mark.xfail(strict=True, reason="in_thread leaves its thread running if it cannot listen")
+def test_a_broker_that_cannot_listen_leaves_no_thread(amqp_broker):
+    threads = threading.active_count()
+    with pytest.raises(OSError), EmbeddedBroker.in_thread(port=amqp_broker.port):
+        pass
+    assert threading.active_count() == threads
 
 
 # Time
