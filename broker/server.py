@@ -70,7 +70,9 @@ class Broker:
         if definitions.vhosts:
             self._restore(definitions)
         else:
-            self._make_defaults()
+            # All or nothing: a vhost without a user in it could never be used.
+            with self._metadata.batch():
+                self._make_defaults()
         for listener in self.config.tcp_listeners:
             self._servers += await open_listener(listener, self.config, self._make_connection)
         self._watch_consumers()
@@ -136,6 +138,7 @@ class Broker:
         """The vhost goes, with all in it; its connections are closed."""
         vhost = self.services.vhosts.pop(name)
         self._metadata.delete_vhost(name)
+        self.services.permissions.forget_vhost(name)
         for connection in tuple(self.connections):
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{name}' is deleted")

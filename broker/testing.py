@@ -198,15 +198,22 @@ class ThreadedBroker:
     def start(self) -> None:
         """Serve clients."""
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._embedded.start(), self._loop).result(
-            THREAD_SECONDS_MAX
-        )
+        starting = asyncio.run_coroutine_threadsafe(self._embedded.start(), self._loop)
+        try:
+            starting.result(THREAD_SECONDS_MAX)
+        except BaseException:
+            self._end_thread()
+            raise
 
     def stop(self) -> None:
         """Close every connection, and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._embedded.stop(), self._loop).result(
-            THREAD_SECONDS_MAX
-        )
+        stopping = asyncio.run_coroutine_threadsafe(self._embedded.stop(), self._loop)
+        try:
+            stopping.result(THREAD_SECONDS_MAX)
+        finally:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(THREAD_SECONDS_MAX)
         self._loop.close()

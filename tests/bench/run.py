@@ -14,6 +14,7 @@ import contextlib
 import fnmatch
 import json
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,9 +205,15 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _leave(signal_number: int, frame: object) -> None:
+    raise SystemExit(128 + signal_number)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the benchmark."""
     options = parse(arguments)
+    # The brokers have sessions of their own and would outlive a harness that is just killed.
+    signal.signal(signal.SIGTERM, _leave)
     console = Console(width=None if sys.stdout.isatty() else 120)
     results = Results([])
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:

@@ -106,7 +106,6 @@ async def test_the_url_has_a_password_with_a_slash():
         await connection.close()
 
 
-@pytest.mark.xfail(strict=True, reason="in_thread leaves its thread running if it cannot listen")
 def test_a_broker_that_cannot_listen_leaves_no_thread(amqp_broker):
     threads = threading.active_count()
     with pytest.raises(OSError), EmbeddedBroker.in_thread(port=amqp_broker.port):
