@@ -108,16 +108,16 @@ class Turns:
                 self._actors = actors[done:] + self._actors
                 break
         self._flush()
-        self._rounds_waited += 1
-        if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
-            self._call_back()
+        if self._after:
+            self._rounds_waited += 1
+            if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
+                self._call_back()
         self._is_scheduled = bool(self._actors or self._dirty or self._after)
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
 
     def _call_back(self) -> None:
         after, self._after = self._after, []
-        self._rounds_waited = 0
         for callback in after:
             try:
                 callback()
