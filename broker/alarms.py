@@ -16,7 +16,7 @@ class Alarms:
     __slots__ = ("_listeners", "_sources")
 
     def __init__(self) -> None:
-        self._sources: list[str] = []
+        self._sources: dict[str, set[str]] = {}
         self._listeners: list[Callable[[], object]] = []
 
     @property
@@ -29,16 +29,20 @@ class Alarms:
         """`low on memory & low on disk`, as connection.blocked says it."""
         return " & ".join(f"low on {source}" for source in self._sources)
 
-    def set(self, source: str) -> None:
-        """The alarm comes into force."""
-        if source not in self._sources:
-            self._sources.append(source)
+    def set(self, source: str, holder: str = "") -> None:
+        """The alarm comes into force, if it is not. holder: who wants it, of several."""
+        holders = self._sources.setdefault(source, set())
+        was_in_force = bool(holders)
+        holders.add(holder)
+        if not was_in_force:
             self._notify()
 
-    def clear(self, source: str) -> None:
-        """The alarm is over."""
-        if source in self._sources:
-            self._sources.remove(source)
+    def clear(self, source: str, holder: str = "") -> None:
+        """The alarm is over, unless somebody else wants it."""
+        holders = self._sources.get(source, set())
+        holders.discard(holder)
+        if source in self._sources and not holders:
+            del self._sources[source]
             self._notify()
 
     def listen(self, listener: Callable[[], object]) -> None:

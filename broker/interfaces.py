@@ -46,15 +46,15 @@ class Consumer(Protocol):
 class Publisher(Protocol):
     """What a queue needs of one who published with confirms, or in a transaction.
 
-    A message counts as confirmed by a queue as soon as `publish` returns, unless the queue held or
-    refused it before.
+    Messages are published in runs. A run counts as confirmed by a queue as soon as `publish`
+    returns, unless the queue held it or refused messages of it before.
     """
 
     def refuse(self, sequence: int) -> None:
         """The queue does not take the message."""
 
-    def hold(self, sequence: int) -> None:
-        """The queue will confirm the message later."""
+    def hold(self, sequence: int, count: int) -> None:
+        """The queue will confirm a run, of so many messages, later."""
 
     def confirm(self, sequence: int) -> None:
-        """A message that was held is safe now."""
+        """The run that begins with this message and was held is safe now."""

@@ -8,8 +8,10 @@ one inside a test.
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from broker.actor import Turns
+from broker.alarms import DISK
 from broker.amqp.field_table import decode_table
 from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
@@ -19,7 +21,10 @@ from broker.net.connection import Connection
 from broker.net.listeners import open_listener
 from broker.services import Services
 from broker.vhost import VirtualHost
-from storage.metadata import Definitions, Metadata, NoMetadata, PermissionRow, VhostRow
+from storage.disk import Disk
+from storage.metadata import Metadata, NoMetadata
+from storage.metadata_rows import Definitions, PermissionRow, VhostRow
+from storage.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
 """RabbitMQ looks for deliveries that were not settled in time once a minute."""
@@ -42,6 +47,8 @@ class Broker:
         metadata: Metadata | None = None,
         clock: Clock | None = None,
         connection_type: type[Connection] = Connection,
+        data_dir: Path | None = None,
+        disk: Disk | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         metadata = metadata if metadata is not None else NoMetadata()
@@ -59,13 +66,35 @@ class Broker:
             users=UserDirectory(metadata),
             permissions=PermissionTable(metadata),
         )
+        self._store = self._make_store(data_dir, disk) if data_dir is not None else None
+        self.failure: asyncio.Future[Exception] = loop.create_future()
         self.services.alarms.listen(self._alarms_changed)
+        self.services.flow.listen(self._congestion_changed)
         self.services.permissions.listen(self._permissions_changed)
+
+    def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
+        services = self.services
+        clock = services.clock
+        store = Store(
+            data_dir,
+            self._metadata,
+            services.header_cache.get,
+            wall_offset_ms=int(clock.wall_time_s() * 1000) - clock.now_ms(),
+            embed_below=self.config.queue_index_embed_below_bytes,
+            disk=disk,
+            log_file_bytes=self.config.message_log_file_bytes,
+        )
+        store.congestion_changed = lambda: services.flow.set_congested(store.is_congested)
+        store.disk_filled = self._disk_filled
+        store.failed = self._store_failed
+        return store
 
     # Starting
 
     async def start(self) -> None:
         """Bring back what was declared, then serve clients."""
+        if self._store is not None:
+            self._store.open()
         definitions = self._metadata.load()
         if definitions.vhosts:
             self._restore(definitions)
@@ -73,6 +102,8 @@ class Broker:
             # All or nothing: a vhost without a user in it could never be used.
             with self._metadata.batch():
                 self._make_defaults()
+        if self._store is not None:
+            self._store.all_restored()
         for listener in self.config.tcp_listeners:
             self._servers += await open_listener(listener, self.config, self._make_connection)
         self._watch_consumers()
@@ -130,7 +161,7 @@ class Broker:
 
     def _new_vhost(self, name: str) -> VirtualHost:
         services = self.services
-        vhost = VirtualHost(name, services.turns, services.clock, self._metadata)
+        vhost = VirtualHost(name, services.turns, services.clock, self._metadata, self._store)
         services.vhosts[name] = vhost
         return vhost
 
@@ -142,13 +173,29 @@ class Broker:
         for connection in tuple(self.connections):
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{name}' is deleted")
-        vhost.close()
+        vhost.delete()
 
     # Watching
 
     def _alarms_changed(self) -> None:
         for connection in tuple(self.connections):
             connection.alarms_changed()
+
+    def _congestion_changed(self) -> None:
+        for connection in tuple(self.connections):
+            connection.congestion_changed()
+
+    def _disk_filled(self, is_full: bool) -> None:
+        """The store could not write for lack of space, or can again."""
+        if is_full:
+            self.services.alarms.set(DISK, "store")
+        else:
+            self.services.alarms.clear(DISK, "store")
+
+    def _store_failed(self, error: Exception) -> None:
+        """Nothing can be promised any more: whoever runs the broker has to stop it."""
+        if not self.failure.done():
+            self.failure.set_result(error)
 
     def _permissions_changed(self) -> None:
         """What publishers looked up may not be theirs to use any more."""
@@ -185,4 +232,6 @@ class Broker:
             connection.abort()
         for vhost in self.services.vhosts.values():
             vhost.close()
+        if self._store is not None:
+            await self._store.close()
         self._metadata.close()

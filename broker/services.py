@@ -10,6 +10,7 @@ from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
 from broker.clock import Clock
 from broker.config import Config
+from broker.flow import Flow
 from broker.vhost import VirtualHost
 from storage.message import Message
 from storage.metadata import Metadata
@@ -49,7 +50,11 @@ class Services:
     permissions: PermissionTable
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
     alarms: Alarms = field(default_factory=Alarms)
+    flow: Flow = field(init=False)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None
     holds_confirms: bool = False
+
+    def __post_init__(self) -> None:
+        self.flow = Flow(self.alarms)

@@ -21,11 +21,17 @@ from broker.exchanges.delayed import DelayedMessage, header_after_delay
 from broker.exchanges.recent_history import RecentHistory
 from broker.exchanges.router import Route, route
 from broker.interfaces import QueueHolder
-from broker.names import EXCHANGE, QUEUE
+from broker.names import EXCHANGE, QUEUE, resource
 from broker.queues.actor import Queue, QueueOwner
 from broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
+from broker.queues.priority import PriorityQueue
+from storage.backing_queue import BackingQueue
 from storage.message import Address, Message
-from storage.metadata import BindingRow, ExchangeRow, Metadata, QueueRow
+from storage.metadata import Metadata
+from storage.metadata_rows import BindingRow, ExchangeRow, QueueRow
+from storage.store import Store
+from storage.tiered_queue import TieredQueue
+from storage.transient_queue import TransientQueue
 
 DEAD_LETTERS_PER_TURN = 500
 
@@ -45,7 +51,14 @@ logger = logging.getLogger("leveret.vhost")
 class VirtualHost(QueueOwner):
     """One vhost of a running broker."""
 
-    def __init__(self, name: str, turns: Turns, clock: Clock, metadata: Metadata) -> None:
+    def __init__(
+        self,
+        name: str,
+        turns: Turns,
+        clock: Clock,
+        metadata: Metadata,
+        store: Store | None = None,
+    ) -> None:
         self.name = name
         self.turns = turns
         self.clock = clock
@@ -54,6 +67,7 @@ class VirtualHost(QueueOwner):
         self.queues: dict[str, Queue] = {}
         self.is_deleted = False
         self._metadata = metadata
+        self._store = store
         self._dead_letters = DeadLetterer(self)
         default = DefaultExchange(self.queues)
         self.exchanges[""] = Exchange(self.exchanges, "", default, True, False, False, {})
@@ -123,10 +137,13 @@ class VirtualHost(QueueOwner):
         owner_connection: QueueHolder | None = None,
     ) -> Queue:
         """A new queue; the name is free and the arguments are checked."""
-        queue = self._add_queue(name, durable, auto_delete, arguments, owner_connection)
+        storage_id = self._store.new_storage_id() if durable and self._store is not None else 0
+        queue = self._add_queue(name, durable, auto_delete, arguments, owner_connection, storage_id)
         if durable:
             encoded = encode_table(arguments)
-            self._metadata.put_queue(QueueRow(self.name, name, durable, auto_delete, encoded))
+            self._metadata.put_queue(
+                QueueRow(self.name, name, durable, auto_delete, storage_id, encoded)
+            )
         return queue
 
     def _add_queue(
@@ -136,8 +153,9 @@ class VirtualHost(QueueOwner):
         auto_delete: bool,
         arguments: Table,
         owner_connection: QueueHolder | None,
+        storage_id: int,
     ) -> Queue:
-        queue = Queue(self, name, durable, auto_delete, arguments, owner_connection)
+        queue = Queue(self, name, durable, auto_delete, arguments, owner_connection, storage_id)
         self.queues[name] = queue
         self.generation += 1
         return queue
@@ -152,7 +170,26 @@ class VirtualHost(QueueOwner):
         if queue.durable:
             self._metadata.delete_queue(self.name, queue.name)
         self._delete_exchanges(self._remove_bindings(tuple(queue.bindings.values())))
-        return queue.close()
+        return queue.delete()
+
+    def make_backing(self, queue: Queue) -> BackingQueue:
+        """Where a new queue keeps its messages; what a restart found of it is in it."""
+        priority_max = queue.options.max_priority
+        store = self._store
+        if store is None:
+            if priority_max:
+                return PriorityQueue(priority_max, lambda level: TransientQueue())
+            return TransientQueue()
+
+        def tiered(level: int) -> TieredQueue:
+            title = f"{resource(QUEUE, queue.name, self.name)}"
+            is_lazy = queue.options.is_lazy
+            return store.queue(queue.storage_id, level, title, queue.durable, is_lazy)
+
+        if priority_max:
+            levels = store.levels_of(queue.storage_id) if queue.durable else []
+            return PriorityQueue(priority_max, tiered, levels)
+        return tiered(0)
 
     # Bindings
 
@@ -261,7 +298,7 @@ class VirtualHost(QueueOwner):
 
     def restore_queue(self, row: QueueRow, arguments: Table) -> None:
         """Bring back what the metadata store holds."""
-        self._add_queue(row.name, row.durable, row.auto_delete, arguments, None)
+        self._add_queue(row.name, row.durable, row.auto_delete, arguments, None, row.storage_id)
 
     def restore_binding(self, row: BindingRow, arguments: Table) -> None:
         """Bring back what the metadata store holds; one that lost an end is left out."""
@@ -279,10 +316,16 @@ class VirtualHost(QueueOwner):
         self.generation += 1
 
     def close(self) -> None:
-        """The vhost is deleted, or the broker stops: queues let go of timers and consumers."""
+        """The broker stops: queues let go of timers and consumers."""
         self.is_deleted = True
         for queue in tuple(self.queues.values()):
             queue.close()
+
+    def delete(self) -> None:
+        """The vhost is deleted, and all its messages with it."""
+        self.is_deleted = True
+        for queue in tuple(self.queues.values()):
+            queue.delete()
 
 
 class DeadLetterer:

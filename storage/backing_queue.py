@@ -15,6 +15,13 @@ from typing import Protocol
 from storage.message import Entry, Message
 
 
+class Waiter(Protocol):
+    """One who published, and waits until it is safe."""
+
+    def confirm(self, sequence: int) -> None:
+        """The run whose first message has this number is safe."""
+
+
 class BackingQueue(Protocol):
     """The messages of one queue."""
 
@@ -34,14 +41,25 @@ class BackingQueue(Protocol):
     def unacked_bytes(self) -> int:
         """The bytes of their bodies."""
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> None:
-        """Append messages, in order. body_bytes: the sum of their bodies' sizes."""
+    @property
+    def has_expiring(self) -> bool:
+        """There may be entries that expire."""
+
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+        """Append messages, in order; whether they will be safe only later (see `when_safe`).
+
+        The messages are alike in address and properties, and the list is not changed any more.
+        body_bytes: the sum of their bodies' sizes.
+        """
+
+    def when_safe(self, waiter: Waiter, sequence: int) -> None:
+        """Confirm this sequence to the waiter when all published until now is safe."""
 
     def peek(self) -> Entry | None:
         """The first ready entry, left where it is; None if there is none."""
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Take up to `count` entries off the head.
+        """Take entries off the head: at least one if there is any, and up to `count`.
 
         If an ack is required they are unacked until settled, otherwise they are gone.
         """
@@ -60,3 +78,6 @@ class BackingQueue(Protocol):
 
     def entries(self) -> Iterable[Entry]:
         """The ready entries in order, for those who only look."""
+
+    def delete(self) -> None:
+        """The queue is gone: free all that is kept of it."""

@@ -6,7 +6,7 @@ hundred thousand a second, refer to nothing that refers back to them, and so can
 cycle (30 ns to make one, against 80 for a class with slots; docs/performance.md).
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -36,12 +36,25 @@ class Address:
         self.encoded = encoded
 
 
+class StoredBody(NamedTuple):
+    """Where a large body is in the message store. number: of the file; offset and size in bytes."""
+
+    number: int
+    offset: int
+    size: int
+    crc: int
+
+
 class Message(msgspec.Struct, gc=False):
-    """What was published. Shared by the queues it went to, so never changed."""
+    """What was published. Shared by the queues it went to, so nothing of it is ever changed.
+
+    stored: noted when the first of its queues has had its body put into the message store.
+    """
 
     address: Address
     header: Header
     body: bytes
+    stored: StoredBody | None = None
 
 
 class Entry(msgspec.Struct, gc=False):

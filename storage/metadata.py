@@ -30,11 +30,21 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-FORMAT_VERSION = 1
+from storage.metadata_rows import (
+    BindingRow,
+    Definitions,
+    ExchangeRow,
+    PermissionRow,
+    QueueRow,
+    TopicPermissionRow,
+    UserRow,
+    VhostRow,
+)
+
+FORMAT_VERSION = 2
 
 _FILE_MODE = 0o640
 """The file holds password hashes, so it is not for everybody; its log inherits the mode."""
@@ -47,96 +57,13 @@ class MetadataError(Exception):
     """The metadata cannot be read or written; the text names the file and says what to do."""
 
 
-class VhostRow(NamedTuple):
-    """A virtual host. tags: separated by commas."""
-
-    name: str
-    description: str = ""
-    tags: str = ""
-    tracing: bool = False
-
-
-class UserRow(NamedTuple):
-    """A user. password_hash: empty if the user has no password. tags: separated by commas."""
-
-    name: str
-    password_hash: bytes
-    hashing_algorithm: str
-    tags: str
-
-    def __repr__(self) -> str:
-        """Without the hash: rows end up in logs and tracebacks."""
-        return f"UserRow(name={self.name!r}, tags={self.tags!r})"
-
-
-class PermissionRow(NamedTuple):
-    """What a user may do in a vhost: three regular expressions."""
-
-    vhost: str
-    user: str
-    configure: str
-    write: str
-    read: str
-
-
-class TopicPermissionRow(NamedTuple):
-    """Which routing keys of a topic exchange a user may write and read."""
-
-    vhost: str
-    user: str
-    exchange: str
-    write: str
-    read: str
-
-
-class ExchangeRow(NamedTuple):
-    """A durable exchange. arguments: an encoded field table."""
-
-    vhost: str
-    name: str
-    type: str
-    durable: bool
-    auto_delete: bool
-    internal: bool
-    arguments: bytes
-
-
-class QueueRow(NamedTuple):
-    """A durable queue. arguments: an encoded field table."""
-
-    vhost: str
-    name: str
-    durable: bool
-    auto_delete: bool
-    arguments: bytes
-
-
-class BindingRow(NamedTuple):
-    """A binding between durable ends. destination_kind: queue or exchange."""
-
-    vhost: str
-    source: str
-    destination_kind: str
-    destination: str
-    routing_key: str
-    arguments: bytes
-
-
-@dataclass
-class Definitions:
-    """All that is declared, each list in the order in which it was declared."""
-
-    vhosts: list[VhostRow] = field(default_factory=list)
-    users: list[UserRow] = field(default_factory=list)
-    permissions: list[PermissionRow] = field(default_factory=list)
-    topic_permissions: list[TopicPermissionRow] = field(default_factory=list)
-    exchanges: list[ExchangeRow] = field(default_factory=list)
-    queues: list[QueueRow] = field(default_factory=list)
-    bindings: list[BindingRow] = field(default_factory=list)
-
-
 class Metadata(Protocol):
-    """Where declarations are kept. Every operation but `checkpoint` is for one thread."""
+    """Where declarations are kept. Every operation but `sync` and `checkpoint` is for one thread.
+
+    changes: grows with each operation.
+    """
+
+    changes: int
 
     def load(self) -> Definitions:
         """All that is declared."""
@@ -186,6 +113,9 @@ class Metadata(Protocol):
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
 
+    def sync(self) -> None:
+        """Have all operations until now survive a power cut. For a worker thread."""
+
     def checkpoint(self) -> None:
         """Shorten what a restart has to read. For a worker thread: it waits for the disk."""
 
@@ -212,7 +142,8 @@ class NoMetadata:
     put_exchange = put_queue = put_binding = _do_nothing
     delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
     delete_exchange = delete_queue = delete_binding = _do_nothing
-    checkpoint = close = _do_nothing
+    sync = checkpoint = close = _do_nothing
+    changes = 0
 
 
 class _Table:
@@ -270,6 +201,7 @@ class SqliteMetadata:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.changes = 0
         with self._naming_file():
             self._connection = _connect(path)
             try:
@@ -332,6 +264,8 @@ class SqliteMetadata:
             try:
                 yield
                 connection.execute("COMMIT")
+                # Counted again, since whoever looked meanwhile could not see the changes yet.
+                self.changes += 1
             except BaseException:
                 # A full disk makes SQLite roll back by itself.
                 if connection.in_transaction:
@@ -350,6 +284,7 @@ class SqliteMetadata:
     def _put(self, table: _Table, row: tuple[Any, ...]) -> None:
         with self._naming_file():
             self._connection.execute(table.put, _to_columns(row))
+        self.changes += 1
 
     def _delete(self, table: _Table, **where: str | bytes) -> None:
         condition = " AND ".join(f"{column} = ?" for column in _quoted(where))
@@ -357,6 +292,7 @@ class SqliteMetadata:
             self._connection.execute(
                 f"DELETE FROM {table.name} WHERE {condition}", _to_columns(where.values())
             )
+        self.changes += 1
 
     def put_vhost(self, row: VhostRow) -> None:
         """Add or replace."""
@@ -427,6 +363,28 @@ class SqliteMetadata:
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
         self._delete(_BINDINGS, **row._asdict())
+
+    def sync(self) -> None:
+        """Have all operations until now survive a power cut. For a worker thread.
+
+        The log is synced through a descriptor of its own. (To close one of the database file
+        itself would let go of SQLite's locks on it.) A checkpoint has synced what it moved.
+        """
+        log = self._path.with_name(self._path.name + "-wal")
+        try:
+            for path, sync in ((log, os.fdatasync), (self._path.parent, os.fsync)):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    sync(descriptor)
+                finally:
+                    os.close(descriptor)
+        except FileNotFoundError:
+            # The log is gone since the metadata were closed, which moved all of it.
+            return
+        except OSError as error:
+            raise MetadataError(
+                f"the metadata in {log} cannot be synced: {error.strerror}; {_CHECK_SURROUNDINGS}"
+            ) from error
 
     def checkpoint(self) -> None:
         """Move the log into the database file. For a worker thread: it waits for the disk."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from storage.backing_queue import Waiter
 from storage.message import Entry, Message
 
 
@@ -16,21 +17,22 @@ class TransientQueue:
     """See `storage.backing_queue.BackingQueue`."""
 
     __slots__ = (
-        "_next_position", "_ready", "_requeued", "ready_bytes", "ready_count", "unacked_bytes",
-        "unacked_count",
+        "_next_position", "_ready", "_requeued", "has_expiring", "ready_bytes", "ready_count",
+        "unacked_bytes", "unacked_count",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._ready: deque[Entry] = deque()
         self._requeued: list[tuple[int, Entry]] = []
         self._next_position = 0
+        self.has_expiring = False
         self.ready_count = 0
         self.ready_bytes = 0
         self.unacked_count = 0
         self.unacked_bytes = 0
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> None:
-        """Append messages, in order."""
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+        """Append messages, in order. In memory they are as safe as they will be."""
         position = self._next_position
         count = len(messages)
         self._ready.extend(
@@ -42,6 +44,11 @@ class TransientQueue:
         self._next_position = position + count
         self.ready_count += count
         self.ready_bytes += body_bytes
+        return False
+
+    def when_safe(self, waiter: Waiter, sequence: int) -> None:
+        """At once."""
+        waiter.confirm(sequence)
 
     def peek(self) -> Entry | None:
         """The first ready entry, left where it is."""
@@ -116,3 +123,7 @@ class TransientQueue:
         for _, entry in sorted(self._requeued, key=lambda item: item[0]):
             yield entry
         yield from self._ready
+
+    def delete(self) -> None:
+        """The queue is gone: free its memory."""
+        self.purge()

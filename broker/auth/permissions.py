@@ -20,7 +20,8 @@ from functools import lru_cache
 
 from broker.amqp.errors import access_refused
 from broker.names import EXCHANGE, resource
-from storage.metadata import Metadata, PermissionRow, TopicPermissionRow
+from storage.metadata import Metadata
+from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
 DEFAULT_EXCHANGE = "amq.default"
 RESULTS_MAX = 4096

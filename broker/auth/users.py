@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_matches
-from storage.metadata import Metadata, UserRow
+from storage.metadata import Metadata
+from storage.metadata_rows import UserRow
 
 ADMINISTRATOR, MONITORING = "administrator", "monitoring"
 POLICYMAKER, MANAGEMENT = "policymaker", "management"

@@ -75,12 +75,14 @@ class Channel:
     prefetch_count: what consumers to come may hold each; 0 for no limit.
     global_credit: how many more messages all consumers together may hold.
     last_queue: the queue declared last, which an empty queue name stands for.
+    committing: transactions that are committed but not on disk yet, the oldest first.
     """
 
     __slots__ = (
-        "_has_confirms_due", "assembler", "confirms", "connection", "consumers", "global_credit",
-        "global_prefetch_count", "is_closing", "last_queue", "next_delivery_tag", "number",
-        "prefetch_count", "reply_consumer_tag", "reply_name", "transaction", "unacked", "vhost",
+        "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
+        "global_credit", "global_prefetch_count", "is_closing", "last_queue", "next_delivery_tag",
+        "number", "prefetch_count", "reply_consumer_tag", "reply_name", "transaction", "unacked",
+        "vhost",
     )  # fmt: skip
 
     def __init__(self, connection: ConnectionLink, number: int) -> None:
@@ -99,6 +101,7 @@ class Channel:
         self.confirms: Confirms | None = None
         self._has_confirms_due = False
         self.transaction: Transaction | None = None
+        self.committing: list[Transaction] = []
         self.reply_consumer_tag = ""
         self.reply_name = ""
 
@@ -136,15 +139,28 @@ class Channel:
         elif self.transaction is not None:
             self.transaction.has_failed = True
 
-    def hold(self, sequence: int) -> None:
-        """A queue will confirm a message later."""
+    def hold(self, sequence: int, count: int) -> None:
+        """A queue will confirm a run later."""
         if self.confirms is not None:
-            self.confirms.hold(sequence)
+            self.confirms.hold(sequence, count)
+        elif self.transaction is not None:
+            self.transaction.held_count += 1
 
     def confirm(self, sequence: int) -> None:
-        """A queue confirms a message that it held."""
-        if self.confirms is not None and self.confirms.confirm(sequence):
-            self.confirms_due()
+        """A queue confirms a run that it held."""
+        if self.confirms is not None:
+            if self.confirms.confirm(sequence):
+                self.confirms_due()
+        elif self.committing:
+            # The store confirms in order: it is the oldest transaction that waits.
+            self.committing[0].held_count -= 1
+            self.send_commits()
+
+    def send_commits(self) -> None:
+        """Say of transactions that are on disk that they are committed, in order."""
+        while self.committing and not self.committing[0].held_count:
+            del self.committing[0]
+            self.send(commands.Tx.CommitOk)
 
     def confirms_due(self) -> None:
         """Messages were settled: say so at the end of the round."""
@@ -282,6 +298,7 @@ class Channel:
                 consumer.queue.remove_consumer(consumer)
         self.requeue(unsettled)
         self.confirms = None
+        self.committing = []
         self.assembler = None
 
 

@@ -18,7 +18,7 @@ def select(channel: Channel, method: commands.Tx.Select) -> None:
 
 
 def commit(channel: Channel, method: commands.Tx.Commit) -> None:
-    """Publish, then settle, then say so."""
+    """Publish, then settle, then say so: when all of it is on disk that has to be."""
     transaction = _transaction_of(channel)
     for publish in transaction.publishes:
         publish()
@@ -27,7 +27,8 @@ def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     channel.transaction = Transaction()
     if transaction.has_failed:
         raise precondition_failed("partial tx completion")
-    channel.send(commands.Tx.CommitOk)
+    channel.committing.append(transaction)
+    channel.send_commits()
 
 
 def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:

@@ -24,14 +24,16 @@ class Transaction:
     """The open transaction of a transactional channel.
 
     has_failed: a queue refused one of its messages while it was being committed.
+    held_count: how many runs of it queues hold until they are on disk.
     """
 
-    __slots__ = ("has_failed", "publishes", "settlings")
+    __slots__ = ("has_failed", "held_count", "publishes", "settlings")
 
     def __init__(self) -> None:
         self.publishes: list[Callable[[], None]] = []
         self.settlings: list[Settling] = []
         self.has_failed = False
+        self.held_count = 0
 
     def settle(self, action: str, taken: list[tuple[int, Unacked]]) -> None:
         """Deliveries to be settled when the transaction is committed."""

@@ -351,6 +351,13 @@ class Config:
         4096,
         "Smaller messages are stored in their queue's index, larger ones apart.",
     )
+    message_log_file_bytes: int = setting(
+        "msg_log_file_size_limit",
+        size(minimum=65_536),
+        32 * 1024 * 1024,
+        "How large a file of the write-ahead log gets before the next one is begun.",
+        default_text="32MiB",
+    )
 
     # Statistics
     collect_statistics: str = setting(

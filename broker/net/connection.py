@@ -191,8 +191,8 @@ class Connection(SocketSide):
             return
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        if self.services.alarms.are_in_force:
-            self.block()
+        if self.services.flow.is_held:
+            self.hold_back()
         header = self._header(properties)
         target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
         publishing.publish(target_channel, target, header, body_bytes, bodies)

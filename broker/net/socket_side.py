@@ -3,7 +3,8 @@
 Output is gathered over a round of turns and written at its end, small pieces joined into one and
 large ones left apart. A client that does not take what it is sent makes its connection congested:
 its consumers get nothing more until it has caught up, so that what waits for it stays bounded.
-A client that publishes while an alarm is in force is blocked: it is not read until that is over.
+A client that publishes while publishers are held back (broker/flow.py) is not read until that is
+over; if it is for an alarm the connection is blocked, and the client is told.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ class SocketSide(asyncio.Protocol):
 
     out, out_bytes: frames gathered in this round, and roughly how many bytes they are.
     is_congested: the client does not keep up; it gets no deliveries until it does.
+    is_in_flow: the connection is not read because the store is behind.
     confirming: channels that have confirms to send at the end of the round.
     bytes_in, bytes_out: totals.
     """
@@ -43,7 +45,7 @@ class SocketSide(asyncio.Protocol):
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_is_paused_for_turn", "_is_write_paused",
         "_round_of_reads", "_transport", "bytes_in", "bytes_out", "confirming", "is_congested",
-        "is_dirty", "name", "out", "out_bytes", "peer_host", "services",
+        "is_dirty", "is_in_flow", "name", "out", "out_bytes", "peer_host", "services",
     )  # fmt: skip
 
     def __init__(self, services: Services) -> None:
@@ -59,6 +61,7 @@ class SocketSide(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_write_paused = False
         self._blocked_as = ""
+        self.is_in_flow = False
         self._is_paused_for_turn = False
         self._round_of_reads = 0
         self._bytes_this_round = 0
@@ -101,16 +104,33 @@ class SocketSide(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._is_paused_for_turn = False
-        if self._transport is not None and not self._blocked_as:
-            self._transport.resume_reading()
+        self._resume_reading()
 
     @property
     def is_reading(self) -> bool:
-        """The connection is not held back by an alarm."""
-        return not self._blocked_as
+        """The connection is not held back."""
+        return not self._blocked_as and not self.is_in_flow
 
-    def block(self) -> None:
-        """An alarm is in force and the client publishes: read no more until it is over."""
+    def _resume_reading(self) -> None:
+        """Read again, if there is no reason left not to."""
+        if self._transport is not None and self.is_reading and not self._is_paused_for_turn:
+            self._transport.resume_reading()
+
+    def hold_back(self) -> None:
+        """Publishers are held back and the client publishes: read no more until that is over."""
+        if self.services.alarms.are_in_force:
+            self._block()
+        if self.services.flow.is_congested and not self.is_in_flow and self._transport is not None:
+            self.is_in_flow = True
+            self._transport.pause_reading()
+
+    def congestion_changed(self) -> None:
+        """The store got behind, or has caught up."""
+        if self.is_in_flow and not self.services.flow.is_congested:
+            self.is_in_flow = False
+            self._resume_reading()
+
+    def _block(self) -> None:
         if self._blocked_as or self._transport is None:
             return
         self._blocked_as = self.services.alarms.reason
@@ -131,8 +151,7 @@ class SocketSide(asyncio.Protocol):
         """Read again, for whatever reason the connection was held back."""
         if self._blocked_as and self._transport is not None:
             self._blocked_as = ""
-            if not self._is_paused_for_turn:
-                self._transport.resume_reading()
+            self._resume_reading()
 
     # Writing
 

@@ -23,10 +23,8 @@ from broker.queues.arguments import (
 )
 from broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
 from broker.queues.dispatch import ConsumerRing
-from broker.queues.priority import PriorityQueue
 from storage.backing_queue import BackingQueue
 from storage.message import Entry, Message
-from storage.transient_queue import TransientQueue
 
 TURN_MESSAGES_MAX = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
@@ -42,6 +40,10 @@ class QueueOwner:
     turns: Turns
     clock: Clock
 
+    def make_backing(self, queue: "Queue") -> BackingQueue:
+        """Where a new queue keeps its messages; what a restart found of it is in it."""
+        raise NotImplementedError
+
     def dead_letter(self, queue: "Queue", message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange."""
         raise NotImplementedError
@@ -55,6 +57,7 @@ class Queue:
     """One queue, by whatever name and with whatever arguments it was declared.
 
     owner_connection: the only connection that may use it, if it is exclusive.
+    storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     published_count, delivered_count, acked_count ...: totals since it was declared.
     """
 
@@ -63,7 +66,7 @@ class Queue:
         "_vhost",
         "acked_count", "arguments", "auto_delete", "backing", "bindings", "delivered_count",
         "durable", "had_consumer", "is_awake", "is_deleted", "is_exclusive", "is_plain", "name",
-        "options", "owner_connection", "published_count", "ring",
+        "options", "owner_connection", "published_count", "ring", "storage_id",
     )  # fmt: skip
 
     is_exchange = False
@@ -76,6 +79,7 @@ class Queue:
         auto_delete: bool,
         arguments: Table,
         owner_connection: QueueHolder | None = None,
+        storage_id: int = 0,
     ) -> None:
         self._vhost = vhost
         self.name = name
@@ -85,28 +89,25 @@ class Queue:
         self.owner_connection = owner_connection
         self.is_exclusive = owner_connection is not None
         self.options: QueueOptions = read_options(arguments)
-        self.backing: BackingQueue = self._make_backing()
+        self.storage_id = storage_id
+        self.backing: BackingQueue = vhost.make_backing(self)
         self.ring = ConsumerRing(self.options.single_active_consumer)
         self.bindings: dict[Any, Any] = {}
         self.is_awake = False
         self.is_deleted = False
         self.had_consumer = False
         self.published_count = self.delivered_count = self.acked_count = 0
-        self._has_expiring = False
+        self._has_expiring = self.backing.has_expiring
         self._expiry_timer: Timer | None = None
         self._expiry_watched_ms = 0
         self._expires_timer: Timer | None = None
         self.is_plain = not self.options.has_limit and self.options.message_ttl_ms is None
         self._last_used_ms = 0
         self.touch()
+        self._watch_head()
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
-
-    def _make_backing(self) -> BackingQueue:
-        if self.options.max_priority:
-            return PriorityQueue(self.options.max_priority, TransientQueue)
-        return TransientQueue()
 
     # Publishing
 
@@ -120,19 +121,30 @@ class Queue:
         """
         self.published_count += len(messages)
         if self.is_plain:
-            self.backing.publish(messages, body_bytes, 0)
+            if self.backing.publish(messages, body_bytes, 0) and publisher is not None:
+                self._hold(publisher, sequence, len(messages))
             if not self.is_awake and self.ring.has_candidates:
                 self._vhost.turns.wake(self)
             return
+        is_safe = True
         for number, message in enumerate(messages, sequence):
-            self._publish_with_care(message, publisher, number)
+            is_safe &= self._publish_with_care(message, publisher, number)
+        if not is_safe and publisher is not None:
+            self._hold(publisher, sequence, len(messages))
+
+    def _hold(self, publisher: Publisher, sequence: int, count: int) -> None:
+        """Confirm a run when the store has it on disk."""
+        publisher.hold(sequence, count)
+        self.backing.when_safe(publisher, sequence)
 
     def publish_expiring(
         self, message: Message, ttl_ms: int, publisher: Publisher | None, sequence: int
     ) -> None:
         """Take one message that has a time to live of its own."""
         self.published_count += 1
-        self._publish_with_care(message, publisher, sequence, ttl_ms)
+        is_safe = self._publish_with_care(message, publisher, sequence, ttl_ms)
+        if not is_safe and publisher is not None:
+            self._hold(publisher, sequence, 1)
 
     def _publish_with_care(
         self,
@@ -140,15 +152,15 @@ class Queue:
         publisher: Publisher | None,
         sequence: int,
         ttl_ms: int | None = None,
-    ) -> None:
-        """Publish to a queue with limits or with messages that expire."""
+    ) -> bool:
+        """Publish to a queue with limits or with messages that expire; whether it is safe now."""
         options = self.options
         if options.overflow != DROP_HEAD and self._would_overflow(message):
             if options.overflow == REJECT_PUBLISH_DLX:
                 self._dead_letter(message, MAXLEN)
             if publisher is not None:
                 publisher.refuse(sequence)
-            return
+            return True
         if ttl_ms is None or (
             options.message_ttl_ms is not None and options.message_ttl_ms < ttl_ms
         ):
@@ -157,13 +169,14 @@ class Queue:
         if ttl_ms is not None:
             expires_at_ms = self._vhost.clock.now_ms() + ttl_ms
             self._has_expiring = True
-        self.backing.publish([message], len(message.body), expires_at_ms)
+        is_safe = not self.backing.publish([message], len(message.body), expires_at_ms)
         if ttl_ms == 0:
             self._deliver_at_once_or_expire()
         else:
             self.deliver_ready()
         self._enforce_limits()
         self._watch_head()
+        return is_safe
 
     def _deliver_at_once_or_expire(self) -> None:
         """A time to live of 0: whoever has room now gets the message, or nobody."""
@@ -384,14 +397,19 @@ class Queue:
         self.settle_deliveries()
         return self.backing.purge()
 
-    def close(self) -> int:
+    def delete(self) -> int:
         """The queue is deleted: tell its consumers. How many ready messages were lost."""
+        count = self.backing.ready_count
+        self.close()
+        self.backing.delete()
+        return count
+
+    def close(self) -> None:
+        """Let go of timers and consumers; what is on disk stays there."""
         self.is_deleted = True
         for timer in (self._expiry_timer, self._expires_timer):
             if timer is not None:
                 timer.cancel()
-        count = self.backing.purge()
         consumers, self.ring = self.ring.consumers, ConsumerRing()
         for consumer in consumers:
             consumer.queue_deleted()
-        return count

@@ -55,6 +55,11 @@ class QueueOptions(NamedTuple):
     queue_mode: str = "default"
 
     @property
+    def is_lazy(self) -> bool:
+        """Messages are to be on disk rather than in memory."""
+        return self.queue_mode == "lazy"
+
+    @property
     def has_limit(self) -> bool:
         """There is a maximum length."""
         return self.max_length is not None or self.max_length_bytes is not None

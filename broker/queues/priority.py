@@ -6,19 +6,29 @@ back to the level its message belongs to. Facts: RabbitMQ's `rabbit_priority_que
 
 from collections.abc import Callable, Iterable
 
-from storage.backing_queue import BackingQueue
+from storage.backing_queue import BackingQueue, Waiter
 from storage.message import Entry, Message
 
 
 class PriorityQueue:
-    """See `storage.backing_queue.BackingQueue`. Levels are made when they are first needed."""
+    """See `storage.backing_queue.BackingQueue`. Levels are made when they are first needed.
+
+    levels: those that a restart found something in.
+    """
 
     __slots__ = ("_levels", "_make_level", "_priority_max")
 
-    def __init__(self, priority_max: int, make_level: Callable[[], BackingQueue]) -> None:
+    def __init__(
+        self,
+        priority_max: int,
+        make_level: Callable[[int], BackingQueue],
+        levels: Iterable[int] = (),
+    ) -> None:
         self._priority_max = priority_max
         self._make_level = make_level
         self._levels: dict[int, BackingQueue] = {}
+        for level in levels:
+            self._level(level)
 
     @property
     def ready_count(self) -> int:
@@ -40,15 +50,19 @@ class PriorityQueue:
         """The bytes of their bodies."""
         return sum(level.unacked_bytes for level in self._levels.values())
 
-    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> None:
-        """Append each message to its level."""
-        first = self._priority_of(messages[0])
-        if all(self._priority_of(message) == first for message in messages):
-            self._level(first).publish(messages, body_bytes, expires_at_ms)
-            return
-        for message in messages:
-            level = self._level(self._priority_of(message))
-            level.publish([message], len(message.body), expires_at_ms)
+    @property
+    def has_expiring(self) -> bool:
+        """There may be entries that expire, in some level."""
+        return any(level.has_expiring for level in self._levels.values())
+
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+        """Append messages, which all have the same priority, to its level."""
+        level = self._level(self._priority_of(messages[0]))
+        return level.publish(messages, body_bytes, expires_at_ms)
+
+    def when_safe(self, waiter: Waiter, sequence: int) -> None:
+        """All levels are in the same store: any of them knows."""
+        next(iter(self._levels.values())).when_safe(waiter, sequence)
 
     def peek(self) -> Entry | None:
         """The first entry of the highest level that has one."""
@@ -89,13 +103,18 @@ class PriorityQueue:
         for level in self._levels.values():
             yield from level.entries()
 
+    def delete(self) -> None:
+        """The queue is gone, with every level."""
+        for level in self._levels.values():
+            level.delete()
+
     def _priority_of(self, message: Message) -> int:
         return min(message.header.priority or 0, self._priority_max)
 
     def _level(self, priority: int) -> BackingQueue:
         level = self._levels.get(priority)
         if level is None:
-            level = self._levels[priority] = self._make_level()
+            level = self._levels[priority] = self._make_level(priority)
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level
 

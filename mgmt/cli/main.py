@@ -11,6 +11,7 @@ from broker.config import ConfigError, load_config
 from broker.net.handshake import version
 from mgmt.cli.serve import serve as run_server
 from storage.data_directory import DataDirectoryError
+from storage.disk import StoreError
 from storage.metadata import MetadataError
 
 EXIT_BAD_CONFIGURATION = 2
@@ -54,7 +55,7 @@ def serve(
         run_server(load_config(config, os.environ, flags))
     except ConfigError as error:
         _give_up(str(error), EXIT_BAD_CONFIGURATION)
-    except (OSError, DataDirectoryError, MetadataError) as error:
+    except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
         _give_up(str(error), EXIT_CANNOT_START)
 
 

@@ -8,11 +8,14 @@ import asyncio
 import ctypes
 import gc
 import io
+import itertools
 import logging
 import logging.handlers
+import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
@@ -22,6 +25,7 @@ from broker.config import Config
 from broker.net.handshake import version
 from broker.server import Broker
 from storage.data_directory import DataDirectoryLock
+from storage.disk import Disk, StoreError
 from storage.metadata import SqliteMetadata
 
 METADATA_FILE = "metadata.sqlite"
@@ -66,7 +70,8 @@ async def _run(config: Config, started_at: float) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     metadata = SqliteMetadata(Path(config.data_dir) / METADATA_FILE)
-    broker = Broker(config, metadata)
+    data_dir = Path(config.data_dir)
+    broker = Broker(config, metadata, data_dir=data_dir, disk=Disk(crash_point()))
     await broker.start()
     gc.collect()
     gc.freeze()
@@ -74,11 +79,31 @@ async def _run(config: Config, started_at: float) -> None:
     places = ", ".join(f"{host}:{port}" for host, port in broker.listening_on) or "nowhere"
     logger.info("ready in %.0f ms; AMQP on %s", (perf_counter() - started_at) * 1000, places)
     checkpoints = asyncio.create_task(_checkpoint_now_and_then(metadata))
+    broker.failure.add_done_callback(lambda _: stop.set())
     await stop.wait()
     logger.info("stopping")
     checkpoints.cancel()
     await broker.stop()
+    if broker.failure.done():
+        raise StoreError(f"the node stopped because its store failed: {broker.failure.result()}")
     logger.info("stopped")
+
+
+def crash_point() -> Callable[[str], None] | None:
+    """For tests: stop the process hard when it passes a point of the store for the nth time.
+
+    LEVERET_CRASH_AT is one of `storage.disk.POINTS`, a colon and a number.
+    """
+    point, _, count = os.environ.get("LEVERET_CRASH_AT", "").partition(":")
+    if not point:
+        return None
+    left = itertools.count(int(count or 1) - 1, -1)
+
+    def passed(name: str) -> None:
+        if name == point and not next(left):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return passed
 
 
 async def _checkpoint_now_and_then(metadata: SqliteMetadata) -> None:

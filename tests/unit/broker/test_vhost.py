@@ -262,6 +262,7 @@ def test_a_long_chain_of_auto_delete_exchanges_goes_too(vhost):
 def test_a_restored_vhost_routes_as_before(vhost):
     class Row:
         name, type, durable, auto_delete, internal = "e", "direct", True, False, False
+        storage_id = 1
 
     class BindingRow:
         source, destination_kind, destination, routing_key = "e", "queue", "e", "k"

@@ -13,16 +13,13 @@ from typing import Any
 
 import pytest
 
-from storage.metadata import (
+from storage.metadata import Metadata, MetadataError, NoMetadata, SqliteMetadata
+from storage.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
-    Metadata,
-    MetadataError,
-    NoMetadata,
     PermissionRow,
     QueueRow,
-    SqliteMetadata,
     TopicPermissionRow,
     UserRow,
     VhostRow,
@@ -66,7 +63,7 @@ def after_restart(path: Path) -> Definitions:
 
 
 def queue(name: str, vhost: str = "/", arguments: bytes = NO_ARGUMENTS) -> QueueRow:
-    return QueueRow(vhost, name, True, False, arguments)
+    return QueueRow(vhost, name, True, False, 7, arguments)
 
 
 def exchange(name: str, vhost: str = "/", type_name: str = "topic") -> ExchangeRow:
@@ -334,7 +331,7 @@ def start(script: str, path: Path) -> subprocess.Popen[str]:
 PUT_WITHOUT_END = """
 metadata = SqliteMetadata(Path(sys.argv[1]))
 for number in range(1_000_000):
-    metadata.put_queue(QueueRow("/", f"q{number}", True, False, bytes(4)))
+    metadata.put_queue(QueueRow("/", f"q{number}", True, False, number, bytes(4)))
     print(number, flush=True)
 """
 PUT_IN_A_BATCH = """
@@ -342,7 +339,7 @@ metadata = SqliteMetadata(Path(sys.argv[1]))
 metadata.put_vhost(VhostRow("/"))
 with metadata.batch():
     for number in range(1000):
-        metadata.put_queue(QueueRow("/", f"q{number}", True, False, bytes(4)))
+        metadata.put_queue(QueueRow("/", f"q{number}", True, False, number, bytes(4)))
     print("in the batch", flush=True)
     sys.stdin.read()
 """
@@ -353,7 +350,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 number = 0
 try:
     while True:
-        metadata.put_queue(QueueRow("/", f"q{number}", True, False, bytes(4)))
+        metadata.put_queue(QueueRow("/", f"q{number}", True, False, number, bytes(4)))
         number += 1
 except MetadataError as error:
     print(number)
@@ -425,7 +422,7 @@ class TestMishaps:
             connection.execute("UPDATE meta SET value = 99 WHERE key = 'format_version'")
         connection.close()
         assert self.error_of(path) == (
-            f"{path} has format 99, and this version reads format 1: "
+            f"{path} has format 99, and this version reads format 2: "
             "start the version of Leveret that wrote it, or move the file away"
         )
 

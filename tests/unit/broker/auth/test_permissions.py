@@ -6,7 +6,8 @@ import pytest
 
 from broker.amqp.errors import ChannelFault
 from broker.auth.permissions import RESULTS_MAX, PermissionTable
-from storage.metadata import MetadataError, NoMetadata, PermissionRow, TopicPermissionRow
+from storage.metadata import MetadataError, NoMetadata
+from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
 
 def table(configure="", write="", read=""):

@@ -4,7 +4,8 @@ import pytest
 
 from broker.auth.passwords import SHA256, SHA512, hash_password
 from broker.auth.users import NoSuchUser, User, UserDirectory, is_loopback, may_connect_from
-from storage.metadata import MetadataError, NoMetadata, UserRow
+from storage.metadata import MetadataError, NoMetadata
+from storage.metadata_rows import UserRow
 
 
 class FakeMetadata:

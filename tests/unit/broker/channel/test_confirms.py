@@ -42,7 +42,7 @@ def test_what_was_taken_is_not_due_again():
 
 def test_a_held_message_waits_for_its_queue():
     confirms = published(1)
-    confirms.hold(1)
+    confirms.hold(1, 1)
     assert confirms.unconfirmed_count == 1
     assert confirms.take() == []
     assert confirms.confirm(1)
@@ -54,7 +54,7 @@ def test_a_held_message_waits_for_its_queue():
 def test_a_message_held_by_several_queues_waits_for_all():
     confirms = published(1)
     for _ in range(3):
-        confirms.hold(1)
+        confirms.hold(1, 1)
     assert confirms.take() == []
     assert [confirms.confirm(1) for _ in range(3)] == [False, False, True]
     assert confirms.take() == [acked(1)]
@@ -62,14 +62,14 @@ def test_a_message_held_by_several_queues_waits_for_all():
 
 def test_a_message_confirmed_before_it_is_taken_is_one_of_many():
     confirms = published(3)
-    confirms.hold(2)
+    confirms.hold(2, 1)
     confirms.confirm(2)
     assert confirms.take() == [acked(3, True)]
 
 
 def test_messages_behind_a_held_one_are_confirmed_one_by_one():
     confirms = published(6)
-    confirms.hold(3)
+    confirms.hold(3, 1)
     assert confirms.take() == [acked(2, True), acked(4), acked(5), acked(6)]
     confirms.confirm(3)
     assert confirms.take() == [acked(3)]
@@ -77,14 +77,14 @@ def test_messages_behind_a_held_one_are_confirmed_one_by_one():
 
 def test_a_single_message_behind_a_held_one():
     confirms = published(2)
-    confirms.hold(1)
+    confirms.hold(1, 1)
     assert confirms.take() == [acked(2)]
 
 
 def test_late_confirms_are_coalesced_up_to_the_first_that_is_held():
     confirms = published(5)
     for number in range(1, 6):
-        confirms.hold(number)
+        confirms.hold(number, 1)
     assert confirms.take() == []
     for number in (5, 2, 1):
         confirms.confirm(number)
@@ -124,7 +124,7 @@ def test_refusals_first_are_coalesced():
 
 def test_refused_and_held_and_confirmed():
     confirms = published(7)
-    confirms.hold(3)
+    confirms.hold(3, 1)
     confirms.refuse(2)
     confirms.refuse(6)
     assert confirms.take() == [
@@ -136,7 +136,7 @@ def test_refused_and_held_and_confirmed():
 
 def test_a_held_message_may_be_refused_later():
     confirms = published(2)
-    confirms.hold(1)
+    confirms.hold(1, 1)
     assert confirms.take() == [acked(2)]
     confirms.refuse(1)
     assert confirms.unconfirmed_count == 0
@@ -147,8 +147,8 @@ def test_a_held_message_may_be_refused_later():
 
 def test_one_refusal_outweighs_every_confirm():
     confirms = published(1)
-    confirms.hold(1)
-    confirms.hold(1)
+    confirms.hold(1, 1)
+    confirms.hold(1, 1)
     confirms.confirm(1)
     confirms.refuse(1)
     assert confirms.take() == [nacked(1, True)]

@@ -3,8 +3,10 @@
 from broker.amqp.content import encode_address
 from broker.amqp.properties import ContentHeader
 from broker.queues.actor import Queue
+from broker.queues.priority import PriorityQueue
 from broker.virtual_clock import VirtualClock
 from storage.message import Address, Message
+from storage.transient_queue import TransientQueue
 
 ADDRESS = Address("", "q", encode_address("", "q"))
 HEADER = ContentHeader(b"\0\0")
@@ -38,12 +40,17 @@ class FakeVhost:
         self.dead = []
         self.deleted = []
 
+    def make_backing(self, queue):
+        if queue.options.max_priority:
+            return PriorityQueue(queue.options.max_priority, lambda level: TransientQueue())
+        return TransientQueue()
+
     def dead_letter(self, queue, message, reason):
         self.dead.append((message.body, reason))
 
     def delete_queue(self, queue):
         self.deleted.append(queue)
-        return queue.close()
+        return queue.delete()
 
 
 class FakeConsumer:

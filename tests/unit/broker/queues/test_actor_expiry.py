@@ -198,7 +198,7 @@ def test_a_deleted_queue_tells_its_consumers_and_forgets_its_timers(vhost):
     consumer = FakeConsumer(credit=0)
     queue.add_consumer(consumer)
     publish(queue, b"1", b"2")
-    assert queue.close() == 2
+    assert queue.delete() == 2
     assert queue.is_deleted
     assert consumer.was_told
     vhost.clock.advance(10)

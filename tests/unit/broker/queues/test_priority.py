@@ -12,7 +12,7 @@ def message(body, priority=None):
 
 def queue_with(*bodies_and_priorities, priority_max=9):
     """A queue to which these were published one by one."""
-    queue = PriorityQueue(priority_max, TransientQueue)
+    queue = PriorityQueue(priority_max, lambda level: TransientQueue())
     for body, priority in bodies_and_priorities:
         queue.publish([message(body, priority)], len(body), 0)
     return queue
@@ -23,7 +23,7 @@ def bodies(entries):
 
 
 def test_an_empty_queue():
-    queue = PriorityQueue(9, TransientQueue)
+    queue = PriorityQueue(9, lambda level: TransientQueue())
     assert queue.peek() is None
     assert queue.fetch(10, True) == []
     assert queue.purge() == 0
@@ -43,9 +43,10 @@ def test_none_is_0_and_too_much_is_the_maximum():
     assert bodies(queue.fetch(9, True)) == [b"top", b"over", b"none", b"zero"]
 
 
-def test_messages_published_together_go_to_their_levels():
-    queue = PriorityQueue(9, TransientQueue)
-    queue.publish([message(b"low", 1), message(b"higher", 2)], 9, 0)
+def test_messages_go_to_their_levels():
+    queue = PriorityQueue(9, lambda level: TransientQueue())
+    queue.publish([message(b"low", 1)], 3, 0)
+    queue.publish([message(b"higher", 2)], 6, 0)
     queue.publish([message(b"x", 1), message(b"yz", 1)], 3, 0)
     assert bodies(queue.entries()) == [b"higher", b"low", b"x", b"yz"]
     assert (queue.ready_count, queue.ready_bytes) == (4, 12)

@@ -1,0 +1,264 @@
+"""Files: the only place in the store where one is opened, written, synced or removed.
+
+Everything goes through a `Disk`, so that a test can make any operation fail, and can stop the
+process at any of the named `POINTS` between two operations. Errors of the operating system come
+out as `StoreError`, which names the file.
+
+A file that was made, renamed or removed is only durably so when its directory has been synced, too.
+"""
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+POINTS = (
+    "log.created",
+    "log.written",
+    "log.synced",
+    "log.retiring",
+    "log.removed",
+    "segment.created",
+    "segment.written",
+    "segment.synced",
+    "segment.removed",
+    "bodies.created",
+    "bodies.written",
+    "bodies.synced",
+    "bodies.punched",
+    "bodies.removed",
+    "metadata.synced",
+)
+"""Where a test may stop the process: each is passed right after what it names has been done."""
+
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+WRITE_BYTES_MAX = 1 << 30
+"""Linux writes at most 2 GiB at once."""
+SYNC_EACH_MAX = 4
+"""For more files than this, one syncfs costs less than an fdatasync each (1,000 files: 10 ms
+instead of 170, docs/performance.md)."""
+
+_FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
+
+
+class StoreError(Exception):
+    """The store cannot do what was asked; the text names the file and says what is wrong."""
+
+
+class DiskFull(StoreError):
+    """There is no room to write. What was there before is still there."""
+
+
+class Disk:
+    """The operations on files.
+
+    passed: called with the name of each of the `POINTS`, right after it.
+    """
+
+    def __init__(self, passed: Callable[[str], None] | None = None) -> None:
+        self._passed = passed
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def passed(self, point: str) -> None:
+        """What the point names has just been done."""
+        if self._passed is not None:
+            self._passed(point)
+
+    # Opening
+
+    def create(self, path: Path) -> int:
+        """Make a file, empty if it was there, and open it for writing and reading."""
+        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+
+    def open(self, path: Path) -> int:
+        """Open a file that is there, for writing and reading."""
+        return self._open(path, os.O_RDWR)
+
+    def _open(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+        except OSError as error:
+            raise failure("open", path, error) from error
+
+    def close(self, descriptor: int) -> None:
+        """Close a file."""
+        os.close(descriptor)
+
+    # Reading
+
+    def read(self, path: Path, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer at the end of the file."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return self.read_from(descriptor, path, offset, size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise failure("read", path, error, offset) from error
+
+    def read_from(self, descriptor: int, path: Path, offset: int, size: int) -> bytes:
+        """Up to `size` bytes of an open file."""
+        try:
+            return os.pread(descriptor, size, offset)
+        except OSError as error:
+            raise failure("read", path, error, offset) from error
+
+    def will_read(self, descriptor: int, offset: int, size: int) -> None:
+        """Have the system read ahead, so that a later read need not wait for the disk."""
+        os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+
+    def read_all(self, path: Path) -> bytes:
+        """A whole file."""
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise failure("read", path, error) from error
+
+    def size(self, path: Path) -> int:
+        """The bytes in a file; 0 if there is none."""
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise failure("look at", path, error) from error
+
+    def names_in(self, directory: Path) -> list[str]:
+        """What is in a directory, sorted; nothing if there is none."""
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failure("look into", directory, error) from error
+
+    # Writing
+
+    def write(self, descriptor: int, path: Path, data: bytes, offset: int) -> None:
+        """Write everything at an offset. If the disk is full the rest is cut off again."""
+        written = 0
+        try:
+            view = memoryview(data)
+            while written < len(data):
+                part = view[written : written + WRITE_BYTES_MAX]
+                written += os.pwrite(descriptor, part, offset + written)
+        except OSError as error:
+            self._cut_off(descriptor, offset)
+            raise failure("write", path, error, offset + written) from error
+
+    @staticmethod
+    def _cut_off(descriptor: int, size: int) -> None:
+        try:
+            os.ftruncate(descriptor, size)
+        except OSError:
+            # What was written of the record is torn, and will be written over or left out.
+            return
+
+    def truncate(self, path: Path, size: int) -> None:
+        """Cut off what is beyond `size`."""
+        try:
+            os.truncate(path, size)
+        except OSError as error:
+            raise failure("truncate", path, error, size) from error
+
+    def punch(self, descriptor: int, start: int, end: int) -> bool:
+        """Give the space of a part of a file back; whether the file system can do that."""
+        flags = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
+        to_64_bits = ctypes.c_int64
+        failed = self._libc.fallocate(descriptor, flags, to_64_bits(start), to_64_bits(end - start))
+        return not failed
+
+    # Syncing
+
+    def sync(self, descriptor: int, path: Path) -> None:
+        """Have a file's data on disk. What fails must not be tried again: see `log.py`."""
+        try:
+            os.fdatasync(descriptor)
+        except OSError as error:
+            raise failure("sync", path, error) from error
+
+    def sync_directory(self, directory: Path) -> None:
+        """Have the names in a directory on disk."""
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise failure("sync", directory, error) from error
+
+    def sync_paths(self, root: Path, paths: Iterable[Path]) -> None:
+        """Have files below `root`, and the directories they are in, on disk."""
+        paths = [path for path in paths if path.exists()]
+        if len(paths) > SYNC_EACH_MAX:
+            self._sync_file_system(root)
+            return
+        for path in paths:
+            descriptor = self.open(path)
+            try:
+                self.sync(descriptor, path)
+            finally:
+                os.close(descriptor)
+        for directory in {path.parent for path in paths}:
+            self.sync_directory(directory)
+            self.sync_directory(directory.parent)
+
+    def _sync_file_system(self, root: Path) -> None:
+        """Have all of a file system on disk. Linux reports failed writes since 5.8."""
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if self._libc.syncfs(descriptor):
+                number = ctypes.get_errno()
+                raise failure("sync", root, OSError(number, os.strerror(number)))
+        finally:
+            os.close(descriptor)
+
+    # Directories and names
+
+    def make_directory(self, directory: Path) -> None:
+        """Make a directory, unless it is there."""
+        try:
+            directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        except OSError as error:
+            raise failure("make", directory, error) from error
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, or an empty directory, if it is there."""
+        try:
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise failure("remove", path, error) from error
+
+    def remove_tree(self, directory: Path) -> None:
+        """Remove a directory and the files in it, if it is there."""
+        for name in self.names_in(directory):
+            path = directory / name
+            if path.is_dir():
+                self.remove_tree(path)
+            else:
+                self.remove(path)
+        if directory.exists():
+            self.remove(directory)
+
+    def rename(self, path: Path, other: Path) -> None:
+        """Give a file another name."""
+        try:
+            path.rename(other)
+        except OSError as error:
+            raise failure("rename", path, error) from error
+
+
+def failure(what: str, path: Path, error: OSError, offset: int | None = None) -> StoreError:
+    """A StoreError, or a DiskFull, for an error of the operating system."""
+    place = f" at offset {offset}" if offset is not None else ""
+    reason = error.strerror or str(error)
+    if error.errno in NO_SPACE:
+        return DiskFull(f"cannot {what} {path}{place}: {reason}; make room on its disk")
+    return StoreError(f"cannot {what} {path}{place}: {reason}")

@@ -1,0 +1,340 @@
+"""The bytes on disk. Pure: bytes in, records out. docs/storage-format.md is this in prose.
+
+Numbers are little-endian. Every file begins with a header:
+
+    magic     8 bytes   what kind of file it is
+    version   u32       FORMAT_VERSION
+    number    u64       the file's own number, which its name also has
+    oldest    u64       log: the oldest log file that was still needed when this one was begun
+    crc       u32       of the bytes before
+
+A log file and a segment then hold records:
+
+    magic     4 bytes   RECORD_MAGIC: where reading goes on after a damaged part
+    kind      u8        RUN, PROGRESS, STATE, OLDEST or CLOSED
+    head      u32       bytes of the head
+    bodies    u32       bytes of the bodies after it
+    crc       u32       of kind, head, bodies and the head itself
+
+RUN: messages that follow each other, alike in address, properties and expiry. Its bodies have
+checksums of their own, so that a damaged body costs one message and not its neighbours.
+
+    expires   u64       wall clock, milliseconds since 1970; 0 if they do not expire
+    count     u32       messages
+    targets   u16       queues they are in: for each its key and the first message's position
+    address   u16       bytes of the encoded address
+    header    u32       bytes of the properties
+    flags     u8        PERSISTENT; STORED: the bodies are in the message store
+    (u64, u64) for each target; u32 size and u32 crc for each body; STORED: u32 file and u64 offset
+    for each body; the address; the properties
+
+PROGRESS: positions of a queue that are gone, and how far it has been delivered from.
+STATE: all that must be known of a queue beside the runs in later log files.
+OLDEST: the number (u64) of the oldest log file that is needed from here on.
+CLOSED: the log was closed in good order.
+
+The file of the message store is a header and then bodies, one after the other, as they are.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+from zlib import crc32
+
+from storage.intervals import Intervals
+
+FORMAT_VERSION = 1
+LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
+RECORD_MAGIC = b"\xf1Lv\x9d"
+RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
+PERSISTENT, STORED = 1, 2
+
+_FILE_HEADER = struct.Struct("<8sIQQ")
+_CRC = struct.Struct("<I")
+FILE_HEADER_BYTES = _FILE_HEADER.size + _CRC.size
+_RECORD = struct.Struct("<4sBII")
+RECORD_BYTES = _RECORD.size + _CRC.size
+_RUN = struct.Struct("<QIHHIB")
+_TARGET = struct.Struct("<QQ")
+_PROGRESS = struct.Struct("<QQQI")
+_STATE = struct.Struct("<QQQQQBII")
+_NUMBER = struct.Struct("<Q")
+
+
+class FormatError(Exception):
+    """The bytes are not what they should be; the text says what is wrong."""
+
+
+class FileHeader(NamedTuple):
+    """The start of a file."""
+
+    magic: bytes
+    version: int
+    number: int
+    oldest: int
+
+
+class Run(NamedTuple):
+    """A decoded RUN record, but for its bodies. stored: (file, offset) pairs, or empty."""
+
+    expires_wall_ms: int
+    flags: int
+    targets: list[tuple[int, int]]
+    sizes: tuple[int, ...]
+    crcs: tuple[int, ...]
+    stored: tuple[int, ...]
+    address: bytes
+    header: bytes
+
+
+class Progress(NamedTuple):
+    """A decoded PROGRESS record. segment_bytes: of the bodies that STATE counts and are gone."""
+
+    key: int
+    fetched_to: int
+    segment_bytes: int
+    gone: list[tuple[int, int]]
+
+
+class State(NamedTuple):
+    """A decoded STATE record.
+
+    flushed_to: what is below this position and not gone is in segments.
+    fetched_to: what is below this position was delivered before.
+    segment_bytes: of the bodies of what is in segments and not gone.
+    tail_bytes: how much of the last segment counts.
+    has_expiring: a message that expires may be among them.
+    transient_segments: the numbers of segments that hold messages that are not persistent.
+    """
+
+    key: int
+    flushed_to: int
+    fetched_to: int
+    segment_bytes: int
+    tail_bytes: int
+    has_expiring: bool
+    transient_segments: list[int]
+    gone: Intervals
+
+
+class Record(NamedTuple):
+    """Where a record is in its file, and what it is. body_offset: where its bodies begin."""
+
+    kind: int
+    offset: int
+    end: int
+    head: bytes
+    body_offset: int
+
+
+class Damage(NamedTuple):
+    """A part of a file that is no record. is_end: no record follows it."""
+
+    offset: int
+    end: int
+    is_end: bool
+
+
+# Files
+
+
+def encode_file_header(magic: bytes, number: int, oldest: int = 0) -> bytes:
+    """The first bytes of a file."""
+    header = _FILE_HEADER.pack(magic, FORMAT_VERSION, number, oldest)
+    return header + _CRC.pack(crc32(header))
+
+
+def decode_file_header(data: bytes, magic: bytes) -> FileHeader:
+    """Raises FormatError if it is damaged, or of another kind or version."""
+    if len(data) < FILE_HEADER_BYTES:
+        raise FormatError("its header is cut off")
+    header = FileHeader(*_FILE_HEADER.unpack_from(data))
+    is_whole = _CRC.unpack_from(data, _FILE_HEADER.size)[0] == crc32(data[: _FILE_HEADER.size])
+    if header.magic != magic:
+        raise FormatError("it is of another kind" if is_whole else "its header is damaged")
+    if not is_whole:
+        raise FormatError("its header is damaged")
+    if header.version != FORMAT_VERSION:
+        raise FormatError(
+            f"it has format version {header.version}, and this version of Leveret reads "
+            f"{FORMAT_VERSION}"
+        )
+    return header
+
+
+# Records
+
+
+def encode_record(kind: int, head: bytes, body_bytes: int = 0) -> bytes:
+    """A record up to its bodies, which follow it as they are."""
+    frame = _RECORD.pack(RECORD_MAGIC, kind, len(head), body_bytes)
+    return frame + _CRC.pack(crc32(head, crc32(frame))) + head
+
+
+def read_record(data: bytes, offset: int) -> Record | None:
+    """The record at an offset; None if there is no whole one."""
+    start = offset + RECORD_BYTES
+    if start > len(data) or not data.startswith(RECORD_MAGIC, offset):
+        return None
+    _, kind, head_bytes, body_bytes = _RECORD.unpack_from(data, offset)
+    end = start + head_bytes + body_bytes
+    if end > len(data):
+        return None
+    crc = _CRC.unpack_from(data, start - _CRC.size)[0]
+    head = data[start : start + head_bytes]
+    if crc32(head, crc32(data[offset : start - _CRC.size])) != crc:
+        return None
+    return Record(kind, offset, end, head, start + head_bytes)
+
+
+def record_size(data: bytes, offset: int) -> int:
+    """How many bytes the record at an offset says it has; 0 if that cannot be told."""
+    if offset + RECORD_BYTES > len(data) or not data.startswith(RECORD_MAGIC, offset):
+        return 0
+    _, _, head_bytes, body_bytes = _RECORD.unpack_from(data, offset)
+    return RECORD_BYTES + int(head_bytes) + int(body_bytes)
+
+
+def read_records(data: bytes, offset: int) -> Iterator[Record | Damage]:
+    """All records from an offset on, and what lies between them and is none."""
+    while offset < len(data):
+        record = read_record(data, offset)
+        if record is not None:
+            yield record
+            offset = record.end
+            continue
+        found = _next_record(data, offset + 1)
+        yield Damage(offset, found, found == len(data))
+        offset = found
+
+
+def _next_record(data: bytes, offset: int) -> int:
+    """Where the next whole record begins; the end of the data if there is none."""
+    while (offset := data.find(RECORD_MAGIC, offset)) >= 0:
+        if read_record(data, offset) is not None:
+            return offset
+        offset += 1
+    return len(data)
+
+
+# What is in records
+
+
+def encode_run(
+    expires_wall_ms: int,
+    flags: int,
+    targets: list[tuple[int, int]],
+    address: bytes,
+    header: bytes,
+    bodies: list[bytes],
+) -> bytes:
+    """A RUN record up to its bodies, which are in the record."""
+    count = len(bodies)
+    sizes = [len(body) for body in bodies]
+    head = (
+        _RUN.pack(expires_wall_ms, count, len(targets), len(address), len(header), flags)
+        + b"".join([_TARGET.pack(key, position) for key, position in targets])
+        + struct.pack(f"<{count}I", *sizes)
+        + struct.pack(f"<{count}I", *map(crc32, bodies))
+        + address
+        + header
+    )
+    return encode_record(RUN, head, sum(sizes))
+
+
+def encode_stored_run(
+    expires_wall_ms: int,
+    flags: int,
+    target: tuple[int, int],
+    address: bytes,
+    header: bytes,
+    stored: list[tuple[int, int, int, int]],
+) -> bytes:
+    """A RUN record whose bodies are in the message store: (file, offset, size, crc) for each."""
+    count = len(stored)
+    places = [number for file, offset, _, _ in stored for number in (file, offset)]
+    head = (
+        _RUN.pack(expires_wall_ms, count, 1, len(address), len(header), flags | STORED)
+        + _TARGET.pack(*target)
+        + struct.pack(f"<{count}I", *[size for _, _, size, _ in stored])
+        + struct.pack(f"<{count}I", *[crc for _, _, _, crc in stored])
+        + struct.pack("<" + "IQ" * count, *places)
+        + address
+        + header
+    )
+    return encode_record(RUN, head)
+
+
+def decode_run(head: bytes) -> Run:
+    """The inverse of `encode_run` and `encode_stored_run`."""
+    expires, count, target_count, address_bytes, header_bytes, flags = _RUN.unpack_from(head)
+    offset = _RUN.size
+    targets = [
+        _TARGET.unpack_from(head, offset + number * _TARGET.size) for number in range(target_count)
+    ]
+    offset += target_count * _TARGET.size
+    sizes = struct.unpack_from(f"<{count}I", head, offset)
+    offset += 4 * count
+    crcs = struct.unpack_from(f"<{count}I", head, offset)
+    offset += 4 * count
+    stored: tuple[int, ...] = ()
+    if flags & STORED:
+        stored = struct.unpack_from("<" + "IQ" * count, head, offset)
+        offset += 12 * count
+    address = head[offset : offset + address_bytes]
+    header = head[offset + address_bytes : offset + address_bytes + header_bytes]
+    return Run(expires, flags, targets, sizes, crcs, stored, address, header)
+
+
+def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Intervals) -> bytes:
+    """A PROGRESS record."""
+    head = _PROGRESS.pack(key, fetched_to, segment_bytes, len(gone.starts)) + _pack_ranges(gone)
+    return encode_record(PROGRESS, head)
+
+
+def decode_progress(head: bytes) -> Progress:
+    """The inverse of `encode_progress`."""
+    key, fetched_to, segment_bytes, count = _PROGRESS.unpack_from(head)
+    ranges = _unpack_ranges(head, _PROGRESS.size, count)
+    return Progress(key, fetched_to, segment_bytes, ranges)
+
+
+def encode_state(state: State) -> bytes:
+    """A STATE record."""
+    transient, gone = state.transient_segments, state.gone
+    head = _STATE.pack(*state[:6], len(transient), len(gone.starts))
+    head += struct.pack(f"<{len(transient)}Q", *transient) + _pack_ranges(gone)
+    return encode_record(STATE, head)
+
+
+def decode_state(head: bytes) -> State:
+    """The inverse of `encode_state`."""
+    key, flushed_to, fetched_to, size, tail, has_expiring, transient_count, gone_count = (
+        _STATE.unpack_from(head)
+    )
+    transient = struct.unpack_from(f"<{transient_count}Q", head, _STATE.size)
+    ranges = _unpack_ranges(head, _STATE.size + 8 * transient_count, gone_count)
+    return State(
+        key, flushed_to, fetched_to, size, tail, bool(has_expiring), list(transient),
+        Intervals(ranges),
+    )  # fmt: skip
+
+
+def encode_oldest(number: int) -> bytes:
+    """An OLDEST record."""
+    return encode_record(OLDEST, _NUMBER.pack(number))
+
+
+def decode_oldest(head: bytes) -> int:
+    """The inverse of `encode_oldest`."""
+    return int(_NUMBER.unpack_from(head)[0])
+
+
+def _pack_ranges(gone: Intervals) -> bytes:
+    numbers = [number for interval in gone for number in interval]
+    return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+
+def _unpack_ranges(head: bytes, offset: int, count: int) -> list[tuple[int, int]]:
+    numbers = struct.unpack_from(f"<{2 * count}Q", head, offset)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -1,0 +1,96 @@
+"""What is declared, as the metadata store keeps it: a row for each vhost, user, queue and so on."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class VhostRow(NamedTuple):
+    """A virtual host. tags: separated by commas."""
+
+    name: str
+    description: str = ""
+    tags: str = ""
+    tracing: bool = False
+
+
+class UserRow(NamedTuple):
+    """A user. password_hash: empty if the user has no password. tags: separated by commas."""
+
+    name: str
+    password_hash: bytes
+    hashing_algorithm: str
+    tags: str
+
+    def __repr__(self) -> str:
+        """Without the hash: rows end up in logs and tracebacks."""
+        return f"UserRow(name={self.name!r}, tags={self.tags!r})"
+
+
+class PermissionRow(NamedTuple):
+    """What a user may do in a vhost: three regular expressions."""
+
+    vhost: str
+    user: str
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionRow(NamedTuple):
+    """Which routing keys of a topic exchange a user may write and read."""
+
+    vhost: str
+    user: str
+    exchange: str
+    write: str
+    read: str
+
+
+class ExchangeRow(NamedTuple):
+    """A durable exchange. arguments: an encoded field table."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: bytes
+
+
+class QueueRow(NamedTuple):
+    """A durable queue. arguments: an encoded field table.
+
+    storage_id: the number under which the store keeps its messages.
+    """
+
+    vhost: str
+    name: str
+    durable: bool
+    auto_delete: bool
+    storage_id: int
+    arguments: bytes
+
+
+class BindingRow(NamedTuple):
+    """A binding between durable ends. destination_kind: queue or exchange."""
+
+    vhost: str
+    source: str
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: bytes
+
+
+@dataclass
+class Definitions:
+    """All that is declared, each list in the order in which it was declared."""
+
+    vhosts: list[VhostRow] = field(default_factory=list)
+    users: list[UserRow] = field(default_factory=list)
+    permissions: list[PermissionRow] = field(default_factory=list)
+    topic_permissions: list[TopicPermissionRow] = field(default_factory=list)
+    exchanges: list[ExchangeRow] = field(default_factory=list)
+    queues: list[QueueRow] = field(default_factory=list)
+    bindings: list[BindingRow] = field(default_factory=list)

@@ -1,0 +1,224 @@
+"""The pager: keeps the messages of a node within its memory, without ever stalling it.
+
+Queues report as they grow. When together they hold more than the budget, each gets a target
+(paging.py), and what is above it goes to disk, a slice at a time: written by a worker's thread
+where it is not on disk already, then dropped from memory. Between slices everybody else has a
+turn. A lazy queue has a target of 0 at any time.
+
+The same slices move messages out of a log file that is to go (`move_out`). Slices are written one
+after the other, so that a message's place in its segment is known before it is written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import monotonic
+
+from storage.disk import Disk, DiskFull
+from storage.paging import Figures, targets
+from storage.parts import Part, write_parts
+from storage.tiers import EVERYTHING, Slice, Tiers
+from storage.worker import Worker
+
+SLICE_BYTES = 512 * 1024
+"""Planned in a millisecond or so."""
+LAZY_BYTES = 64 * 1024
+"""What a lazy queue may have in memory for a moment."""
+TARGETS_SECONDS = 0.1
+RATES_SECONDS = 2.0
+RETRY_SECONDS = 0.5
+
+logger = logging.getLogger("leveret.store")
+
+
+class Pager:
+    """Keeps queues within the budget. All methods are for the event loop's thread.
+
+    budget_bytes: what all messages in memory may take. held_bytes: what they do, as last reported.
+    """
+
+    def __init__(self, disk: Disk, worker: Worker, failed: Callable[[Exception], object]) -> None:
+        self._disk = disk
+        self._worker = worker
+        self._failed = failed
+        self.queues: dict[int, Tiers] = {}
+        self.budget_bytes = EVERYTHING
+        self.held_bytes = 0
+        self.unsynced: set[Path] = set()
+        self.disk_filled: Callable[[bool], object] = lambda is_full: None
+        self.lock = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._lazy: set[Tiers] = set()
+        self._rates: dict[int, tuple[int, float]] = {}
+        self._rates_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Finish the slice in flight and stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    # Watching
+
+    def note(self, queue: Tiers) -> None:
+        """A queue may have grown."""
+        held = queue.memory_bytes
+        self.held_bytes += held - queue.noted_bytes
+        queue.noted_bytes = held
+        if queue.is_lazy:
+            self._lazy.add(queue)
+            self._wanted.set()
+        elif self.held_bytes > self.budget_bytes:
+            self._wanted.set()
+
+    def note_all(self) -> None:
+        """Count all anew: queues do not report that they shrink."""
+        for queue in self.queues.values():
+            queue.noted_bytes = queue.memory_bytes
+        self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
+        if self.held_bytes > self.budget_bytes:
+            self._wanted.set()
+        else:
+            self._forget_targets()
+
+    def _forget_targets(self) -> None:
+        for queue in self.queues.values():
+            queue.target_bytes = EVERYTHING
+
+    async def _run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self._page_lazy()
+                while self.held_bytes > self.budget_bytes and await self._page_all():
+                    pass
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                self._failed(error)
+                return
+
+    async def _page_lazy(self) -> None:
+        lazy, self._lazy = self._lazy, set()
+        for queue in lazy:
+            if queue.is_lazy and not queue.is_deleted:
+                await self._page(queue, LAZY_BYTES)
+
+    async def _page_all(self) -> bool:
+        """Bring every queue to its target; whether there was anything to do."""
+        self.note_all()
+        queues = [queue for queue in self.queues.values() if queue.memory_bytes > LAZY_BYTES]
+        self._measure_rates(queues)
+        unpageable = self.held_bytes - sum(queue.pageable_bytes for queue in queues)
+        figures = [
+            Figures(queue.pageable_bytes, self._rates.get(queue.key, (0, 0.0))[1], queue.is_lazy)
+            for queue in queues
+        ]
+        found = targets(figures, self.budget_bytes - unpageable)
+        if found is None:
+            return False
+        has_paged = False
+        started_at = monotonic()
+        for queue, target in sorted(
+            zip(queues, found, strict=True), key=lambda pair: pair[1] - pair[0].pageable_bytes
+        ):
+            queue.target_bytes = target
+            if queue.pageable_bytes > target:
+                has_paged |= await self._page(queue, target)
+            if monotonic() - started_at > TARGETS_SECONDS:
+                break
+        return has_paged
+
+    def _measure_rates(self, queues: list[Tiers]) -> None:
+        """How many bytes a second each queue is delivered from, by how far it has come."""
+        now = monotonic()
+        elapsed = now - self._rates_at
+        if elapsed < RATES_SECONDS:
+            return
+        self._rates_at = now
+        rates = {}
+        for queue in queues:
+            fetched_to = queue.ledger.fetched_to
+            before = self._rates.get(queue.key, (fetched_to, 0.0))[0]
+            average = queue.ready_bytes / max(1, queue.ready_count)
+            rates[queue.key] = (fetched_to, (fetched_to - before) * average / elapsed)
+        self._rates = rates
+
+    async def _page(self, queue: Tiers, target_bytes: int) -> bool:
+        """Have a queue drop messages from memory until it is at its target; whether it could."""
+        has_paged = False
+        while queue.pageable_bytes > target_bytes and not queue.is_deleted:
+            excess = min(SLICE_BYTES, queue.pageable_bytes - target_bytes)
+            if queue.page_out(excess):
+                has_paged = True
+                self.note(queue)
+            elif not await self._write_slice_of(queue):
+                break
+            await asyncio.sleep(0)
+        return has_paged
+
+    # Writing
+
+    async def _write_slice_of(self, queue: Tiers) -> bool:
+        async with self.lock:
+            written = queue.plan_slice(SLICE_BYTES, EVERYTHING)
+            if written is None:
+                return False
+            await self._write([(queue, written)])
+            return True
+
+    async def move_out(self, wanted: list[tuple[Tiers, int]]) -> None:
+        """Have in segments what each queue has below a position. Messages stay in memory."""
+        waiting = list(reversed(wanted))
+        while waiting:
+            async with self.lock:
+                slices, size = [], 0
+                while waiting and size < SLICE_BYTES:
+                    queue, end = waiting[-1]
+                    written = queue.plan_slice(SLICE_BYTES - size, end)
+                    if written is None:
+                        waiting.pop()
+                        continue
+                    slices.append((queue, written))
+                    size += written.size + 1
+                    if written.end < end:
+                        break
+                    waiting.pop()
+                if slices:
+                    await self._write(slices)
+            await asyncio.sleep(0)
+
+    async def _write(self, slices: list[tuple[Tiers, Slice]]) -> None:
+        parts = [part for _, written in slices for part in written.parts]
+        await self.until_there_is_room(lambda: self._write_parts(parts))
+        self.unsynced.update(part.path for part in parts)
+        for queue, written in slices:
+            if not queue.is_deleted:
+                queue.slice_written(written)
+
+    def _write_parts(self, parts: list[Part]) -> Awaitable[None]:
+        return self._worker.run(lambda: write_parts(self._disk, parts))
+
+    async def until_there_is_room(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        """Do something that writes, again and again while the disk is full."""
+        is_full = False
+        while True:
+            try:
+                await attempt()
+                break
+            except DiskFull as error:
+                if not is_full:
+                    is_full = True
+                    logger.critical("%s; publishers are held back until there is room", error)
+                    self.disk_filled(True)
+                await asyncio.sleep(RETRY_SECONDS)
+        if is_full:
+            logger.warning("there is room on the disk again: messages are paged out")
+            self.disk_filled(False)

@@ -1,0 +1,159 @@
+"""Giving queues back what a restart found: what the log said of each, and its segments on disk.
+
+Of the segments only the names are looked at, and those that hold messages which are not persistent
+are read, to leave these out. If the log does not say what is gone of a queue that has segments, all
+that is in them comes back, which is more than should, and never less.
+"""
+
+import logging
+from pathlib import Path
+from typing import Protocol
+
+from storage.disk import Disk, StoreError
+from storage.formats import (
+    FILE_HEADER_BYTES,
+    PERSISTENT,
+    RUN,
+    SEGMENT_MAGIC,
+    FormatError,
+    Record,
+    Run,
+    State,
+    decode_file_header,
+    decode_run,
+    read_records,
+)
+from storage.intervals import Intervals
+from storage.ledger import positions_of, segment_number
+from storage.message import Entry
+from storage.recovery import FoundQueue
+from storage.segments import segment_numbers, segment_path
+from storage.tiered_queue import TieredQueue
+
+logger = logging.getLogger("leveret.store")
+
+
+class RestoringStore(Protocol):
+    """What is needed of the store."""
+
+    disk: Disk
+
+    def localize(self, entries: list[Entry]) -> None:
+        """Entries of a restart have times of day; give them times of the broker's clock."""
+
+
+class Restorer:
+    """found: what the log said of queues, by their keys."""
+
+    def __init__(self, store: RestoringStore, directory: Path) -> None:
+        self._store = store
+        self._disk = store.disk
+        self._directory = directory
+        self.found: dict[int, FoundQueue] = {}
+        self._segments: dict[int, list[int]] | None = None
+
+    def keys(self) -> list[int]:
+        """Those that something was found of and nobody has asked for."""
+        return sorted(self.found.keys() | self._with_segments().keys())
+
+    def _with_segments(self) -> dict[int, list[int]]:
+        if self._segments is None:
+            names = [name for name in self._disk.names_in(self._directory) if name.isdigit()]
+            self._segments = {
+                int(name): segment_numbers(self._disk, self._directory / name) for name in names
+            }
+        return self._segments
+
+    def remove_rest(self) -> None:
+        """Remove what nobody has asked for: the queues are deleted."""
+        self.found.clear()
+        for key in list(self._with_segments()):
+            self._disk.remove_tree(self._directory / str(key))
+        self._segments = {}
+
+    def restore(self, queue: TieredQueue) -> None:
+        """Give a queue what was found of it."""
+        numbers = self._with_segments().pop(queue.key, [])
+        found = self.found.pop(queue.key, None)
+        if found is None:
+            if not numbers:
+                return
+            found = FoundQueue()
+        directory = queue.writer.directory
+        if found.state is None and numbers:
+            found.set_state(self._state_of_segments(queue, numbers))
+        state = found.state_to_restore(queue.key)
+        queue.ledger.restore(state)
+        queue.has_expiring = state.has_expiring
+        entries = found.live_entries()
+        self._store.localize(entries)
+        kept = self._trim(directory, numbers, state)
+        queue.writer.numbers = kept
+        if state.flushed_to and segment_number(state.flushed_to - 1) in kept:
+            queue.writer.number = segment_number(state.flushed_to - 1)
+            queue.writer.tail_bytes = state.tail_bytes
+        queue.restore(entries, self._transient_in(directory, state))
+        for start, end in list(queue.delta.positions):
+            for number in range(segment_number(start), segment_number(end - 1) + 1):
+                if number not in kept:
+                    queue.delta.lose_segment(number)
+
+    def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
+        """Remove what was written after the state, and what is not needed."""
+        kept = set()
+        for number in numbers:
+            start, end = positions_of(number)
+            path = segment_path(directory, number)
+            is_beyond = start >= state.flushed_to
+            if is_beyond or (end <= state.flushed_to and state.gone.covers(start, end)):
+                self._disk.remove(path)
+                continue
+            kept.add(number)
+            if end > state.flushed_to and self._disk.size(path) > state.tail_bytes:
+                self._disk.truncate(path, state.tail_bytes)
+        return kept
+
+    def _runs_in(self, path: Path) -> list[Run]:
+        try:
+            data = self._disk.read_all(path)
+            decode_file_header(data, SEGMENT_MAGIC)
+        except (StoreError, FormatError) as error:
+            logger.error("%s cannot be read: %s", path, error)
+            return []
+        return [
+            decode_run(record.head)
+            for record in read_records(data, FILE_HEADER_BYTES)
+            if isinstance(record, Record) and record.kind == RUN
+        ]
+
+    def _transient_in(self, directory: Path, state: State) -> Intervals:
+        """Positions in segments of messages that are not persistent and so are gone."""
+        transient = Intervals()
+        for number in state.transient_segments:
+            for run in self._runs_in(segment_path(directory, number)):
+                if not run.flags & PERSISTENT:
+                    first = run.targets[0][1]
+                    transient.add_range(first, first + len(run.sizes))
+        return transient
+
+    def _state_of_segments(self, queue: TieredQueue, numbers: list[int]) -> State:
+        """What can be told of a queue from its segments alone."""
+        there = Intervals()
+        size, transient = 0, []
+        for number in numbers:
+            path = segment_path(queue.writer.directory, number)
+            for run in self._runs_in(path):
+                first = run.targets[0][1]
+                there.add_range(first, first + len(run.sizes))
+                size += sum(run.sizes)
+                if not run.flags & PERSISTENT:
+                    transient.append(number)
+        logger.error(
+            "the log does not say what is gone of the queue in %s: all %d messages in its segments "
+            "come back", queue.writer.directory, there.count,
+        )  # fmt: skip
+        tail = self._disk.size(segment_path(queue.writer.directory, numbers[-1]))
+        gone = Intervals(there.gaps(0, there.end))
+        return State(
+            queue.key, there.end, there.end, size, tail, True, sorted(set(transient)), gone
+        )
