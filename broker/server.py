@@ -17,6 +17,8 @@ from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
 from broker.clock import Clock, SystemClock, Timer
 from broker.config import Config, Listener
+from broker.disk_monitor import DiskMonitor, free_bytes
+from broker.memory_monitor import MemoryMonitor
 from broker.net.connection import Connection
 from broker.net.listeners import open_listener
 from broker.services import Services
@@ -24,6 +26,7 @@ from broker.vhost import VirtualHost
 from storage.disk import Disk
 from storage.metadata import Metadata, NoMetadata
 from storage.metadata_rows import Definitions, PermissionRow, VhostRow
+from storage.pager import Pager
 from storage.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
@@ -66,7 +69,11 @@ class Broker:
             users=UserDirectory(metadata),
             permissions=PermissionTable(metadata),
         )
-        self._store = self._make_store(data_dir, disk) if data_dir is not None else None
+        self._store: Store | None = None
+        self.monitors: list[MemoryMonitor | DiskMonitor] = []
+        if data_dir is not None:
+            self._store = self._make_store(data_dir, disk)
+            self.monitors = self._make_monitors(data_dir, self._store.pager)
         self.failure: asyncio.Future[Exception] = loop.create_future()
         self.services.alarms.listen(self._alarms_changed)
         self.services.flow.listen(self._congestion_changed)
@@ -89,6 +96,15 @@ class Broker:
         store.failed = self._store_failed
         return store
 
+    def _make_monitors(self, data_dir: Path, pager: Pager) -> list[MemoryMonitor | DiskMonitor]:
+        config, clock, alarms = self.config, self.services.clock, self.services.alarms
+        return [
+            MemoryMonitor(
+                config, clock, alarms, held=lambda: pager.held_bytes, allow=pager.set_budget
+            ),
+            DiskMonitor(config, clock, alarms, lambda: free_bytes(data_dir)),
+        ]
+
     # Starting
 
     async def start(self) -> None:
@@ -104,6 +120,8 @@ class Broker:
                 self._make_defaults()
         if self._store is not None:
             self._store.all_restored()
+        for monitor in self.monitors:
+            monitor.start()
         for listener in self.config.tcp_listeners:
             self._servers += await open_listener(listener, self.config, self._make_connection)
         self._watch_consumers()
@@ -221,6 +239,8 @@ class Broker:
         """Close the listeners, tell every client why, and wait a moment for their answers."""
         if self._consumer_timer is not None:
             self._consumer_timer.cancel()
+        for monitor in self.monitors:
+            monitor.stop()
         for server in self._servers:
             server.close()
         for connection in tuple(self.connections):

@@ -43,7 +43,7 @@ FILE_MESSAGES_MAX = 400_000
 """Small messages: what a restart reads of one file in less than a second."""
 IDLE_SECONDS = 0.02
 """What nobody waits for is written this late: it may be gone by then, and need not be written."""
-PENDING_BYTES_HIGH = 16 * 1024 * 1024
+PENDING_BYTES_HIGH = 8 * 1024 * 1024
 PENDING_BYTES_LOW = 4 * 1024 * 1024
 """Publishers are held back while more than this waits for the disk."""
 RETRY_SECONDS = 0.5
@@ -176,10 +176,7 @@ class Log:
 
     def when_safe(self, waiter: Waiter, sequence: int) -> None:
         """Call the waiter when what has been appended until now is on disk."""
-        waiters = self._waiters
-        if waiters and waiters[-1][0] is waiter and waiters[-1][1] == sequence and sequence:
-            return
-        waiters.append((waiter, sequence))
+        self._waiters.append((waiter, sequence))
         self._write_soon()
 
     def after_sync(self, callback: Callable[[], object]) -> None:

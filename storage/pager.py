@@ -21,8 +21,11 @@ from storage.parts import Part, write_parts
 from storage.tiers import EVERYTHING, Slice, Tiers
 from storage.worker import Worker
 
-SLICE_BYTES = 512 * 1024
+SLICE_BYTES = 1024 * 1024
 """Planned in a millisecond or so."""
+OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
+"""Publishers are held back while messages take so much more than the budget: they are faster than
+the disk."""
 LAZY_BYTES = 64 * 1024
 """What a lazy queue may have in memory for a moment."""
 TARGETS_SECONDS = 0.1
@@ -46,6 +49,8 @@ class Pager:
         self.budget_bytes = EVERYTHING
         self.held_bytes = 0
         self.unsynced: set[Path] = set()
+        self.is_overfull = False
+        self.overfull_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.lock = asyncio.Lock()
         self._wanted = asyncio.Event()
@@ -76,16 +81,31 @@ class Pager:
             self._wanted.set()
         elif self.held_bytes > self.budget_bytes:
             self._wanted.set()
+        self._watch_fullness()
+
+    def _watch_fullness(self) -> None:
+        share = NO_LONGER_OVERFULL if self.is_overfull else OVERFULL
+        is_overfull = self.held_bytes > self.budget_bytes * share
+        if is_overfull != self.is_overfull:
+            self.is_overfull = is_overfull
+            self.overfull_changed()
 
     def note_all(self) -> None:
         """Count all anew: queues do not report that they shrink."""
         for queue in self.queues.values():
             queue.noted_bytes = queue.memory_bytes
         self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
+        self._watch_fullness()
         if self.held_bytes > self.budget_bytes:
             self._wanted.set()
         else:
             self._forget_targets()
+
+    def set_budget(self, budget_bytes: int) -> None:
+        """What messages in memory may take from now on."""
+        self.budget_bytes = budget_bytes
+        if self.held_bytes > budget_bytes:
+            self._wanted.set()
 
     def _forget_targets(self) -> None:
         for queue in self.queues.values():

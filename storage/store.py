@@ -90,6 +90,7 @@ class Store:
         self._full = {"log": False, "pager": False}
         self.log.file_filled = self._work_to_do
         self.log.congestion_changed = self._congestion_may_have_changed
+        self.pager.overfull_changed = self._congestion_may_have_changed
         self.log.disk_filled = partial(self._disk_filled, "log")
         self.pager.disk_filled = partial(self._disk_filled, "pager")
         self.log.failed = self._fail
@@ -286,7 +287,9 @@ class Store:
     # Trouble
 
     def _congestion_may_have_changed(self) -> None:
-        is_congested = self.log.is_congested or len(self.log.files) > FILES_HIGH
+        is_congested = (
+            self.log.is_congested or self.pager.is_overfull or len(self.log.files) > FILES_HIGH
+        )
         if is_congested != self.is_congested:
             self.is_congested = is_congested
             self.congestion_changed()
