@@ -51,6 +51,7 @@ class Turns:
     __slots__ = (
         "_actors",
         "_after",
+        "_before",
         "_dirty",
         "_is_scheduled",
         "_loop",
@@ -63,6 +64,7 @@ class Turns:
         self._actors: list[Actor] = []
         self._dirty: list[Flushable] = []
         self._after: list[Callable[[], object]] = []
+        self._before: list[Callable[[], object]] = []
         self._is_scheduled = False
         self._rounds_waited = 0
         self.rounds = 0
@@ -80,6 +82,14 @@ class Turns:
             flushable.is_dirty = True
             self._dirty.append(flushable)
             self._schedule()
+
+    def before_flush(self, callback: Callable[[], object]) -> None:
+        """Call back when actors have had their turn, and before output is written.
+
+        What the store has on disk by then is confirmed in the same round.
+        """
+        self._before.append(callback)
+        self._schedule()
 
     def after_round(self, callback: Callable[[], object]) -> None:
         """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds."""
@@ -107,18 +117,22 @@ class Turns:
             if perf_counter() > deadline:
                 self._actors = actors[done:] + self._actors
                 break
+        if self._before:
+            before, self._before = self._before, []
+            self._call(before)
         self._flush()
         if self._after:
             self._rounds_waited += 1
             if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
-                self._call_back()
-        self._is_scheduled = bool(self._actors or self._dirty or self._after)
+                after, self._after = self._after, []
+                self._call(after)
+        self._is_scheduled = bool(self._actors or self._dirty or self._after or self._before)
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
 
-    def _call_back(self) -> None:
-        after, self._after = self._after, []
-        for callback in after:
+    @staticmethod
+    def _call(callbacks: list[Callable[[], object]]) -> None:
+        for callback in callbacks:
             try:
                 callback()
             except Exception:

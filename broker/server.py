@@ -91,6 +91,7 @@ class Broker:
             disk=disk,
             log_file_bytes=self.config.message_log_file_bytes,
         )
+        store.log.call_soon = services.turns.before_flush
         store.congestion_changed = lambda: services.flow.set_congested(store.is_congested)
         store.disk_filled = self._disk_filled
         store.failed = self._store_failed

@@ -164,6 +164,17 @@ class Disk:
         except OSError as error:
             raise failure("truncate", path, error, size) from error
 
+    def reserve(self, descriptor: int, start: int, size: int) -> None:
+        """Have room for a part of a file, if the file system can do that and has it.
+
+        A sync then has less to write: 90 us instead of 125 (docs/performance.md).
+        """
+        try:
+            os.posix_fallocate(descriptor, start, size)
+        except OSError:
+            # It is room that was not asked for yet: whoever writes will be told.
+            return
+
     def punch(self, descriptor: int, start: int, end: int) -> bool:
         """Give the space of a part of a file back; whether the file system can do that."""
         flags = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE

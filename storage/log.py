@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 from typing import Protocol
 
 from storage.backing_queue import Waiter
@@ -41,11 +42,19 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 """A full file is read again at a restart, and its messages are moved if nobody has taken them."""
 FILE_MESSAGES_MAX = 400_000
 """Small messages: what a restart reads of one file in less than a second."""
+RESERVED_BYTES = 2 * 1024 * 1024
+"""Room in the file that is asked for ahead."""
 IDLE_SECONDS = 0.02
 """What nobody waits for is written this late: it may be gone by then, and need not be written."""
 PENDING_BYTES_HIGH = 8 * 1024 * 1024
 PENDING_BYTES_LOW = 4 * 1024 * 1024
 """Publishers are held back while more than this waits for the disk."""
+QUICK_SYNC_SECONDS = 0.0004
+QUICK_BYTES = 32 * 1024
+"""While syncs are as quick as that, small batches are written without a thread: to wake one and be
+woken by it takes as long as the sync (one confirm at a time: 140 us instead of 230)."""
+SYNC_WEIGHT = 0.2
+"""How much the last sync counts for what the next one is expected to take."""
 RETRY_SECONDS = 0.5
 """A full disk is tried again this often."""
 
@@ -82,7 +91,9 @@ class LogFile:
     touched: the keys of queues that this file says anything about.
     """
 
-    __slots__ = ("descriptor", "messages", "number", "path", "published", "size", "touched")
+    __slots__ = (
+        "descriptor", "messages", "number", "path", "published", "reserved_to", "size", "touched",
+    )  # fmt: skip
 
     def __init__(self, number: int, path: Path, size: int = 0) -> None:
         self.number = number
@@ -90,6 +101,7 @@ class LogFile:
         self.size = size
         self.messages = 0
         self.descriptor = -1
+        self.reserved_to = 0
         self.published: dict[int, int] = {}
         self.touched: set[int] = set()
 
@@ -104,6 +116,7 @@ class Log:
 
     files: those that are still needed, the oldest first; the last one is written to.
     file_filled: called when a file is full and the next one is begun.
+    call_soon: how to be called at the end of a round of work.
     """
 
     def __init__(
@@ -126,6 +139,7 @@ class Log:
         self.pending_bytes = 0
         self.is_congested = False
         self.failure: Exception | None = None
+        self.call_soon: Callable[[Callable[[], None]], object] = loop.call_soon
         self.file_filled: Callable[[], object] = lambda: None
         self.congestion_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
@@ -138,6 +152,7 @@ class Log:
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_disk_full = False
+        self._sync_seconds = 1.0
 
     def begin(self, files: list[LogFile], number: int) -> None:
         """Begin a new file, after those that a restart found. Raises StoreError."""
@@ -209,10 +224,10 @@ class Log:
             self._timer = self._loop.call_later(IDLE_SECONDS, self._commit)
 
     def _write_soon(self) -> None:
-        """Write at the end of this round of the event loop, unless a batch is in flight."""
+        """Write at the end of this round of work, unless a batch is in flight."""
         if not self._is_scheduled and not self._is_writing:
             self._is_scheduled = True
-            self._loop.call_soon(self._commit)
+            self.call_soon(self._commit)
 
     def _commit(self) -> None:
         """Hand what has gathered to the worker."""
@@ -284,25 +299,44 @@ class Log:
         file.messages += count
 
     def _submit(self, batch: "_Batch") -> None:
+        if self._sync_seconds < QUICK_SYNC_SECONDS and len(batch.data) < QUICK_BYTES:
+            self._write_now(batch)
+            return
         self._worker.submit(
             lambda: self._write(batch), lambda _, error: self._written(batch, error)
         )
 
-    # In the worker's thread
+    def _write_now(self, batch: "_Batch") -> None:
+        """On a quick disk a small batch is on disk before a thread would have begun with it."""
+        try:
+            self._write(batch)
+        except Exception as error:
+            self._written(batch, error)
+        else:
+            self._written(batch, None)
+
+    # In the worker's thread, mostly
 
     def _write(self, batch: "_Batch") -> None:
         file = batch.file
         if file.descriptor < 0:
             self._create(file)
         if batch.data:
+            end = file.size + len(batch.data)
+            if end > file.reserved_to:
+                self._disk.reserve(file.descriptor, file.size, len(batch.data) + RESERVED_BYTES)
+                file.reserved_to = end + RESERVED_BYTES
             self._disk.write(file.descriptor, file.path, batch.data, file.size)
             self._disk.passed("log.written")
         self._sync_metadata()
+        started_at = perf_counter()
         try:
             self._disk.sync(file.descriptor, file.path)
         except DiskFull as error:
             # Not to be tried again, unlike a write.
             raise SyncFailed(str(error)) from error
+        elapsed = perf_counter() - started_at
+        self._sync_seconds += (elapsed - self._sync_seconds) * SYNC_WEIGHT
         self._disk.passed("log.synced")
 
     def _create(self, file: LogFile) -> None:
@@ -339,7 +373,7 @@ class Log:
         if batch.is_first:
             self.file_filled()
         if self._waiters:
-            self._commit()
+            self._write_soon()
         elif not self.is_idle:
             self._write_later()
 
