@@ -291,7 +291,7 @@ class Delta:
         self.size -= size
         for first, last in missing:
             self._ledger.fresh.add_range(first, last)
-        self._ledger.left_segment(start, size)
+        self._ledger.left_uncounted(size)
         self.lost(count, size)
 
     def lose_segment(self, number: int) -> None:

@@ -6,6 +6,7 @@ Numbers are little-endian. Every file begins with a header:
     version   u32       FORMAT_VERSION
     number    u64       the file's own number, which its name also has
     oldest    u64       log: the oldest log file that was still needed when this one was begun
+    previous  u64       log: how many bytes of the file before this one count; 0 if none does
     crc       u32       of the bytes before
 
 A log file and a segment then hold records:
@@ -48,8 +49,9 @@ LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
 PERSISTENT, STORED = 1, 2
+UNCOUNTED = (1 << 64) - 1
 
-_FILE_HEADER = struct.Struct("<8sIQQ")
+_FILE_HEADER = struct.Struct("<8sIQQQ")
 _CRC = struct.Struct("<I")
 FILE_HEADER_BYTES = _FILE_HEADER.size + _CRC.size
 _RECORD = struct.Struct("<4sBII")
@@ -72,6 +74,7 @@ class FileHeader(NamedTuple):
     version: int
     number: int
     oldest: int
+    previous_bytes: int
 
 
 class Run(NamedTuple):
@@ -88,7 +91,10 @@ class Run(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """A decoded PROGRESS record. segment_bytes: of the bodies that STATE counts and are gone."""
+    """A decoded PROGRESS record.
+
+    segment_bytes: of the bodies that the last STATE counts and are gone; UNCOUNTED if unknown.
+    """
 
     key: int
     fetched_to: int
@@ -138,9 +144,11 @@ class Damage(NamedTuple):
 # Files
 
 
-def encode_file_header(magic: bytes, number: int, oldest: int = 0) -> bytes:
+def encode_file_header(
+    magic: bytes, number: int, oldest: int = 0, previous_bytes: int = 0
+) -> bytes:
     """The first bytes of a file."""
-    header = _FILE_HEADER.pack(magic, FORMAT_VERSION, number, oldest)
+    header = _FILE_HEADER.pack(magic, FORMAT_VERSION, number, oldest, previous_bytes)
     return header + _CRC.pack(crc32(header))
 
 

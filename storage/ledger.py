@@ -11,7 +11,7 @@ batch. When a log file is to go, a State of the queue, written to the log's end,
 all that the file says about it.
 """
 
-from storage.formats import State, encode_progress, encode_state
+from storage.formats import UNCOUNTED, State, encode_progress, encode_state
 from storage.intervals import Intervals
 
 
@@ -24,16 +24,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_fresh_bytes",
-        "_stated_to",
-        "_told_fetched_to",
-        "fetched_to",
-        "flushed_to",
-        "fresh",
-        "gone",
-        "key",
-        "segment_bytes",
-        "transient_segments",
+        "_fresh_bytes", "_is_uncounted", "_stated_to", "_told_fetched_to", "fetched_to",
+        "flushed_to", "fresh", "gone", "key", "segment_bytes", "transient_segments",
     )  # fmt: skip
 
     def __init__(self, key: int) -> None:
@@ -45,6 +37,7 @@ class Ledger:
         self.segment_bytes = 0
         self.transient_segments: set[int] = set()
         self._fresh_bytes = 0
+        self._is_uncounted = False
         self._stated_to = 0
         self._told_fetched_to = 0
 
@@ -53,6 +46,11 @@ class Ledger:
         self.segment_bytes -= size
         if position < self._stated_to:
             self._fresh_bytes += size
+
+    def left_uncounted(self, size: int) -> None:
+        """Many messages that are in segments are gone; how many bytes of each is not known."""
+        self.segment_bytes -= size
+        self._is_uncounted = True
 
     def settle(self) -> None:
         """Count what is fresh among what is gone, where the log need not know."""
@@ -63,7 +61,9 @@ class Ledger:
         """A record of what is fresh; None if it is nothing."""
         if not self.fresh and self.fetched_to == self._told_fetched_to:
             return None
-        record = encode_progress(self.key, self.fetched_to, self._fresh_bytes, self.fresh)
+        size = UNCOUNTED if self._is_uncounted else self._fresh_bytes
+        record = encode_progress(self.key, self.fetched_to, size, self.fresh)
+        self._is_uncounted = False
         self._told_fetched_to = self.fetched_to
         self._fresh_bytes = 0
         self.settle()
@@ -79,6 +79,7 @@ class Ledger:
         gone.update(self.fresh)
         self._stated_to = self.flushed_to
         self._fresh_bytes = 0
+        self._is_uncounted = False
         transient = [
             number for number in sorted(self.transient_segments)
             if not gone.covers(*positions_of(number))

@@ -342,7 +342,8 @@ class Log:
     def _create(self, file: LogFile) -> None:
         oldest = self.files[0].number if self.files else file.number
         descriptor = self._disk.create(file.path)
-        header = encode_file_header(LOG_MAGIC, file.number, oldest)
+        before = [other.size for other in self.files if other.number == file.number - 1]
+        header = encode_file_header(LOG_MAGIC, file.number, oldest, sum(before))
         self._disk.write(descriptor, file.path, header, 0)
         self._disk.sync_directory(self._directory)
         self._disk.passed("log.created")

@@ -91,15 +91,18 @@ class Pager:
             self.overfull_changed()
 
     def note_all(self) -> None:
-        """Count all anew: queues do not report that they shrink."""
-        for queue in self.queues.values():
-            queue.noted_bytes = queue.memory_bytes
-        self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
-        self._watch_fullness()
+        """Look at all queues: they do not report that they shrink."""
+        self._count_all()
         if self.held_bytes > self.budget_bytes:
             self._wanted.set()
         else:
             self._forget_targets()
+
+    def _count_all(self) -> None:
+        for queue in self.queues.values():
+            queue.noted_bytes = queue.memory_bytes
+        self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
+        self._watch_fullness()
 
     def set_budget(self, budget_bytes: int) -> None:
         """What messages in memory may take from now on."""
@@ -118,7 +121,7 @@ class Pager:
             try:
                 await self._page_lazy()
                 while self.held_bytes > self.budget_bytes and await self._page_all():
-                    pass
+                    await asyncio.sleep(0)
             except asyncio.CancelledError:
                 raise
             except Exception as error:
@@ -133,7 +136,7 @@ class Pager:
 
     async def _page_all(self) -> bool:
         """Bring every queue to its target; whether there was anything to do."""
-        self.note_all()
+        self._count_all()
         queues = [queue for queue in self.queues.values() if queue.memory_bytes > LAZY_BYTES]
         self._measure_rates(queues)
         unpageable = self.held_bytes - sum(queue.pageable_bytes for queue in queues)

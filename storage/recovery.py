@@ -24,6 +24,7 @@ from storage.formats import (
     PROGRESS,
     RUN,
     STATE,
+    UNCOUNTED,
     Damage,
     FormatError,
     Record,
@@ -47,9 +48,15 @@ MakeMessages = Callable[[Run, list[bytes]], list[Message]]
 
 
 class FoundQueue:
-    """What the log says of one queue. entries: published, and not known to be in segments."""
+    """What the log says of one queue.
 
-    __slots__ = ("entries", "fetched_to", "gone", "has_expiring", "segment_bytes", "state")
+    entries: published, and not known to be in segments. wants_count: what it says of the bytes in
+    segments is not enough, they have to be counted.
+    """
+
+    __slots__ = (
+        "entries", "fetched_to", "gone", "has_expiring", "segment_bytes", "state", "wants_count",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.state: State | None = None
@@ -58,6 +65,7 @@ class FoundQueue:
         self.fetched_to = 0
         self.segment_bytes = 0
         self.has_expiring = False
+        self.wants_count = False
 
     def set_state(self, state: State) -> None:
         """All that was read before of what is in segments is out of date."""
@@ -65,6 +73,7 @@ class FoundQueue:
         self.gone.update(state.gone)
         self.fetched_to = max(self.fetched_to, state.fetched_to)
         self.segment_bytes = state.segment_bytes
+        self.wants_count = False
         self.has_expiring |= state.has_expiring
 
     @property
@@ -126,7 +135,7 @@ class LogReader:
         needed = self._needed(numbers)
         for done, number in enumerate(needed):
             progress(done, len(needed))
-            self._read_file(number, is_last=number == numbers[-1])
+            self._read_file(number, self._bytes_that_count(number, numbers))
         progress(len(needed), len(needed))
 
     def _needed(self, numbers: list[int]) -> list[int]:
@@ -152,6 +161,16 @@ class LogReader:
             return oldest
         return 0
 
+    def _bytes_that_count(self, number: int, numbers: list[int]) -> int | None:
+        """How far a file was written to; None if nobody says so, as nobody does of the last."""
+        if number + 1 not in numbers:
+            return None if number == numbers[-1] else self._disk.size(self._path(number))
+        header = self._disk.read(self._path(number + 1), 0, FILE_HEADER_BYTES)
+        try:
+            return decode_file_header(header, LOG_MAGIC).previous_bytes or None
+        except FormatError:
+            return None
+
     def _path(self, number: int) -> Path:
         return log_path(self._directory, number)
 
@@ -165,27 +184,33 @@ class LogReader:
     def _report(self, problem: str) -> None:
         self.problems.append(problem)
 
-    def _read_file(self, number: int, is_last: bool) -> None:
+    def _read_file(self, number: int, size: int | None) -> None:
+        """Read a file of which so many bytes count; None if that is not known."""
         path = self._path(number)
         data = self._disk.read_all(path)
+        if size is not None and len(data) < size:
+            self._report(f"{path} ends at offset {len(data)}, and had {size} bytes")
+        data = data[:size]
         file = LogFile(number, path, len(data))
         self.files.append(file)
         try:
             decode_file_header(data, LOG_MAGIC)
         except FormatError as error:
             self._check_version(number, error)
-            if data.strip(b"\0") or not is_last:
+            if data.strip(b"\0"):
                 self._report(f"{path}: {error}; its records are read all the same")
         self.was_closed = False
         for record in read_records(data, FILE_HEADER_BYTES):
             if isinstance(record, Damage):
-                self._note_damage(file, data, record, is_last)
+                self._note_damage(file, data, record, is_torn=record.is_end and size is None)
             else:
                 self._take(file, data, record)
 
-    def _note_damage(self, file: LogFile, data: bytes, damage: Damage, is_last: bool) -> None:
+    def _note_damage(self, file: LogFile, data: bytes, damage: Damage, is_torn: bool) -> None:
         lost = damage.end - damage.offset
-        if damage.is_end and is_last:
+        if is_torn:
+            # Beyond what was written there may be zeros: room that was asked for ahead.
+            file.size = damage.offset
             if data[damage.offset : damage.end].strip(b"\0"):
                 logger.warning(
                     "%s ends at offset %d with %d bytes that are no whole record: the node was "
@@ -210,6 +235,7 @@ class LogReader:
                 found.gone.add_range(start, end)
             found.fetched_to = max(found.fetched_to, told.fetched_to)
             found.segment_bytes -= told.segment_bytes
+            found.wants_count |= told.segment_bytes == UNCOUNTED
         elif record.kind == STATE:
             state = decode_state(record.head)
             self._queue(file, state.key).set_state(state)

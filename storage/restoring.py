@@ -1,8 +1,12 @@
 """Giving queues back what a restart found: what the log said of each, and its segments on disk.
 
 Of the segments only the names are looked at, and those that hold messages which are not persistent
-are read, to leave these out. If the log does not say what is gone of a queue that has segments, all
-that is in them comes back, which is more than should, and never less.
+are read, to leave these out.
+
+A queue without a State in the log went to disk since the last log file was retired: all that is in
+its segments is still in the log, too, and the segments are dropped. If that is not so, the State is
+lost with a part of the log. Then all that is in the segments comes back, which is more than should,
+and never less.
 """
 
 import logging
@@ -81,7 +85,7 @@ class Restorer:
             found = FoundQueue()
         directory = queue.writer.directory
         if found.state is None and numbers:
-            found.set_state(self._state_of_segments(queue, numbers))
+            self._do_without_state(queue, numbers, found)
         state = found.state_to_restore(queue.key)
         queue.ledger.restore(state)
         queue.has_expiring = state.has_expiring
@@ -92,7 +96,11 @@ class Restorer:
         if state.flushed_to and segment_number(state.flushed_to - 1) in kept:
             queue.writer.number = segment_number(state.flushed_to - 1)
             queue.writer.tail_bytes = state.tail_bytes
-        queue.restore(entries, self._transient_in(directory, state))
+        transient = self._transient_in(directory, state)
+        if transient or found.wants_count:
+            state.gone.update(transient)
+            queue.ledger.segment_bytes = self._count_bytes(directory, kept, state)
+        queue.restore(entries)
         for start, end in list(queue.delta.positions):
             for number in range(segment_number(start), segment_number(end - 1) + 1):
                 if number not in kept:
@@ -136,24 +144,42 @@ class Restorer:
                     transient.add_range(first, first + len(run.sizes))
         return transient
 
-    def _state_of_segments(self, queue: TieredQueue, numbers: list[int]) -> State:
-        """What can be told of a queue from its segments alone."""
-        there = Intervals()
-        size, transient = 0, []
+    def _count_bytes(self, directory: Path, numbers: set[int], state: State) -> int:
+        """The bytes of the bodies that are in segments and not gone."""
+        size = 0
         for number in numbers:
-            path = segment_path(queue.writer.directory, number)
-            for run in self._runs_in(path):
+            for run in self._runs_in(segment_path(directory, number)):
                 first = run.targets[0][1]
-                there.add_range(first, first + len(run.sizes))
+                for start, end in state.gone.gaps(first, first + len(run.sizes)):
+                    size += sum(run.sizes[start - first : end - first])
+        return size
+
+    def _do_without_state(self, queue: TieredQueue, numbers: list[int], found: FoundQueue) -> None:
+        """Find out if segments hold what the log does not know of, and go by them if so."""
+        in_log = found.gone.copy()
+        for entry in found.entries:
+            in_log.add_range(entry.position, entry.position + 1)
+        there, unknown, transient, size = Intervals(), 0, set(), 0
+        directory = queue.writer.directory
+        for number in numbers:
+            for run in self._runs_in(segment_path(directory, number)):
+                first = run.targets[0][1]
+                end = first + len(run.sizes)
+                there.add_range(first, end)
                 size += sum(run.sizes)
                 if not run.flags & PERSISTENT:
-                    transient.append(number)
+                    transient.add(number)
+                elif not in_log.covers(first, end):
+                    unknown += sum(last - start for start, last in in_log.gaps(first, end))
+        if not unknown:
+            return
         logger.error(
-            "the log does not say what is gone of the queue in %s: all %d messages in its segments "
-            "come back", queue.writer.directory, there.count,
+            "the log has lost what is gone of the queue in %s: all %d messages in its segments "
+            "come back", directory, there.count,
         )  # fmt: skip
-        tail = self._disk.size(segment_path(queue.writer.directory, numbers[-1]))
+        tail = self._disk.size(segment_path(directory, numbers[-1]))
         gone = Intervals(there.gaps(0, there.end))
-        return State(
-            queue.key, there.end, there.end, size, tail, True, sorted(set(transient)), gone
+        fetched_to = max(found.fetched_to, there.end)
+        found.set_state(
+            State(queue.key, there.end, fetched_to, size, tail, True, sorted(transient), gone)
         )

@@ -266,6 +266,8 @@ class Store:
         await self.pager.move_out(wanted)
         await self._sync_segments()
         async with self.pager.lock:
+            # What was written meanwhile: a state must not speak of what is not on disk.
+            await self._sync_segments()
             for key in file.touched:
                 queue = queues.get(key)
                 record = queue.encode_state() if queue is not None else None

@@ -188,7 +188,7 @@ class TieredQueue(Tiers):
         count = self.ready_count
         if self._tracks:
             self._home.bodies.garbage_bytes += self.delta.size
-            self.ledger.left_segment(0, self.delta.size)
+            self.ledger.left_uncounted(self.delta.size)
             self.ledger.fresh.update(self.delta.clear())
             for part in ([entry for _, entry in sorted(self._requeued)], self._q4, self._q1):
                 if part:

@@ -281,14 +281,12 @@ class Tiers:
 
     # Restarting
 
-    def restore(self, entries: list[Entry], transient: Intervals) -> None:
-        """Go on from what a restart found.
+    def restore(self, entries: list[Entry]) -> None:
+        """Go on from what a restart found, which is in the ledger and the writer already.
 
-        entries: those that the log had and segments have not, in order. transient: positions of
-        what is in segments and did not survive. The ledger and the writer are restored already.
+        entries: those that the log had and segments have not, in order.
         """
         ledger, delta = self.ledger, self.delta
-        ledger.gone.update(transient)
         for start, end in ledger.gone.gaps(0, ledger.flushed_to):
             delta.positions.add_range(start, end)
         delta.size = ledger.segment_bytes = ledger.segment_bytes if delta.positions else 0

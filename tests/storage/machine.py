@@ -1,0 +1,233 @@
+"""A store at work: random operations on a few queues, and a record of what was promised.
+
+Everything random comes from one seed. `check` compares what a restarted store has with the record:
+what must be there, what may be there, and what must not.
+"""
+
+import asyncio
+import random
+from collections import Counter
+
+from broker.amqp.properties import ContentHeader, encode_properties
+from storage.disk import Disk
+from storage.metadata import NoMetadata
+from storage.message import Address, Message
+from storage.store import Store
+
+PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
+TRANSIENT = ContentHeader(b"\0\0")
+ADDRESSES = [
+    Address("x", key, bytes((1,)) + b"x" + bytes((len(key),)) + key.encode()) for key in ("a", "bc")
+]
+DURABLE = {1: "one", 2: "two", 3: "lazy"}
+EMBED_BELOW = 300
+
+
+def make_header(raw):
+    return ContentHeader(raw)
+
+
+class Waiter:
+    """Notes what the store confirms."""
+
+    def __init__(self, confirmed, numbers):
+        self._confirmed = confirmed
+        self._numbers = numbers
+
+    def confirm(self, sequence):
+        self._confirmed.update(self._numbers)
+
+
+class Record:
+    """What became of each message of each queue. Numbers identify messages."""
+
+    def __init__(self):
+        self.published = {key: {} for key in DURABLE}
+        self.confirmed = set()
+        self.fetched = {key: set() for key in DURABLE}
+        self.acked = {key: set() for key in DURABLE}
+        self.order = {key: [] for key in DURABLE}
+
+
+class Machine:
+    """A store, its queues and their record. It can be crashed, and started again."""
+
+    def __init__(self, directory, seed, disk=None):
+        self.directory = directory
+        self.random = random.Random(seed)
+        self.record = Record()
+        self.disk = disk or Disk()
+        self.unacked = {key: [] for key in DURABLE}
+        self._next = 0
+
+    def start(self):
+        self.store = Store(
+            self.directory,
+            NoMetadata(),
+            make_header,
+            embed_below=EMBED_BELOW,
+            disk=self.disk,
+            log_file_bytes=20_000,
+        )
+        self.store.open()
+        self.queues = {
+            key: self.store.queue(key, 0, name, True, name == "lazy")
+            for key, name in DURABLE.items()
+        }
+        self.transient = self.store.queue(0, 0, "transient", False, False)
+        self.store.all_restored()
+        self.store.pager.set_budget(30_000)
+
+    async def work(self, steps):
+        """Do random things. Raises what the disk raises."""
+        for _ in range(steps):
+            self._step()
+            if self.random.random() < 0.2:
+                await asyncio.sleep(0)
+            if self.random.random() < 0.02:
+                await asyncio.sleep(0.003)
+            if self.store.log.failure is not None:
+                return
+
+    def _step(self):
+        key = self.random.choice(list(DURABLE))
+        action = self.random.choices(
+            [self._publish, self._fetch, self._ack, self._requeue, self._drop, self._purge],
+            [40, 25, 25, 5, 3, 0.1],
+        )[0]
+        action(key)
+
+    def _publish(self, key):
+        header = TRANSIENT if self.random.random() < 0.1 else PERSISTENT
+        address = self.random.choice(ADDRESSES)
+        messages, numbers = [], []
+        for _ in range(self.random.choice((1, 1, 3, 20))):
+            numbers.append(self._next)
+            size = self.random.choice((0, 10, 100, 1000 if self.random.random() < 0.3 else 20))
+            messages.append(Message(address, header, b"%d:" % self._next + bytes(size)))
+            self._next += 1
+        keys = {key} if self.random.random() < 0.8 else set(DURABLE)
+        size = sum(len(message.body) for message in messages)
+        for target in sorted(keys):
+            queue = self.queues[target]
+            if queue.publish(messages, size, 0):
+                queue.when_safe(Waiter(self.record.confirmed, [(target, n) for n in numbers]), 1)
+            self.record.published[target].update(dict.fromkeys(numbers, header is PERSISTENT))
+        if self.random.random() < 0.2:
+            self.transient.publish(messages, size, 0)
+            self.transient.fetch(self.random.randint(1, 20), self.random.random() < 0.1)
+
+    def _fetch(self, key):
+        entries = self.queues[key].fetch(self.random.randint(1, 30), True)
+        self.record.fetched[key].update(map(number_of, entries))
+        self.unacked[key] += entries
+
+    def _ack(self, key):
+        unacked = self.unacked[key]
+        in_order = self.random.random() < 0.8
+        for _ in range(min(len(unacked), self.random.randint(1, 30))):
+            entry = unacked.pop(0 if in_order else self.random.randrange(len(unacked)))
+            self.queues[key].ack(entry)
+            self.record.acked[key].add(number_of(entry))
+
+    def _requeue(self, key):
+        count = self.random.randint(0, len(self.unacked[key]))
+        entries, self.unacked[key] = self.unacked[key][:count], self.unacked[key][count:]
+        self.queues[key].requeue(entries)
+
+    def _drop(self, key):
+        if self.queues[key].ready_count:
+            entry = self.queues[key].drop()
+            self.record.fetched[key].add(number_of(entry))
+            self.record.acked[key].add(number_of(entry))
+
+    def _purge(self, key):
+        gone = set(map(number_of, self.queues[key].entries()))
+        assert self.queues[key].purge() == len(gone)
+        self.record.acked[key] |= gone
+
+    async def halt(self):
+        """The process is gone: nothing that it was about to do happens."""
+        store = self.store
+        for task in (store._task, store.pager._task):
+            task.cancel()
+        await asyncio.wait([store._task, store.pager._task])
+        store.log.failure = store.log.failure or RuntimeError("the machine is off")
+        await asyncio.to_thread(store._log_worker.stop)
+        await asyncio.to_thread(store._page_worker.stop)
+
+    async def stop(self):
+        """Stop in good order."""
+        for key, entries in self.unacked.items():
+            self.queues[key].requeue(entries)
+            entries.clear()
+        await self.store.close()
+
+    def check(self, is_exact=False):
+        """What is wrong with what a restart found, in words."""
+        problems = []
+        for key, queue in self.queues.items():
+            entries = list(queue.entries())
+            numbers = [number_of(entry) for entry in entries]
+            problems += [
+                f"queue {key}: {problem}"
+                for problem in self._check_queue(key, numbers, entries, is_exact)
+            ]
+            if len(numbers) != queue.ready_count:
+                problems.append(f"queue {key}: counts {queue.ready_count}, has {len(numbers)}")
+            size = sum(len(entry.message.body) for entry in entries)
+            if is_exact and size != queue.ready_bytes:
+                problems.append(f"queue {key}: counts {queue.ready_bytes} bytes, has {size}")
+        return problems
+
+    def _check_queue(self, key, numbers, entries, is_exact):
+        record = self.record
+        published, acked = record.published[key], record.acked[key]
+        present = set(numbers)
+        if numbers != sorted(numbers):
+            yield f"out of order: {numbers}"
+        if doubles := [number for number, count in Counter(numbers).items() if count > 1]:
+            yield f"twice there: {doubles}"
+        if strange := present - published.keys():
+            yield f"never published: {strange}"
+        if transient := [number for number in numbers if not published.get(number)]:
+            yield f"not persistent, and still there: {transient}"
+        confirmed = {number for target, number in record.confirmed if target == key}
+        if missing := confirmed - acked - present:
+            yield f"confirmed and missing: {sorted(missing)}"
+        flagged = {number_of(entry) for entry in entries if entry.redelivered}
+        if unseen := flagged - record.fetched[key]:
+            yield f"redelivered, but was never delivered: {unseen}"
+        if is_exact:
+            wanted = {number for number in published if published[number]} - acked
+            if wanted != present:
+                yield f"missing {sorted(wanted - present)}, too many {sorted(present - wanted)}"
+            if flagged != record.fetched[key] & present:
+                yield f"redelivered should be {record.fetched[key] & present}, is {flagged}"
+        for entry in entries:
+            if not intact(entry.message.body):
+                yield f"damaged: {entry}"
+
+    def forget_lost(self):
+        """From now on what the restart found is what there is."""
+        record = self.record
+        for key, queue in self.queues.items():
+            entries = list(queue.entries())
+            present = {number_of(entry): True for entry in entries}
+            record.published[key] = present
+            record.acked[key] = set()
+            record.fetched[key] = {number_of(entry) for entry in entries if entry.redelivered}
+            record.confirmed = {
+                (target, number)
+                for target, number in record.confirmed
+                if target != key or number in present
+            }
+            self.unacked[key] = []
+
+
+def number_of(entry):
+    return int(entry.message.body.partition(b":")[0])
+
+
+def intact(body):
+    return not body.partition(b":")[2].strip(b"\0")

@@ -1,0 +1,126 @@
+"""A disk whose power can be cut: what was not synced is lost, or half of it, or none.
+
+It works on real files. Of what was written and not synced it keeps what was there before, so that
+`cut` can undo it, for each file from a random point on. A file whose directory was not synced since
+it was made may vanish; one that was removed may come back. After the cut every operation fails.
+"""
+
+import os
+from pathlib import Path
+
+from storage.disk import Disk
+
+
+class PowerIsOff(Exception):
+    """The machine is off."""
+
+
+class PowerCutDisk(Disk):
+    """dies_at: (point, n): the power goes when the store passes that point for the nth time."""
+
+    def __init__(self, random, dies_at=None):
+        super().__init__()
+        self._random = random
+        self._dies_at = dies_at
+        self._undo = {}
+        self._new = set()
+        self._removed = {}
+        self._paths = {}
+        self.is_off = False
+        self.points = {}
+
+    def _check(self):
+        if self.is_off:
+            raise PowerIsOff
+
+    def passed(self, point):
+        self._check()
+        self.points[point] = self.points.get(point, 0) + 1
+        if self._dies_at == (point, self.points[point]):
+            self.is_off = True
+            raise PowerIsOff
+
+    def _open(self, path, flags):
+        self._check()
+        is_new = not path.exists()
+        if flags & os.O_TRUNC and not is_new:
+            self._note(path, 0, path.stat().st_size)
+        descriptor = super()._open(path, flags)
+        self._paths[descriptor] = path
+        if is_new:
+            self._new.add(path)
+        return descriptor
+
+    def _note(self, path, offset, size):
+        """Keep what is about to be overwritten."""
+        before = path.read_bytes()[offset : offset + size] if path.exists() else b""
+        length = path.stat().st_size if path.exists() else 0
+        self._undo.setdefault(path, []).append((offset, before, length))
+
+    def reserve(self, descriptor, start, size):
+        self._check()
+
+    def write(self, descriptor, path, data, offset):
+        self._check()
+        self._note(path, offset, len(data))
+        super().write(descriptor, path, data, offset)
+
+    def truncate(self, path, size):
+        self._check()
+        self._note(path, size, 1 << 40)
+        super().truncate(path, size)
+
+    def punch(self, descriptor, start, end):
+        self._check()
+        return super().punch(descriptor, start, end)
+
+    def sync(self, descriptor, path):
+        self._check()
+        self._undo.pop(path, None)
+
+    def sync_directory(self, directory):
+        self._check()
+        self._new = {path for path in self._new if path.parent != directory}
+        self._removed = {
+            path: data for path, data in self._removed.items() if path.parent != directory
+        }
+
+    def _sync_file_system(self, root):
+        self._check()
+        self._undo.clear()
+        self._new.clear()
+        self._removed.clear()
+
+    def remove(self, path):
+        self._check()
+        if path.is_file():
+            self._removed[path] = path.read_bytes()
+            self._undo.pop(path, None)
+        super().remove(path)
+
+    def read_from(self, descriptor, path, offset, size):
+        self._check()
+        return super().read_from(descriptor, path, offset, size)
+
+    def cut(self):
+        """The power is off; what is on the disk now is what a restart finds."""
+        self.is_off = True
+        for path, changes in self._undo.items():
+            kept = self._random.randint(0, len(changes))
+            self._undo_changes(path, changes[kept:])
+        for path, data in self._removed.items():
+            if self._random.random() < 0.5 and path.parent.exists():
+                path.write_bytes(data)
+        for path in self._new:
+            if self._random.random() < 0.3 and path.exists():
+                path.unlink()
+
+    @staticmethod
+    def _undo_changes(path: Path, changes):
+        if not path.exists():
+            return
+        with path.open("r+b") as file:
+            for offset, before, length in reversed(changes):
+                file.seek(offset)
+                file.write(before)
+                file.truncate(length)

@@ -1,0 +1,85 @@
+"""A store that is stopped, killed or cut off from power, again and again, keeps its promises."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from storage import ledger, segments
+from storage.disk import POINTS
+from tests.storage.machine import Machine
+from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
+
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")))
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_stop_keeps_everything_as_it_was(tmp_path, seed):
+    machine = Machine(tmp_path, seed)
+    machine.start()
+    for _ in range(3):
+        await machine.work(machine.random.randint(10, 600))
+        await machine.stop()
+        machine.start()
+        assert machine.check(is_exact=True) == []
+        machine.forget_lost()
+    await machine.stop()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_killed_process_loses_nothing_confirmed(tmp_path, seed):
+    machine = Machine(tmp_path, seed, PowerCutDisk(random.Random(seed)))
+    machine.start()
+    for _ in range(4):
+        await machine.work(machine.random.randint(10, 400))
+        # What the process wrote is in the system's hands, and survives it as it is.
+        machine.disk.is_off = True
+        await machine.halt()
+        machine.disk = PowerCutDisk(random.Random(seed))
+        machine.start()
+        assert machine.check() == []
+        machine.forget_lost()
+    await machine.stop()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_power_cut_loses_nothing_confirmed(tmp_path, seed):
+    await cut_again_and_again(tmp_path, seed, lambda chance: None)
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("metadata")])
+@pytest.mark.parametrize("seed", SEEDS[: max(2, len(SEEDS) // 10)])
+async def test_a_power_cut_at_each_point_loses_nothing_confirmed(tmp_path, seed, point):
+    await cut_again_and_again(tmp_path, seed, lambda chance: (point, chance.choice((1, 2, 5, 9))))
+
+
+async def cut_again_and_again(directory, seed, dies_at):
+    chance = random.Random(seed)
+    machine = Machine(directory, seed, PowerCutDisk(chance, None))
+    machine.start()
+    for _ in range(4):
+        try:
+            await machine.work(machine.random.randint(10, 400))
+            await asyncio.sleep(0.005)
+        except PowerIsOff:
+            pass
+        machine.disk.is_off = True
+        await machine.halt()
+        machine.disk.cut()
+        machine.disk = PowerCutDisk(chance, dies_at(chance))
+        try:
+            machine.start()
+        except PowerIsOff:
+            machine.disk.cut()
+            machine.disk = PowerCutDisk(chance)
+            machine.start()
+        assert machine.check() == []
+        machine.forget_lost()
+    await machine.halt()
