@@ -9,7 +9,6 @@ What was freed is not always given back to the operating system, which would kee
 for ever. So above the limit the C library is asked to give back what it can, before the alarm.
 """
 
-import ctypes
 import logging
 import os
 import resource
@@ -19,6 +18,7 @@ from pathlib import Path
 from broker.alarms import MEMORY, Alarms
 from broker.clock import Clock, Timer
 from broker.config import Config
+from broker.memory_measures import allocated_bytes, give_back_freed_memory, resident_bytes
 
 CGROUP_FILES = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -27,12 +27,6 @@ CGROUP_FILES = (
 """Where a container's limit is, in version 2 and 1 of control groups."""
 MESSAGES_SHARE_MIN = 0.1
 """What of the paging limit messages may take at least, however much else the process needs."""
-
-MALLINFO_FIELDS = (
-    "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks",
-    "keepcost",
-)  # fmt: skip
-"""What glibc's mallinfo2 tells, in its order."""
 
 logger = logging.getLogger("leveret.memory")
 
@@ -61,40 +55,6 @@ def memory_limit_bytes(config: Config) -> int:
     if config.vm_memory_high_watermark_bytes is not None:
         return config.vm_memory_high_watermark_bytes
     return int(config.vm_memory_high_watermark_relative * total_memory_bytes(config))
-
-
-def resident_bytes() -> int:
-    """What the operating system counts as this process's memory."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        # Not Linux: the most it ever was, in kilobytes.
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return pages * resource.getpagesize()
-
-
-class _Mallinfo2(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO_FIELDS]
-
-
-def allocated_bytes() -> int:
-    """What the C library has handed out; what the system counts where it does not tell."""
-    try:
-        mallinfo2 = ctypes.CDLL(None).mallinfo2
-    except (OSError, AttributeError):
-        return resident_bytes()
-    mallinfo2.restype = _Mallinfo2
-    info = mallinfo2()
-    return int(info.uordblks + info.hblkhd)
-
-
-def give_back_freed_memory() -> None:
-    """Have the C library return what is free to the system: 5 ms for 100 MB, about."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError):
-        # Another C library than glibc: it has its own ways.
-        return
 
 
 class MemoryMonitor:

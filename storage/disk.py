@@ -25,7 +25,6 @@ POINTS = (
     "segment.removed",
     "bodies.created",
     "bodies.written",
-    "bodies.synced",
     "bodies.punched",
     "bodies.removed",
     "metadata.synced",

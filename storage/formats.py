@@ -59,7 +59,7 @@ RECORD_BYTES = _RECORD.size + _CRC.size
 _RUN = struct.Struct("<QIHHIB")
 _TARGET = struct.Struct("<QQ")
 _PROGRESS = struct.Struct("<QQQI")
-_STATE = struct.Struct("<QQQQQBII")
+_STATE = struct.Struct("<QQQQqQBII")
 _NUMBER = struct.Struct("<Q")
 
 
@@ -108,7 +108,7 @@ class State(NamedTuple):
     flushed_to: what is below this position and not gone is in segments.
     fetched_to: what is below this position was delivered before.
     segment_bytes: of the bodies of what is in segments and not gone.
-    tail_bytes: how much of the last segment counts.
+    tail_number, tail_bytes: the segment that was written to last, and how much of it counts.
     has_expiring: a message that expires may be among them.
     transient_segments: the numbers of segments that hold messages that are not persistent.
     """
@@ -117,6 +117,7 @@ class State(NamedTuple):
     flushed_to: int
     fetched_to: int
     segment_bytes: int
+    tail_number: int
     tail_bytes: int
     has_expiring: bool
     transient_segments: list[int]
@@ -310,22 +311,28 @@ def decode_progress(head: bytes) -> Progress:
 def encode_state(state: State) -> bytes:
     """A STATE record."""
     transient, gone = state.transient_segments, state.gone
-    head = _STATE.pack(*state[:6], len(transient), len(gone.starts))
+    head = _STATE.pack(*state[:7], len(transient), len(gone.starts))
     head += struct.pack(f"<{len(transient)}Q", *transient) + _pack_ranges(gone)
     return encode_record(STATE, head)
 
 
 def decode_state(head: bytes) -> State:
     """The inverse of `encode_state`."""
-    key, flushed_to, fetched_to, size, tail, has_expiring, transient_count, gone_count = (
-        _STATE.unpack_from(head)
-    )
+    *fixed, transient_count, gone_count = _STATE.unpack_from(head)
+    key, flushed_to, fetched_to, size, tail_number, tail_bytes, has_expiring = fixed
     transient = struct.unpack_from(f"<{transient_count}Q", head, _STATE.size)
-    ranges = _unpack_ranges(head, _STATE.size + 8 * transient_count, gone_count)
+    gone = Intervals(_unpack_ranges(head, _STATE.size + 8 * transient_count, gone_count))
     return State(
-        key, flushed_to, fetched_to, size, tail, bool(has_expiring), list(transient),
-        Intervals(ranges),
-    )  # fmt: skip
+        key,
+        flushed_to,
+        fetched_to,
+        size,
+        tail_number,
+        tail_bytes,
+        bool(has_expiring),
+        list(transient),
+        gone,
+    )
 
 
 def encode_oldest(number: int) -> bytes:

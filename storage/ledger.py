@@ -52,6 +52,12 @@ class Ledger:
         self.segment_bytes -= size
         self._is_uncounted = True
 
+    def leave_out(self, positions: Intervals) -> None:
+        """What is in segments at these positions did not survive a restart."""
+        self.gone.update(positions)
+        self.fresh.update(positions)
+        self._is_uncounted = True
+
     def settle(self) -> None:
         """Count what is fresh among what is gone, where the log need not know."""
         self.gone.update(self.fresh)
@@ -73,7 +79,7 @@ class Ledger:
         """The message at this position is done with."""
         return position in self.gone or position in self.fresh
 
-    def encode_state(self, tail_bytes: int, has_expiring: bool) -> bytes:
+    def encode_state(self, tail_number: int, tail_bytes: int, has_expiring: bool) -> bytes:
         """A State record; what is fresh counts, and will be told again."""
         gone = self.gone.copy()
         gone.update(self.fresh)
@@ -91,6 +97,7 @@ class Ledger:
                 self.flushed_to,
                 self.fetched_to,
                 max(0, self.segment_bytes),
+                tail_number,
                 tail_bytes,
                 has_expiring,
                 transient,

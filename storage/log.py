@@ -406,7 +406,15 @@ class Log:
             await self.sync()
         if self._timer is not None:
             self._timer.cancel()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the files, and write no more."""
         self.failure = self.failure or RuntimeError("the log is closed")
+        for file in self.files:
+            if file.descriptor >= 0:
+                self._disk.close(file.descriptor)
+                file.descriptor = -1
 
     def remove(self, file: LogFile) -> None:
         """Remove a file that was forgotten. For a worker's thread."""

@@ -107,6 +107,7 @@ class Pager:
     def set_budget(self, budget_bytes: int) -> None:
         """What messages in memory may take from now on."""
         self.budget_bytes = budget_bytes
+        self._watch_fullness()
         if self.held_bytes > budget_bytes:
             self._wanted.set()
 

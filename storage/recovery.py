@@ -38,7 +38,6 @@ from storage.formats import (
     read_records,
 )
 from storage.intervals import Intervals
-from storage.ledger import segment_number
 from storage.log import LogFile, log_path
 from storage.message import Entry, Message
 
@@ -102,6 +101,7 @@ class FoundQueue:
             self.flushed_to,
             self.fetched_to,
             max(0, self.segment_bytes),
+            state.tail_number if state is not None else -1,
             state.tail_bytes if state is not None else 0,
             self.has_expiring,
             state.transient_segments if state is not None else [],
@@ -292,8 +292,3 @@ def log_numbers(disk: Disk, directory: Path) -> list[int]:
     """The numbers of the log's files, in order."""
     names = [Path(name) for name in disk.names_in(directory)]
     return [int(name.stem) for name in names if name.suffix == ".log" and name.stem.isdigit()]
-
-
-def last_segment(flushed_to: int) -> int:
-    """The segment that was written to last; -1 if there is none."""
-    return segment_number(flushed_to - 1) if flushed_to else -1

@@ -93,12 +93,11 @@ class Restorer:
         self._store.localize(entries)
         kept = self._trim(directory, numbers, state)
         queue.writer.numbers = kept
-        if state.flushed_to and segment_number(state.flushed_to - 1) in kept:
-            queue.writer.number = segment_number(state.flushed_to - 1)
-            queue.writer.tail_bytes = state.tail_bytes
-        transient = self._transient_in(directory, state)
+        if state.tail_number in kept:
+            queue.writer.number, queue.writer.tail_bytes = state.tail_number, state.tail_bytes
+        transient = self._transient_in(directory, kept, state)
         if transient or found.wants_count:
-            state.gone.update(transient)
+            queue.ledger.leave_out(transient)
             queue.ledger.segment_bytes = self._count_bytes(directory, kept, state)
         queue.restore(entries)
         for start, end in list(queue.delta.positions):
@@ -112,12 +111,12 @@ class Restorer:
         for number in numbers:
             start, end = positions_of(number)
             path = segment_path(directory, number)
-            is_beyond = start >= state.flushed_to
-            if is_beyond or (end <= state.flushed_to and state.gone.covers(start, end)):
+            is_done = end <= state.flushed_to and state.gone.covers(start, end)
+            if number > state.tail_number or is_done:
                 self._disk.remove(path)
                 continue
             kept.add(number)
-            if end > state.flushed_to and self._disk.size(path) > state.tail_bytes:
+            if number == state.tail_number and self._disk.size(path) > state.tail_bytes:
                 self._disk.truncate(path, state.tail_bytes)
         return kept
 
@@ -134,10 +133,10 @@ class Restorer:
             if isinstance(record, Record) and record.kind == RUN
         ]
 
-    def _transient_in(self, directory: Path, state: State) -> Intervals:
+    def _transient_in(self, directory: Path, kept: set[int], state: State) -> Intervals:
         """Positions in segments of messages that are not persistent and so are gone."""
         transient = Intervals()
-        for number in state.transient_segments:
+        for number in kept.intersection(state.transient_segments):
             for run in self._runs_in(segment_path(directory, number)):
                 if not run.flags & PERSISTENT:
                     first = run.targets[0][1]
@@ -181,5 +180,15 @@ class Restorer:
         gone = Intervals(there.gaps(0, there.end))
         fetched_to = max(found.fetched_to, there.end)
         found.set_state(
-            State(queue.key, there.end, fetched_to, size, tail, True, sorted(transient), gone)
+            State(
+                queue.key,
+                there.end,
+                fetched_to,
+                size,
+                numbers[-1],
+                tail,
+                True,
+                sorted(transient),
+                gone,
+            )
         )

@@ -136,7 +136,8 @@ class Tiers:
         self._drop_segments(only_first=False)
         if not self.writer.numbers and not self.removals:
             return None
-        return self.ledger.encode_state(self.writer.tail_bytes, self.has_expiring)
+        writer = self.writer
+        return self.ledger.encode_state(writer.number, writer.tail_bytes, self.has_expiring)
 
     def _drop_segments(self, only_first: bool) -> None:
         """Have the segments removed in which nothing is needed."""

@@ -10,8 +10,8 @@ from collections import Counter
 
 from broker.amqp.properties import ContentHeader, encode_properties
 from storage.disk import Disk
-from storage.metadata import NoMetadata
 from storage.message import Address, Message
+from storage.metadata import NoMetadata
 from storage.store import Store
 
 PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
@@ -155,6 +155,9 @@ class Machine:
         store.log.failure = store.log.failure or RuntimeError("the machine is off")
         await asyncio.to_thread(store._log_worker.stop)
         await asyncio.to_thread(store._page_worker.stop)
+        store.log.let_go()
+        for queue in store.pager.queues.values():
+            queue.delta.close()
 
     async def stop(self):
         """Stop in good order."""

@@ -37,3 +37,34 @@ def test_listeners_hear_of_changes_and_of_nothing_else():
     alarms.clear(DISK)
     alarms.clear(DISK)
     assert heard == ["low on disk", ""]
+
+
+def test_the_reasons_are_in_the_order_in_which_they_came():
+    alarms = Alarms()
+    alarms.set(DISK)
+    alarms.set(MEMORY)
+    assert alarms.reason == "low on disk & low on memory"
+    alarms.clear(DISK)
+    alarms.set(DISK)
+    assert alarms.reason == "low on memory & low on disk"
+
+
+def test_an_alarm_is_in_force_while_anybody_wants_it():
+    alarms, heard = Alarms(), []
+    alarms.listen(lambda: heard.append(alarms.reason))
+    alarms.set(DISK, "monitor")
+    alarms.set(DISK, "store")
+    alarms.clear(DISK, "monitor")
+    assert alarms.reason == "low on disk"
+    alarms.clear(DISK, "somebody else")
+    assert alarms.are_in_force
+    alarms.clear(DISK, "store")
+    assert heard == ["low on disk", ""]
+
+
+def test_whoever_wants_it_twice_clears_it_once():
+    alarms = Alarms()
+    alarms.set(DISK, "store")
+    alarms.set(DISK, "store")
+    alarms.clear(DISK, "store")
+    assert not alarms.are_in_force

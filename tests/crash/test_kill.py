@@ -1,0 +1,60 @@
+"""`kill -9` at random moments, and at every named point of the store, under load.
+
+LEVERET_CRASH_ROUNDS says how many kills each of the random tests makes; thousands by hand.
+"""
+
+import os
+import random
+
+import pytest
+
+from storage.disk import POINTS
+from tests.crash.node import Node
+from tests.crash.traffic import Traffic
+
+ROUNDS = int(os.environ.get("LEVERET_CRASH_ROUNDS", "6"))
+SMALL_FILES = {
+    "LEVERET_MSG_LOG_FILE_SIZE_LIMIT": "100000",
+    "LEVERET_VM_MEMORY_HIGH_WATERMARK_ABSOLUTE": "70MB",
+}
+
+
+@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.parametrize("seed", range(4))
+async def test_killed_at_random_moments(tmp_path, seed):
+    chance = random.Random(seed)
+    node = Node(tmp_path / "data", **(SMALL_FILES if seed % 2 else {}))
+    assert node.start()
+    traffic = Traffic(node.url, seed)
+    await traffic.declare()
+    for number in range(ROUNDS):
+        tasks = await traffic.run(chance.uniform(0.05, 0.6))
+        node.kill()
+        await traffic.end(tasks)
+        assert node.start()
+        assert await traffic.check() == [], f"round {number}, see {node.directory}"
+    node.stop()
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_killed_at_a_point(tmp_path, point):
+    node = Node(tmp_path / "data", **SMALL_FILES)
+    assert node.start()
+    traffic = Traffic(node.url, 1)
+    await traffic.declare()
+    node.kill()
+    was_reached = False
+    for count in (1, 4):
+        is_up = node.start(LEVERET_CRASH_AT=f"{point}:{count}")
+        tasks = await traffic.run(1) if is_up else []
+        was_reached |= node.process.poll() is not None
+        node.kill()
+        await traffic.end(tasks)
+        assert node.start()
+        assert await traffic.check() == []
+        node.kill()
+    assert was_reached or point in RARE, f"nothing passed {point}"
+
+
+RARE = {"bodies.punched", "bodies.removed", "segment.removed"}
+"""They need more garbage than this test makes; tests/storage passes them all."""
