@@ -1,0 +1,138 @@
+"""Damage: what is whole is served, what is not is named, and nothing wrong is ever delivered."""
+
+import random
+import re
+
+import pytest
+
+from storage import ledger, segments
+from storage.disk import StoreError
+from tests.storage.machine import DURABLE, Machine, intact, number_of
+
+FILES = ("log/*.log", "queues/*/*.segment", "bodies/*.bodies")
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+
+
+async def stopped_store(directory, seed=5, steps=700):
+    """A store with something in files of every kind, and what is in its queues."""
+    machine = Machine(directory, seed)
+    machine.start()
+    await machine.work(steps)
+    await machine.stop()
+    machine.start()
+    bodies = {key: contents(queue) for key, queue in machine.queues.items()}
+    await machine.store.close()
+    return machine, bodies
+
+
+def contents(queue):
+    return {number_of(entry): entry.message.body for entry in queue.entries()}
+
+
+def choose(directory, pattern, chance):
+    return chance.choice([path for path in sorted(directory.glob(pattern)) if path.stat().st_size])
+
+
+async def restarted(machine):
+    """What consumers of a restarted store get, by queue."""
+    machine.start()
+    found = {}
+    for key, queue in machine.queues.items():
+        entries = []
+        while queue.ready_count:
+            entries += queue.fetch(100, ack_required=True)
+        assert len(entries) == queue.unacked_count
+        found[key] = {number_of(entry): entry.message.body for entry in entries}
+        assert len(found[key]) == len(entries)
+    await machine.store.close()
+    return found
+
+
+def check(before, found, machine):
+    """What is there is right; how many are lost."""
+    lost = 0
+    for key in DURABLE:
+        for number, body in found[key].items():
+            assert intact(body)
+            assert number in machine.record.published[key]
+        lost += len(before[key].keys() - found[key].keys())
+    return lost
+
+
+@pytest.mark.parametrize("pattern", FILES)
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_flipped_bit(tmp_path, caplog, pattern, seed):
+    chance = random.Random(seed)
+    machine, before = await stopped_store(tmp_path)
+    path = choose(tmp_path, pattern, chance)
+    data = bytearray(path.read_bytes())
+    place = chance.randrange(len(data.rstrip(b"\0")) or 1)
+    data[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    caplog.clear()
+    try:
+        found = await restarted(machine)
+    except StoreError as error:
+        assert str(path) in str(error)
+        return
+    lost = check(before, found, machine)
+    assert lost <= 70, "more than what the damaged part held is lost"
+    if lost:
+        assert path.name in caplog.text
+
+
+@pytest.mark.parametrize("pattern", FILES)
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_file_that_ends_too_early(tmp_path, caplog, pattern, seed):
+    chance = random.Random(seed)
+    machine, before = await stopped_store(tmp_path)
+    path = choose(tmp_path, pattern, chance)
+    size = chance.randrange(path.stat().st_size)
+    with path.open("r+b") as file:
+        file.truncate(size)
+    caplog.clear()
+    found = await restarted(machine)
+    if check(before, found, machine):
+        assert path.name in caplog.text
+
+
+@pytest.mark.parametrize("pattern", FILES)
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_missing_file(tmp_path, caplog, pattern, seed):
+    machine, before = await stopped_store(tmp_path)
+    path = choose(tmp_path, pattern, random.Random(seed))
+    path.unlink()
+    caplog.clear()
+    found = await restarted(machine)
+    if check(before, found, machine):
+        assert path.name in caplog.text or path.parent.name in caplog.text
+
+
+@pytest.mark.parametrize("pattern", FILES[:2])
+async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pattern):
+    machine, before = await stopped_store(tmp_path)
+    path = choose(tmp_path, pattern, random.Random(1))
+    data = path.read_bytes()
+    path.write_bytes(with_version(data, 99))
+    caplog.clear()
+    try:
+        await restarted(machine)
+    except StoreError as error:
+        text = str(error)
+    else:
+        text = caplog.text
+    assert path.name in text
+    assert re.search(r"version 99", text)
+    assert path.read_bytes()[:40] == with_version(data, 99)[:40], "it must not be touched"
+
+
+def with_version(data, version):
+    from zlib import crc32
+
+    header = data[:8] + version.to_bytes(4, "little") + data[12:36]
+    return header + crc32(header).to_bytes(4, "little") + data[40:]
