@@ -57,17 +57,11 @@ class Pager:
         self._lazy: set[Tiers] = set()
         self._rates: dict[int, tuple[int, float]] = {}
         self._rates_at = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to watch."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def stop(self) -> None:
-        """Finish the slice in flight and stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        self.task = asyncio.get_running_loop().create_task(self._run())
 
     # Watching
 

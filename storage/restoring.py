@@ -94,7 +94,10 @@ class Restorer:
         kept = self._trim(directory, numbers, state)
         queue.writer.numbers = kept
         if state.tail_number in kept:
-            queue.writer.number, queue.writer.tail_bytes = state.tail_number, state.tail_bytes
+            # It may be shorter than it was, if it is damaged or was repaired.
+            size = self._disk.size(segment_path(directory, state.tail_number))
+            queue.writer.number = state.tail_number
+            queue.writer.tail_bytes = min(state.tail_bytes, size)
         transient = self._transient_in(directory, kept, state)
         if transient or found.wants_count:
             queue.ledger.leave_out(transient)

@@ -85,6 +85,7 @@ class SegmentWriter:
             number = segment_number(entries[start].position)
             if number != self.number:
                 self._finish(parts, pieces)
+                assert number > self.number, "a segment is never begun again"
                 self.number, self.tail_bytes = number, 0
             _encode(pieces, entries[start:end], expires_wall_ms[start], key)
         self._finish(parts, pieces)

@@ -310,10 +310,12 @@ class Store:
 
     async def close(self) -> None:
         """Write what is left, and stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        await self.pager.stop()
+        # Both at once: a slice that one of them has planned must not be planned again.
+        tasks = [task for task in (self._task, self.pager.task) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         await self.log.close()
         self._log_worker.stop()
         self._page_worker.stop()

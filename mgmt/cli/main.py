@@ -9,6 +9,7 @@ import typer
 
 from broker.config import ConfigError, load_config
 from broker.net.handshake import version
+from mgmt.cli import store
 from mgmt.cli.serve import serve as run_server
 from storage.data_directory import DataDirectoryError
 from storage.disk import StoreError
@@ -23,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(store.app, name="store")
 
 
 @app.callback()

@@ -149,9 +149,9 @@ class Machine:
     async def halt(self):
         """The process is gone: nothing that it was about to do happens."""
         store = self.store
-        for task in (store._task, store.pager._task):
+        for task in (store._task, store.pager.task):
             task.cancel()
-        await asyncio.wait([store._task, store.pager._task])
+        await asyncio.wait([store._task, store.pager.task])
         store.log.failure = store.log.failure or RuntimeError("the machine is off")
         await asyncio.to_thread(store._log_worker.stop)
         await asyncio.to_thread(store._page_worker.stop)

@@ -2,6 +2,7 @@
 
 import random
 import re
+from zlib import crc32
 
 import pytest
 
@@ -75,10 +76,13 @@ async def test_a_flipped_bit(tmp_path, caplog, pattern, seed):
     data[place] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
     caplog.clear()
+    refusal = None
     try:
         found = await restarted(machine)
     except StoreError as error:
-        assert str(path) in str(error)
+        refusal = str(error)
+    if refusal is not None:
+        assert str(path) in refusal
         return
     lost = check(before, found, machine)
     assert lost <= 70, "more than what the damaged part held is lost"
@@ -115,7 +119,7 @@ async def test_a_missing_file(tmp_path, caplog, pattern, seed):
 
 @pytest.mark.parametrize("pattern", FILES[:2])
 async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pattern):
-    machine, before = await stopped_store(tmp_path)
+    machine, _ = await stopped_store(tmp_path)
     path = choose(tmp_path, pattern, random.Random(1))
     data = path.read_bytes()
     path.write_bytes(with_version(data, 99))
@@ -132,7 +136,5 @@ async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pa
 
 
 def with_version(data, version):
-    from zlib import crc32
-
     header = data[:8] + version.to_bytes(4, "little") + data[12:36]
     return header + crc32(header).to_bytes(4, "little") + data[40:]

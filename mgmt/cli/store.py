@@ -1,0 +1,103 @@
+"""`leveret store`: looking over the files of a stopped node, and setting damaged parts aside."""
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mgmt.cli.serve import METADATA_FILE
+from storage.check import DAMAGED, FileReport, check_store, repair_store
+from storage.data_directory import DataDirectoryError, DataDirectoryLock
+from storage.disk import StoreError
+
+EXIT_DAMAGED, EXIT_CANNOT = 1, 2
+
+Result = TypeVar("Result")
+Directory = Annotated[Path, typer.Argument(help="The data directory of a node that is stopped.")]
+
+app = typer.Typer(help="Check or repair the files of a stopped node.", no_args_is_help=True)
+
+
+@app.command()
+def check(directory: Directory) -> None:
+    """Read every file, say what is in it, and what is wrong. Ends with 1 if anything is."""
+    reports = _locked(directory, lambda progress: check_store(directory, progress))
+    for report in reports:
+        _show(directory, report)
+    problems = sum(len(report.problems) for report in reports)
+    for problem in _metadata_problems(directory):
+        problems += 1
+        typer.echo(f"{METADATA_FILE}: {problem}")
+    messages = sum(report.counts.get("messages", 0) for report in reports)
+    size = sum(report.size for report in reports)
+    typer.echo(
+        f"{len(reports)} files, {size:,} bytes, {messages:,} messages (some of them gone, some "
+        f"more than once); {problems} problems"
+    )
+    if problems:
+        sys.exit(EXIT_DAMAGED)
+
+
+@app.command()
+def repair(directory: Directory) -> None:
+    """Set damaged parts aside, in a directory beside the rest, and keep what is whole."""
+    repaired = _locked(directory, lambda progress: repair_store(directory, progress))
+    for path in repaired:
+        kept = directory / DAMAGED / path.relative_to(directory)
+        typer.echo(f"{path}: what is whole was kept; the file as it was is {kept}")
+    typer.echo(f"{len(repaired)} files were repaired")
+
+
+def _locked(directory: Path, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
+    """Do something with a store that no node uses, and show how far it is."""
+    if not directory.is_dir():
+        _give_up(f"there is no directory {directory}")
+    lock = DataDirectoryLock(directory)
+    try:
+        lock.acquire()
+        with _progress() as progress:
+            task = progress.add_task("reading", total=None)
+            return work(lambda done, total: progress.update(task, completed=done, total=total))
+    except (DataDirectoryError, StoreError) as error:
+        _give_up(str(error))
+    finally:
+        lock.release()
+
+
+def _progress() -> Progress:
+    description = TextColumn("{task.description}")
+    columns = (description, BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _show(directory: Path, report: FileReport) -> None:
+    counts = ", ".join(f"{count:,} {what}" for what, count in report.counts.items())
+    name = report.path.relative_to(directory)
+    typer.echo(f"{name}: {report.size:,} bytes, {counts}".removesuffix(", "))
+    for problem in report.problems:
+        typer.echo(f"    {problem}")
+
+
+def _metadata_problems(directory: Path) -> list[str]:
+    path = directory / METADATA_FILE
+    if not path.exists():
+        return ["it is missing"]
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def _give_up(reason: str) -> NoReturn:
+    typer.echo(f"leveret: {reason}", err=True)
+    sys.exit(EXIT_CANNOT)

@@ -1,0 +1,238 @@
+"""Looking over the files of a stopped node, and setting damaged parts aside.
+
+`check_store` reads every file from end to end, says what is in it, and lists what is wrong.
+`repair_store` does the same and then moves what is damaged out of the way, into `damaged/` beside
+the store: a copy of a damaged log file or segment is kept there, and the file is written anew with
+what is whole of it. A node can start on a damaged store without that; a repair makes that it need
+not say again at each start what it has lost.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from storage.disk import Disk, StoreError
+from storage.formats import (
+    BODIES_MAGIC,
+    CLOSED,
+    FILE_HEADER_BYTES,
+    LOG_MAGIC,
+    RUN,
+    SEGMENT_MAGIC,
+    STATE,
+    STORED,
+    Damage,
+    FormatError,
+    Record,
+    decode_file_header,
+    decode_run,
+    decode_state,
+    encode_file_header,
+    encode_run,
+    read_records,
+)
+from storage.message_store import bodies_path
+
+LOG, QUEUES, BODIES, DAMAGED = "log", "queues", "bodies", "damaged"
+MAGICS = {".log": LOG_MAGIC, ".segment": SEGMENT_MAGIC, ".bodies": BODIES_MAGIC}
+
+Progress = Callable[[int, int], object]
+
+
+class FileReport(NamedTuple):
+    """What was found in one file. counts: by what; problems: in words."""
+
+    path: Path
+    size: int
+    counts: dict[str, int]
+    problems: list[str]
+
+
+def store_files(directory: Path) -> list[Path]:
+    """Every file of a store but the metadata, in a settled order."""
+    found: list[Path] = []
+    for name, pattern in ((LOG, "*.log"), (QUEUES, "*/*.segment"), (BODIES, "*.bodies")):
+        found += sorted((directory / name).glob(pattern))
+    return found
+
+
+def check_store(directory: Path, progress: Progress = lambda done, total: None) -> list[FileReport]:
+    """Read all files. progress: called with the bytes that are read, and all there are."""
+    disk = Disk()
+    paths = store_files(directory)
+    sizes = [disk.size(path) for path in paths]
+    last_log = max((path for path in paths if path.suffix == ".log"), default=None)
+    reports, done = [], 0
+    for path, size in zip(paths, sizes, strict=True):
+        progress(done, sum(sizes))
+        reports.append(check_file(disk, directory, path, may_be_torn=path == last_log))
+        done += size
+    progress(done, sum(sizes))
+    return reports + list(_missing_logs(paths))
+
+
+def _missing_logs(paths: list[Path]) -> Iterator[FileReport]:
+    numbers = {int(path.stem): path for path in paths if path.suffix == ".log"}
+    for number in range(min(numbers, default=0), max(numbers, default=0)):
+        if number not in numbers:
+            path = next(iter(numbers.values())).with_name(f"{number:010d}.log")
+            yield FileReport(path, 0, {}, ["it is missing"])
+
+
+def check_file(disk: Disk, directory: Path, path: Path, may_be_torn: bool) -> FileReport:
+    """What is in a file, and what is wrong with it. may_be_torn: it was written to last."""
+    counts = {"messages": 0}
+    problems: list[str] = []
+    try:
+        data = disk.read_all(path)
+        decode_file_header(data, MAGICS[path.suffix])
+    except (StoreError, FormatError) as error:
+        return FileReport(path, disk.size(path), counts, [str(error)])
+    if path.suffix == ".bodies":
+        return FileReport(path, len(data), {"bytes of bodies": len(data) - FILE_HEADER_BYTES}, [])
+    for record in read_records(data, FILE_HEADER_BYTES):
+        if isinstance(record, Damage):
+            if data[record.offset : record.end].strip(b"\0"):
+                is_torn = may_be_torn and record.is_end
+                ending = " (the node stopped while it wrote)" if is_torn else ""
+                problems.append(
+                    f"bytes {record.offset} to {record.end} are no whole record{ending}"
+                )
+            continue
+        problems += _check_record(disk, directory, data, record, counts)
+    return FileReport(path, len(data), counts, problems)
+
+
+def _check_record(
+    disk: Disk, directory: Path, data: bytes, record: Record, counts: dict[str, int]
+) -> Iterator[str]:
+    if record.kind == STATE:
+        counts["states of queues"] = counts.get("states of queues", 0) + 1
+        decode_state(record.head)
+    elif record.kind == CLOSED:
+        counts["closed in good order"] = 1
+    elif record.kind == RUN:
+        run = decode_run(record.head)
+        counts["messages"] += len(run.sizes)
+        if run.flags & STORED:
+            for place, (size, crc) in enumerate(zip(run.sizes, run.crcs, strict=True)):
+                number, offset = run.stored[2 * place : 2 * place + 2]
+                path = bodies_path(directory / BODIES, number)
+                yield from _check_body(disk, path, offset, size, crc)
+            return
+        offset = record.body_offset
+        for size, crc in zip(run.sizes, run.crcs, strict=True):
+            if crc32(data[offset : offset + size]) != crc:
+                yield f"a message of {size} bytes at offset {offset} is damaged"
+            offset += size
+
+
+def _check_body(disk: Disk, path: Path, offset: int, size: int, crc: int) -> Iterator[str]:
+    try:
+        body = disk.read(path, offset, size)
+    except StoreError as error:
+        yield f"a body is not to be had: {error}"
+        return
+    # Space that was given back reads as zeros: the message is gone, and its segment is not yet.
+    if crc32(body) != crc and body.strip(b"\0"):
+        yield f"a body of {size} bytes at offset {offset} of {path} is damaged"
+
+
+# Repairing
+
+
+def repair_store(directory: Path, progress: Progress = lambda done, total: None) -> list[Path]:
+    """Set damaged parts aside; the files that were written anew. Raises StoreError."""
+    disk = Disk()
+    repaired = []
+    for report in check_store(directory, progress):
+        if report.problems and report.path.suffix != ".bodies" and report.path.exists():
+            _refuse_other_versions(report)
+            _write_anew(disk, directory, report.path)
+            if report.path.suffix == ".log":
+                _forget_size(disk, report.path)
+            repaired.append(report.path)
+    return repaired
+
+
+def _forget_size(disk: Disk, path: Path) -> None:
+    """The next log file says how long this one was, which is not so any more."""
+    number = int(path.stem) + 1
+    following = path.with_name(f"{number:010d}.log")
+    if not following.exists():
+        return
+    try:
+        header = decode_file_header(disk.read(following, 0, FILE_HEADER_BYTES), LOG_MAGIC)
+    except FormatError:
+        # It is damaged itself, and will be written anew.
+        return
+    descriptor = disk.open(following)
+    try:
+        disk.write(descriptor, following, encode_file_header(LOG_MAGIC, number, header.oldest), 0)
+        disk.sync(descriptor, following)
+    finally:
+        disk.close(descriptor)
+
+
+def _refuse_other_versions(report: FileReport) -> None:
+    if any("version" in problem for problem in report.problems):
+        raise StoreError(f"{report.path} is not damaged: {report.problems[0]}")
+
+
+def _write_anew(disk: Disk, directory: Path, path: Path) -> None:
+    """Keep a copy of a file, and leave in its place what is whole of it.
+
+    What follows a damaged part moves up in the file. In a segment nothing refers to places; what a
+    State says of a segment's length stays true or becomes too much, which a reader can take.
+    """
+    data = disk.read_all(path)
+    aside = directory / DAMAGED / path.relative_to(directory)
+    disk.make_directory(aside.parent)
+    _write_file(disk, aside, data)
+    number = int(path.stem)
+    try:
+        header = decode_file_header(data, MAGICS[path.suffix])
+        start = encode_file_header(header.magic, number, header.oldest)
+    except FormatError:
+        start = encode_file_header(MAGICS[path.suffix], number)
+    records = read_records(data, FILE_HEADER_BYTES)
+    whole = [_whole_part(data, record) for record in records if isinstance(record, Record)]
+    new = path.with_suffix(".new")
+    _write_file(disk, new, start + b"".join(whole))
+    disk.rename(new, path)
+    disk.sync_directory(path.parent)
+
+
+def _write_file(disk: Disk, path: Path, data: bytes) -> None:
+    descriptor = disk.create(path)
+    try:
+        disk.write(descriptor, path, data, 0)
+        disk.sync(descriptor, path)
+    finally:
+        disk.close(descriptor)
+    disk.sync_directory(path.parent)
+
+
+def _whole_part(data: bytes, record: Record) -> bytes:
+    """A record as it is, or without the messages of it that are damaged."""
+    if record.kind != RUN:
+        return data[record.offset : record.end]
+    run = decode_run(record.head)
+    if run.flags & STORED:
+        return data[record.offset : record.end]
+    offset = record.body_offset
+    parts = []
+    for place, (size, crc) in enumerate(zip(run.sizes, run.crcs, strict=True)):
+        body = data[offset : offset + size]
+        offset += size
+        if crc32(body) != crc:
+            continue
+        targets = [(key, first + place) for key, first in run.targets]
+        parts.append(
+            encode_run(run.expires_wall_ms, run.flags, targets, run.address, run.header, [body])
+        )
+        parts.append(body)
+    if len(parts) == 2 * len(run.sizes):
+        return data[record.offset : record.end]
+    return b"".join(parts)

@@ -1,0 +1,80 @@
+"""`leveret store check` finds what is damaged, and `leveret store repair` sets it aside."""
+
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+from mgmt.cli.main import app
+from storage import ledger, segments
+from storage.check import check_store, repair_store
+from storage.data_directory import DataDirectoryLock
+from tests.storage.machine import intact
+from tests.storage.test_damage import FILES, choose, restarted, stopped_store
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+
+
+def problems(directory):
+    return [problem for report in check_store(directory) for problem in report.problems]
+
+
+def flip_a_bit(path, chance):
+    data = bytearray(path.read_bytes())
+    place = chance.randrange(40, len(data.rstrip(b"\0")))
+    data[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+
+
+async def test_a_store_that_was_stopped_has_no_problems(tmp_path):
+    await stopped_store(tmp_path)
+    seen = []
+    reports = check_store(tmp_path, lambda done, total: seen.append((done, total)))
+    assert problems(tmp_path) == []
+    assert {report.path.suffix for report in reports} == {".log", ".segment", ".bodies"}
+    assert sum(report.counts.get("messages", 0) for report in reports) > 100
+    assert seen[-1][0] == seen[-1][1] > 0
+
+
+@pytest.mark.parametrize("pattern", FILES[:2])
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_damaged_is_set_aside_and_the_rest_is_served(tmp_path, caplog, pattern, seed):
+    chance = random.Random(seed)
+    machine, _ = await stopped_store(tmp_path)
+    path = choose(tmp_path, pattern, chance)
+    flip_a_bit(path, chance)
+    damaged = path.read_bytes()
+    assert problems(tmp_path)
+    assert repair_store(tmp_path) == [path]
+    assert (tmp_path / "damaged" / path.relative_to(tmp_path)).read_bytes() == damaged
+    assert problems(tmp_path) == []
+    found = await restarted(machine)
+    assert all(intact(body) for queue in found.values() for body in queue.values())
+
+
+async def test_a_damaged_body_in_the_message_store_is_found(tmp_path):
+    await stopped_store(tmp_path)
+    path = choose(tmp_path, FILES[2], random.Random(1))
+    data = bytearray(path.read_bytes())
+    data[100] ^= 255
+    path.write_bytes(data)
+    assert any(path.name in problem for problem in problems(tmp_path))
+
+
+def test_the_command_needs_a_directory(tmp_path):
+    outcome = CliRunner().invoke(app, ["store", "check", str(tmp_path / "none")])
+    assert outcome.exit_code == 2
+    assert "there is no directory" in outcome.output
+
+
+def test_the_command_refuses_a_node_that_runs(tmp_path):
+    lock = DataDirectoryLock(tmp_path)
+    lock.acquire()
+    outcome = CliRunner().invoke(app, ["store", "repair", str(tmp_path)])
+    lock.release()
+    assert outcome.exit_code == 2
+    assert "in use by another server" in outcome.output

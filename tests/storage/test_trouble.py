@@ -1,0 +1,151 @@
+"""A full disk, a sync that fails, a directory that cannot be written: nothing is confirmed that
+is not on disk, and what can go on goes on.
+"""
+
+import asyncio
+import errno
+import os
+import random
+
+import pytest
+
+from storage import ledger, log, pager, segments
+from storage.disk import Disk, StoreError, failure
+from storage.message import Address, Message
+from tests.storage.machine import PERSISTENT, Machine
+
+ADDRESS = Address("", "q", b"\0\1q")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+    for module in (log, pager):
+        monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+
+
+class TroubledDisk(Disk):
+    """A disk on which writes or syncs of some files fail while it is told so."""
+
+    def __init__(self):
+        super().__init__()
+        self.full_suffix = None
+        self.sync_error = None
+        self.refused = 0
+
+    def write(self, descriptor, path, data, offset):
+        if path.suffix == self.full_suffix:
+            self.refused += 1
+            os.pwrite(descriptor, data[: len(data) // 2], offset)
+            raise failure("write", path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), offset)
+        super().write(descriptor, path, data, offset)
+
+    def sync(self, descriptor, path):
+        if self.sync_error is not None and path.suffix == ".log":
+            raise failure("sync", path, OSError(self.sync_error, os.strerror(self.sync_error)))
+        super().sync(descriptor, path)
+
+
+class Confirmed(list):
+    def confirm(self, sequence):
+        self.append(sequence)
+
+
+def publish(queue, waiter, sequence, body=b"x" * 100):
+    assert queue.publish([Message(ADDRESS, PERSISTENT, body)], len(body), 0)
+    queue.when_safe(waiter, sequence)
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def machine_on(disk, directory):
+    machine = Machine(directory, 1, disk)
+    machine.start()
+    machine.full = []
+    machine.store.disk_filled = machine.full.append
+    machine.failures = []
+    machine.store.failed = machine.failures.append
+    return machine
+
+
+async def test_a_full_disk_confirms_nothing_until_there_is_room(tmp_path):
+    disk, confirmed = TroubledDisk(), Confirmed()
+    machine = machine_on(disk, tmp_path)
+    publish(machine.queues[1], confirmed, 1)
+    await until(lambda: confirmed == [1])
+    disk.full_suffix = ".log"
+    publish(machine.queues[1], confirmed, 2)
+    await until(lambda: disk.refused > 3)
+    assert confirmed == [1]
+    assert machine.full == [True]
+    disk.full_suffix = None
+    await until(lambda: confirmed == [1, 2])
+    assert machine.full == [True, False]
+    await machine.store.close()
+    machine.start()
+    assert machine.queues[1].ready_count == 2
+    await machine.store.close()
+
+
+@pytest.mark.parametrize("suffix", [".segment", ".bodies"])
+async def test_paging_waits_for_room(tmp_path, suffix):
+    disk, confirmed = TroubledDisk(), Confirmed()
+    machine = machine_on(disk, tmp_path)
+    disk.full_suffix = suffix
+    for sequence in range(600):
+        publish(machine.queues[1], confirmed, sequence, b"y" * 1000)
+    machine.store.pager.note_all()
+    await until(lambda: disk.refused > 3)
+    assert machine.full == [True]
+    await until(lambda: len(confirmed) == 600)
+    disk.full_suffix = None
+    await until(lambda: machine.full == [True, False])
+    await until(lambda: machine.queues[1].delta.count)
+    assert len(list(machine.queues[1].entries())) == 600
+    await machine.store.close()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+async def test_after_a_failed_sync_nothing_is_confirmed_ever(tmp_path, number):
+    disk, confirmed = TroubledDisk(), Confirmed()
+    machine = machine_on(disk, tmp_path)
+    disk.sync_error = number
+    publish(machine.queues[1], confirmed, 1)
+    await until(lambda: machine.failures)
+    assert "cannot sync" in str(machine.failures[0])
+    disk.sync_error = None
+    publish(machine.queues[1], confirmed, 2)
+    machine.store.pager.note_all()
+    await asyncio.sleep(0.05)
+    assert confirmed == []
+    await machine.halt()
+
+
+async def test_an_input_error_while_writing_stops_the_store(tmp_path):
+    class Broken(TroubledDisk):
+        def write(self, descriptor, path, data, offset):
+            if offset > 40 and path.suffix == ".log":
+                raise failure("write", path, OSError(errno.EIO, os.strerror(errno.EIO)), offset)
+            super().write(descriptor, path, data, offset)
+
+    confirmed = Confirmed()
+    machine = machine_on(Broken(), tmp_path)
+    publish(machine.queues[1], confirmed, 1)
+    await until(lambda: confirmed or machine.failures)
+    publish(machine.queues[1], confirmed, 2)
+    await until(lambda: machine.failures)
+    assert "at offset" in str(machine.failures[0])
+    assert 2 not in confirmed
+    await machine.halt()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="needs a user who is not root")
+async def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        Machine(tmp_path, random.randint(0, 1)).start()
