@@ -74,6 +74,7 @@ class Store:
         self._directory = directory
         self._metadata = metadata
         self._metadata_changes = -1
+        self._doomed: list[Path] = []
         self._addresses: dict[bytes, Address] = {}
         self._next_transient = self._next_durable = 1
         for name in (LOG, QUEUES, BODIES):
@@ -214,13 +215,16 @@ class Store:
         if not queue.writer.numbers and not queue.removals:
             return
         self.bodies.garbage_bytes += queue.delta.size
-        directory = queue.writer.directory
-        self._page_worker.submit(lambda: self._remove_queue(directory), self._report)
+        if not self._doomed:
+            self._page_worker.submit(self._remove_queues, self._report)
+        self._doomed.append(queue.writer.directory)
 
-    def _remove_queue(self, directory: Path) -> None:
-        # Else a power cut could bring the queue back, and its messages would be missing.
+    def _remove_queues(self) -> None:
+        # Else a power cut could bring the queues back, and their messages would be missing.
         self._metadata.sync()
-        self.disk.remove_tree(directory)
+        doomed, self._doomed = self._doomed, []
+        for directory in doomed:
+            self.disk.remove_tree(directory)
 
     @staticmethod
     def _report(_: object, error: Exception | None) -> None:

@@ -293,14 +293,18 @@ static void call_declare_exchange(int fd, const char *name, const char *type)
     free(request.bytes);
 }
 
-static void call_declare_queue(int fd, const char *name, int flags)
+/* lazy: with the argument x-queue-mode=lazy. */
+static void call_declare_queue(int fd, const char *name, int flags, bool lazy)
 {
+    static const char mode[] = "\x0cx-queue-modeS\0\0\0\x04lazy";
     struct buffer request = {0};
     size_t start = method_open(&request, 1, QUEUE_DECLARE);
     put_number(&request, 0, 2);
     put_text(&request, name);
     put_number(&request, (uint64_t)flags, 1);
-    put_number(&request, 0, 4);
+    put_number(&request, lazy ? sizeof mode - 1 : 0, 4);
+    if (lazy)
+        memcpy(buffer_extend(&request, sizeof mode - 1), mode, sizeof mode - 1);
     call(fd, &request, start, QUEUE_DECLARE_OK);
     free(request.bytes);
 }

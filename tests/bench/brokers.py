@@ -3,7 +3,7 @@
 Each is a process tree with its own temporary directory, listening on loopback only: Leveret
 from this source tree, and the RabbitMQ that Debian packages, with a node name, an Erlang port
 mapper and a database of its own, so that one that is installed or runs already is not touched.
-Both keep their defaults: RabbitMQ's configuration file names the listener and nothing else.
+Both keep their defaults but for what a scenario sets for both.
 A broker counts as started when it answers a protocol header.
 """
 
@@ -77,7 +77,7 @@ def _await_start(process: subprocess.Popen[bytes], name: str, port: int, log: Pa
         if process.poll() is not None or time.monotonic() > deadline:
             tail = log.read_text(errors="replace")[-2000:]
             raise BrokerFailed(f"{name} did not start:\n{tail}")
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -118,13 +118,21 @@ def _running(
 
 
 @contextlib.contextmanager
-def leveret(program: list[str] | None = None) -> Iterator[Broker]:
-    """Leveret with its defaults and no management listener, from this source tree by default."""
+def leveret(
+    program: list[str] | None = None, settings: str = "", home: Path | None = None
+) -> Iterator[Broker]:
+    """Leveret without a management listener, from this source tree and with defaults if not said.
+
+    settings: lines of a configuration file. home: its data directory, to be kept.
+    """
     port = free_port(PREFERRED_PORTS["leveret"])
     with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
+        config = Path(directory) / "leveret.conf"
+        config.write_text(settings)
         command = program or [sys.executable, "-m", "mgmt.cli.main", "serve"]
-        command = [*command, "--bind", HOST]
-        command += ["--port", str(port), "--management-port", "0", "--data-dir", directory]
+        command = [*command, "--bind", HOST, "--config", str(config)]
+        command += ["--port", str(port), "--management-port", "0"]
+        command += ["--data-dir", str(home or Path(directory) / "data")]
         with _running("leveret", command, port, Path(directory), dict(os.environ)) as broker:
             yield broker
 
@@ -154,9 +162,9 @@ def find_rabbitmq() -> Path:
     return program
 
 
-def _rabbitmq_environment(home: Path, port: int) -> dict[str, str]:
+def _rabbitmq_environment(home: Path, port: int, settings: str) -> dict[str, str]:
     config = home / "rabbitmq.conf"
-    config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n")
+    config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n{settings}")
     (home / "enabled_plugins").write_text("[].\n")
     (home / "environment").touch()
     return {
@@ -181,14 +189,14 @@ def _rabbitmq_environment(home: Path, port: int) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def rabbitmq() -> Iterator[Broker]:
-    """A private RabbitMQ with its defaults and no plugins."""
+def rabbitmq(settings: str = "") -> Iterator[Broker]:
+    """A private RabbitMQ without plugins, and with its defaults but for the settings."""
     program = find_rabbitmq()
     port = free_port(PREFERRED_PORTS["rabbitmq"])
     with tempfile.TemporaryDirectory(
         prefix="bench-rabbitmq-", ignore_cleanup_errors=True
     ) as directory:
-        environment = _rabbitmq_environment(Path(directory), port)
+        environment = _rabbitmq_environment(Path(directory), port, settings)
         try:
             with _running("rabbitmq", [str(program)], port, Path(directory), environment) as broker:
                 yield broker

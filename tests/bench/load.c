@@ -38,7 +38,8 @@ static void declare_topology(int fd)
     if (options.topology != TO_QUEUES)
         call_declare_exchange(fd, exchange_name(), types[options.topology]);
     for (int i = 0; i < options.queues; i++) {
-        call_declare_queue(fd, queue_name(i), options.durable ? QUEUE_DURABLE : QUEUE_AUTO_DELETE);
+        int flags = options.durable ? QUEUE_DURABLE : QUEUE_AUTO_DELETE;
+        call_declare_queue(fd, queue_name(i), flags, options.lazy);
         if (options.topology == TO_FANOUT)
             call_bind(fd, queue_name(i), exchange_name(), "");
     }
@@ -80,7 +81,7 @@ static void open_session(struct session *self)
 
 static void close_session(struct session *self)
 {
-    for (int i = 0; i < options.queues; i++)
+    for (int i = 0; i < options.queues && !options.keep; i++)
         call_delete_queue(self->control, queue_name(i));
     call_close(self->control);
 }
@@ -189,6 +190,30 @@ static void put_load(void)
 
 /* ---- the other modes ---- */
 
+static bool all_done(void)
+{
+    uint64_t wanted = (uint64_t)options.count;
+    if (!options.publishers)
+        return total.consumed >= wanted;
+    wanted -= wanted % (uint64_t)options.publishers;
+    return total.published >= wanted
+           && (!options.window || total.confirmed + total.refused >= wanted);
+}
+
+/* Publishes `--count` messages and has them confirmed or, without publishers, consumes so many. */
+static void move_count(void)
+{
+    struct session session = {0};
+    struct counts before = {0};
+    open_session(&session);
+    bool busy = true;
+    while (!all_done())
+        busy = turn(&session, busy, true);
+    double seconds = (double)(clock_ns() - session.started) / 1e9;
+    close_session(&session);
+    print_result(&before, &total, seconds, true);
+}
+
 /* Holds `--idle` connections with one channel each until stdin is closed. */
 static void hold_idle(void)
 {
@@ -212,7 +237,7 @@ static void declare_many(void)
     int fd = open_channel(&options.peer);
     uint64_t since = clock_ns();
     for (int i = 0; i < options.declare; i++)
-        call_declare_queue(fd, queue_name(i), QUEUE_EXCLUSIVE);
+        call_declare_queue(fd, queue_name(i), QUEUE_EXCLUSIVE, false);
     double seconds = (double)(clock_ns() - since) / 1e9;
     call_close(fd);
     printf("{\"declared\": %d, \"seconds\": %.4f}\n", options.declare, seconds);
@@ -252,6 +277,10 @@ static const struct {
     {"durable", A_SWITCH, &options.durable, "durable queues, persistent messages"},
     {"idle", A_NUMBER, &options.idle, "only hold this many connections"},
     {"declare", A_NUMBER, &options.declare, "only declare this many queues"},
+    {"count", A_NUMBER, &options.count, "only publish, or consume, so many messages"},
+    {"name", A_TEXT, &options.name, "what names of queues begin with"},
+    {"keep", A_SWITCH, &options.keep, "leave the queues there at the end"},
+    {"lazy", A_SWITCH, &options.lazy, "lazy queues"},
     {"limit", A_NUMBER, &options.limit, "seconds after which to give up"},
 };
 enum { KNOWN = sizeof known / sizeof *known };
@@ -329,6 +358,8 @@ int main(int count, char **arguments)
         hold_idle();
     else if (options.declare)
         declare_many();
+    else if (options.count)
+        move_count();
     else
         put_load();
     return 0;

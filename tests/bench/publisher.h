@@ -62,6 +62,8 @@ static int choose_run_length(void)
         return options.bindings;
     int fitting = RUN_BYTES / (options.size + options.vary + 64);
     int wanted = RUN_BURSTS * options.burst;
+    if (wanted < options.queues)
+        wanted = options.queues;
     return fitting < 1 ? 1 : fitting < wanted ? fitting : wanted;
 }
 
@@ -71,6 +73,13 @@ static int body_size(int index)
     return options.size + (int)((int64_t)index * 37 % (options.vary + 1));
 }
 
+/* A publisher keeps to one queue; where there are more queues than publishers it goes round. */
+static int queue_of(int publisher, int message)
+{
+    bool round = options.queues > options.publishers && options.queues > options.consumers;
+    return (publisher + (round ? message * options.publishers : 0)) % options.queues;
+}
+
 static void prepare_run(struct publisher *self, int index)
 {
     bool topic = options.topology == TO_TOPIC;
@@ -78,7 +87,7 @@ static void prepare_run(struct publisher *self, int index)
     self->starts = calloc((size_t)self->run_length + 1, sizeof *self->starts);
     self->stamps = calloc((size_t)self->run_length, sizeof *self->stamps);
     for (int i = 0; i < self->run_length; i++) {
-        const char *key = topic ? routing_key("bench.%d.x", i) : queue_name(index % options.queues);
+        const char *key = topic ? routing_key("bench.%d.x", i) : queue_name(queue_of(index, i));
         put_publish(self, key, body_size(i));
         self->stamps[i] = self->run.length + FRAME_HEAD_SIZE;
         put_body(self, body_size(i));
@@ -114,6 +123,10 @@ static int allowance(const struct publisher *self, uint64_t elapsed_ns)
         if (open < options.window / WINDOW_SHARE)
             return 0;
         count = count < open ? count : open;
+    }
+    if (options.count) {
+        int64_t left = options.count / options.publishers - (int64_t)self->published;
+        count = count < left ? count : left;
     }
     if (options.rate > 0) {
         double due = (double)elapsed_ns * options.rate / options.publishers / 1e9;

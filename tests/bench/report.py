@@ -127,8 +127,14 @@ def single_table(results: Results) -> Table:
     for name in others:
         table.add_column(f"{first} / {name}", justify="right", style="bold")
     for title, by_broker in results.singles.items():
-        values = [f"{sample.value:,.2f} {sample.unit}" for sample in by_broker.values()]
-        ratios = [_quotient(by_broker[first].value, by_broker[name].value) for name in others]
+        values = [
+            f"{by_broker[name].value:,.2f} {by_broker[name].unit}" if name in by_broker else "-"
+            for name in results.brokers
+        ]
+        ratios = [
+            _quotient(by_broker[first].value, by_broker[name].value) if name in by_broker else "-"
+            for name in others
+        ]
         table.add_row(title, *values, *ratios)
     return table
 

@@ -1,6 +1,7 @@
 /* What a run is told to do, what it has counted, and what both kinds of connection share.
  *
- * Names carry the process id, so that two generators on one broker do not meet. `receive`,
+ * Names carry the process id, so that two generators on one broker do not meet, unless `--name`
+ * says that they are to. `receive`,
  * `frame_size` and `keep_rest` are the loop in which frames are looked at where they arrived.
  */
 #ifndef LEVERET_BENCH_RUN_H
@@ -14,8 +15,9 @@ enum topology { TO_QUEUES, TO_FANOUT, TO_TOPIC };
 struct options {
     struct peer peer;
     int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, bindings;
-    int idle, declare, limit;
-    bool auto_ack, durable;
+    int idle, declare, limit, count;
+    const char *name;
+    bool auto_ack, durable, keep, lazy;
     double seconds, warmup, drain, rate;
     enum topology topology;
 };
@@ -36,7 +38,10 @@ static bool measuring;
 static const char *queue_name(int index)
 {
     static char name[64];
-    snprintf(name, sizeof name, "bench-%d-%d", (int)getpid(), index);
+    if (options.name)
+        snprintf(name, sizeof name, "%s-%d", options.name, index);
+    else
+        snprintf(name, sizeof name, "bench-%d-%d", (int)getpid(), index);
     return name;
 }
 

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -28,28 +27,12 @@ from rich.console import Console
 from . import brokers, compare, generator, scenarios
 from .brokers import Broker
 from .measure import Watch, exact_resident_bytes, tree
+from .plan import Plan, progress
 from .report import MIB, LoadSample, Results, SingleSample, show, write_json
+from .stores import run_attached_stores, run_stores
 
 SETTLE_SECONDS = 0.5
 LIMIT_SECONDS = 300
-DRAIN_SECONDS = 30
-"""Ends early when all is consumed; what is left would have cost CPU time and not be counted."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How long and how often things are measured."""
-
-    program: Path
-    seconds: float
-    warmup: float
-    rounds: int
-
-    def common(self, broker: Broker) -> list[str]:
-        """The options that every run of the generator has."""
-        limit = int(self.seconds + self.warmup) + DRAIN_SECONDS + 60
-        words = [f"--seconds={self.seconds}", f"--warmup={self.warmup}", f"--limit={limit}"]
-        return [*broker.address, *words, f"--drain={DRAIN_SECONDS}"]
 
 
 def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSample:
@@ -151,11 +134,6 @@ def doubts(scenario: scenarios.Load, samples: dict[str, list[LoadSample]]) -> It
             yield f"{name}, {scenario.title}: messages were left in the queue at the end"
 
 
-def progress(line: str) -> None:
-    """Says on stderr what is going on."""
-    print(f"bench: {line}", file=sys.stderr, flush=True)
-
-
 @contextlib.contextmanager
 def running_brokers(options: argparse.Namespace, results: Results) -> Iterator[list[Broker]]:
     """The brokers to measure, this project's first."""
@@ -234,6 +212,9 @@ def main(arguments: list[str] | None = None) -> int:
                 return 0
             run_singles(plan, options, running, results)
             run_loads(plan, options.only, running, results)
+            run_attached_stores(plan, options, running, results)
+        if not options.attach and not options.compare_generators:
+            run_stores(plan, options, results)
     show(results, console)
     if options.json:
         settings = {"seconds": plan.seconds, "warmup": plan.warmup, "rounds": plan.rounds}

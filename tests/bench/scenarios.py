@@ -32,6 +32,8 @@ class Load:
     auto_ack: bool = True
     topology: str = "queues"
     bindings: int = 1000
+    durable: bool = False
+    ack_every: int = 1
 
     @property
     def copies(self) -> int:
@@ -45,7 +47,9 @@ class Load:
         words += [f"--publishers={self.publishers or self.pairs}"]
         words += [f"--consumers={self.pairs}", f"--queues={self.pairs}"]
         words += [f"--window={self.window}", f"--topology={self.topology}"]
-        words += [f"--bindings={self.bindings}"]
+        words += [f"--bindings={self.bindings}", f"--ack-every={self.ack_every}"]
+        if self.durable:
+            words.append("--durable")
         return [*words, "--auto-ack"] if self.auto_ack else words
 
     @property
@@ -84,7 +88,37 @@ LOADS = (
     Load("fanout", "1 KB, fan-out to 10 queues", pairs=10, publishers=1, topology="fanout"),
     Load("topic", "16 B, topic over 1,000 bindings", 16, 10, publishers=1, topology="topic"),
     Load("large", "100 KB, auto-ack", size=102400),
+    Load(
+        "durable",
+        "1 KB persistent, confirms (1,000 open), an ack for 50",
+        window=1000,
+        auto_ack=False,
+        durable=True,
+        ack_every=50,
+    ),
 )
 IDLE = Idle("idle", "an idle connection", 1000)
 DECLARE = Declare("declare", "queues declared", 10000)
 QUICK_DECLARE = Declare("declare", "queues declared", 1000)
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Persistent messages of 1 KB into one durable queue that nobody takes from, and out again."""
+
+    name: str
+    title: str
+    messages: int
+    is_lazy: bool = False
+
+
+BACKLOGS = (
+    Backlog("backlog", "a backlog", 1_000_000),
+    Backlog("backlog-lazy", "a backlog in a lazy queue", 1_000_000, is_lazy=True),
+)
+QUICK_SHARE = 10
+"""A quick run's backlogs are so much smaller."""
+BACKLOG_MEMORY = "400MB"
+MANY_QUEUES = 1000
+MANY_MESSAGES = 100_000
+RESTART_QUEUES = 5000

@@ -1,5 +1,6 @@
 """Damage: what is whole is served, what is not is named, and nothing wrong is ever delivered."""
 
+import asyncio
 import random
 import re
 from zlib import crc32
@@ -26,6 +27,12 @@ async def stopped_store(directory, seed=5, steps=700):
     await machine.work(steps)
     await machine.stop()
     machine.start()
+    while not all(list(directory.glob(pattern)) for pattern in FILES):
+        # How much was paged out depends on how quick the disk is.
+        await machine.work(steps)
+        await asyncio.sleep(0.02)
+        await machine.stop()
+        machine.start()
     bodies = {key: contents(queue) for key, queue in machine.queues.items()}
     await machine.store.close()
     return machine, bodies

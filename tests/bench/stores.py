@@ -1,0 +1,211 @@
+"""The scenarios of durable messages that are no steady load: backlogs, restarts, single confirms.
+
+A backlog is measured on nodes of its own, with the same limit of memory for both brokers, so that
+both have to page. Each second the number of messages and the memory are noted: a broker that
+stalls while it pages shows it there. Restarts are measured for this broker alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pika
+
+from . import brokers, generator, scenarios
+from .brokers import HOST, Broker
+from .measure import Watch, resident_bytes, tree
+from .plan import Plan, progress
+from .report import MIB, Results, SingleSample
+
+LIMIT = "--limit=600"
+SYNCS = 300
+CONFIRMS = 3000
+BODY = 1024
+
+
+def run_attached_stores(
+    plan: Plan, options: argparse.Namespace, running: list[Broker], results: Results
+) -> None:
+    """What needs no node of its own."""
+    if fnmatch.fnmatch("one-confirm", options.only):
+        for broker in running:
+            progress(f"one confirm at a time, {broker.name}")
+            add(results, "one confirm at a time, median", broker, confirm_us(broker), "us")
+            # A disk differs from minute to minute, so it is measured beside each.
+            add(results, "fdatasync of 1 KB, median, just then", broker, sync_us(), "us")
+    if fnmatch.fnmatch("many-queues", options.only):
+        for broker in running:
+            measure_many_queues(plan, broker, options.quick, results)
+
+
+def add(results: Results, title: str, broker: Broker, value: float, unit: str) -> None:
+    """Note what was measured."""
+    results.singles.setdefault(title, {})[broker.name] = SingleSample(value, unit)
+
+
+def confirm_us(broker: Broker) -> float:
+    """The median time from a publish to its confirm, one at a time, on a plain socket."""
+    parameters = pika.ConnectionParameters(broker.host, broker.port, heartbeat=0)
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.queue_declare("one-confirm", durable=True)
+    channel.confirm_delivery()
+    name = b"one-confirm"
+    method = b"\0\x3c\0\x28\0\0\0" + bytes((len(name),)) + name + b"\0"
+    header = b"\0\x3c\0\0" + BODY.to_bytes(8, "big") + b"\x10\0\2"
+    frames = b"".join(
+        bytes((kind, 0, 1)) + len(payload).to_bytes(4, "big") + payload + b"\xce"
+        for kind, payload in ((1, method), (2, header), (3, bytes(BODY)))
+    )
+    plain: socket.socket = connection._impl._transport._sock
+    plain.setblocking(True)
+    times = []
+    for _ in range(CONFIRMS):
+        started_at = time.perf_counter()
+        plain.sendall(frames)
+        left = 21
+        while left:
+            left -= len(plain.recv(left))
+        times.append(time.perf_counter() - started_at)
+    plain.setblocking(False)
+    channel.queue_delete("one-confirm")
+    connection.close()
+    return statistics.median(times) * 1e6
+
+
+def sync_us() -> float:
+    """The median time to append a kilobyte to a file and have it on disk."""
+    with tempfile.TemporaryFile(prefix="bench-") as file:
+        times = []
+        for number in range(SYNCS):
+            started_at = time.perf_counter()
+            os.pwrite(file.fileno(), bytes(BODY), number * BODY)
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - started_at)
+    return statistics.median(times) * 1e6
+
+
+def measure_many_queues(plan: Plan, broker: Broker, is_quick: bool, results: Results) -> None:
+    """Persistent messages to many durable queues, one after the other."""
+    progress(f"{scenarios.MANY_QUEUES:,} durable queues receiving, {broker.name}")
+    count = scenarios.MANY_MESSAGES // (scenarios.QUICK_SHARE if is_quick else 1)
+    words = ["--durable", "--window=1000", "--publishers=4", "--consumers=0", LIMIT]
+    words += [f"--queues={scenarios.MANY_QUEUES}", f"--count={count}"]
+    with Watch(broker.pid) as watch:
+        done = generator.run(plan.program, [*broker.address, *words]).result
+    title = f"{scenarios.MANY_QUEUES:,} durable queues receiving"
+    add(results, title, broker, done["publish_rate"], "msg/s")
+    cpu_us = watch.cpu_seconds * 1e6 / count
+    add(results, f"{title}, CPU, their declaration included", broker, cpu_us, "us/msg")
+
+
+# Nodes of their own
+
+
+def run_stores(plan: Plan, options: argparse.Namespace, results: Results) -> None:
+    """Backlogs and restarts."""
+    for backlog in scenarios.BACKLOGS:
+        if fnmatch.fnmatch(backlog.name, options.only):
+            count = backlog.messages // (scenarios.QUICK_SHARE if options.quick else 1)
+            for started in nodes(options):
+                with started as broker:
+                    measure_backlog(plan, backlog, count, broker, results)
+    if fnmatch.fnmatch("restart", options.only):
+        count = scenarios.BACKLOGS[0].messages // (scenarios.QUICK_SHARE if options.quick else 1)
+        measure_restarts(plan, options, count, results)
+
+
+def nodes(options: argparse.Namespace) -> Iterator[AbstractContextManager[Broker]]:
+    """The brokers, each with the same memory."""
+    settings = f"vm_memory_high_watermark.absolute = {scenarios.BACKLOG_MEMORY}\n"
+    yield brokers.leveret(options.leveret_command, settings)
+    if not options.without_rabbitmq:
+        yield brokers.rabbitmq(settings)
+
+
+def measure_backlog(
+    plan: Plan, backlog: scenarios.Backlog, count: int, broker: Broker, results: Results
+) -> None:
+    """Fill a queue, watching each second, and empty it."""
+    title = f"{backlog.title} of {count:,}"
+    words = [*broker.address, "--durable", "--name=backlog", LIMIT, f"--count={count}"]
+    words += ["--lazy"] if backlog.is_lazy else []
+    filling = [str(plan.program), *words, "--window=1000", "--consumers=0", "--keep"]
+    started_at = time.monotonic()
+    with subprocess.Popen(filling, stdout=subprocess.DEVNULL) as process:
+        rates, peak = watch_seconds(process, broker, title)
+    seconds = time.monotonic() - started_at
+    add(results, f"{title}: filling", broker, count / seconds, "msg/s")
+    add(results, f"{title}: highest RSS", broker, peak / MIB, "MiB")
+    if len(rates) > 3:
+        share = 100 * min(rates[1:-1]) / statistics.median(rates[:3])
+        add(results, f"{title}: slowest second, of the first three", broker, share, "%")
+    emptying = [*words, "--publishers=0", "--consumers=1", "--ack-every=50"]
+    done = generator.run(plan.program, emptying).result
+    add(results, f"{title}: emptying", broker, done["consume_rate"], "msg/s")
+
+
+def watch_seconds(
+    process: subprocess.Popen[bytes], broker: Broker, title: str
+) -> tuple[list[float], int]:
+    """Messages a second, for each second, and the most memory."""
+    pids = tree(broker.pid)
+    rates: list[float] = []
+    peak = before = 0
+    parameters = pika.ConnectionParameters(broker.host, broker.port, heartbeat=0)
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    last = time.monotonic()
+    while process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        peak = max(peak, resident_bytes(pids))
+        now = time.monotonic()
+        if now - last < 1:
+            continue
+        count = channel.queue_declare("backlog-0", passive=True).method.message_count
+        rates.append((count - before) / (now - last))
+        progress(f"{title}, {broker.name}: {rates[-1]:,.0f}/s, {peak / MIB:,.0f} MiB at the most")
+        last, before = now, count
+    connection.close()
+    return rates, peak
+
+
+def measure_restarts(plan: Plan, options: argparse.Namespace, count: int, results: Results) -> None:
+    """Seconds until clients are served by a node that was killed."""
+    for title, words in (
+        (f"{count:,} messages", [f"--count={count}", "--window=1000"]),
+        (
+            f"{scenarios.RESTART_QUEUES:,} durable queues",
+            [f"--count={scenarios.RESTART_QUEUES}", f"--queues={scenarios.RESTART_QUEUES}",
+             "--window=100"],
+        ),
+    ):  # fmt: skip
+        progress(f"restart with {title}")
+        with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
+            home = Path(directory) / "data"
+            with brokers.leveret(options.leveret_command, home=home) as broker:
+                common = [*broker.address, "--durable", "--consumers=0", "--keep", LIMIT]
+                generator.run(plan.program, [*common, "--name=kept", *words])
+                for pid in tree(broker.pid):
+                    os.kill(pid, signal.SIGKILL)
+            started_at = time.monotonic()
+            with brokers.leveret(options.leveret_command, home=home) as broker:
+                parameters = pika.ConnectionParameters(HOST, broker.port, heartbeat=0)
+                connection = pika.BlockingConnection(parameters)
+                connection.channel().queue_declare("kept-0", passive=True)
+                seconds = time.monotonic() - started_at
+                connection.close()
+                add(results, f"served after a kill, with {title}", broker, seconds, "s")
