@@ -132,7 +132,9 @@ def single_table(results: Results) -> Table:
             for name in results.brokers
         ]
         ratios = [
-            _quotient(by_broker[first].value, by_broker[name].value) if name in by_broker else "-"
+            _quotient(by_broker[first].value, by_broker[name].value)
+            if {first, name} <= by_broker.keys()
+            else "-"
             for name in others
         ]
         table.add_row(title, *values, *ratios)
