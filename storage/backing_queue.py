@@ -10,7 +10,7 @@ Unacked: fetched, not yet settled; they still count as held. Gone: acked, droppe
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from storage.message import Entry, Message
 
@@ -78,6 +78,9 @@ class BackingQueue(Protocol):
 
     def entries(self) -> Iterable[Entry]:
         """The ready entries in order, for those who only look."""
+
+    def status(self) -> dict[str, Any]:
+        """What it holds and where: see queue_status.py."""
 
     def delete(self) -> None:
         """The queue is gone: free all that is kept of it."""

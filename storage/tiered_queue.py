@@ -18,9 +18,11 @@ This file is what a queue asks for; what the pager and the log do is in `tiers.p
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Any
 
 from storage.backing_queue import Waiter
 from storage.message import Entry, Message
+from storage.queue_status import queue_status
 from storage.tiers import ENTRY_BYTES, EVERYTHING, NOTE_BYTES, Tiers
 
 
@@ -52,7 +54,11 @@ class TieredQueue(Tiers):
         if self._published_bytes > NOTE_BYTES:
             self._published_bytes = 0
             self._home.note_memory(self)
-        if not self.is_durable or not messages[0].header.is_persistent:
+        if not self.is_durable:
+            return False
+        if not messages[0].header.is_persistent:
+            self._transient_count += count
+            self._transient_bytes += body_bytes
             return False
         expires_wall_ms = expires_at_ms and expires_at_ms + self._home.wall_offset_ms
         self._home.log.append_run(self, position, messages, expires_wall_ms)
@@ -149,10 +155,21 @@ class TieredQueue(Tiers):
             self.ledger.fresh.add(position)
             if position < self.ledger.flushed_to:
                 self._left_segment(position, size)
+            if self._transient_count:
+                self._forget_transient((entry,))
             if not self._is_dirty:
                 self._note_dirty()
 
+    def _forget_transient(self, entries: Iterable[Entry]) -> None:
+        """In a durable queue: count less of what does not survive a restart."""
+        for entry in entries:
+            if not entry.message.header.is_persistent:
+                self._transient_count -= 1
+                self._transient_bytes -= len(entry.message.body)
+
     def _all_gone(self, entries: list[Entry]) -> None:
+        if self._transient_count:
+            self._forget_transient(entries)
         fresh = self.ledger.fresh
         first, last = entries[0].position, entries[-1].position
         if last - first == len(entries) - 1:
@@ -200,7 +217,18 @@ class TieredQueue(Tiers):
         self._plan.clear()
         self._is_split = False
         self.ready_count = self.ready_bytes = 0
+        # Of what was on disk nobody knows; what is left is unacked.
+        self._transient_count = self._transient_bytes = 0
+        if self.is_durable:
+            for entry in self._unacked.values():
+                if not entry.message.header.is_persistent:
+                    self._transient_count += 1
+                    self._transient_bytes += len(entry.message.body)
         return count
+
+    def status(self) -> dict[str, Any]:
+        """What it holds and where."""
+        return queue_status(self)
 
     def entries(self) -> Iterable[Entry]:
         """The ready entries in order; what is on disk only stays there."""

@@ -67,10 +67,10 @@ class Tiers:
 
     __slots__ = (
         "_home", "_is_dirty", "_is_split", "_next_position", "_plan", "_plan_end",
-        "_published_bytes", "_q1", "_q4", "_requeued", "_tracks", "_unacked", "delta",
-        "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger", "noted_bytes",
-        "ready_bytes", "ready_count", "removals", "target_bytes", "unacked_bytes",
-        "unacked_count", "writer",
+        "_published_bytes", "_q1", "_q4", "_requeued", "_tracks", "_transient_bytes",
+        "_transient_count", "_unacked", "delta", "has_expiring", "is_deleted", "is_durable",
+        "is_lazy", "key", "ledger", "noted_bytes", "ready_bytes", "ready_count", "removals",
+        "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +93,7 @@ class Tiers:
         self._tracks = is_durable
         self._is_dirty = False
         self._published_bytes = 0
+        self._transient_count = self._transient_bytes = 0
         self.noted_bytes = 0
         self.target_bytes = EVERYTHING
         self.removals = 0
@@ -306,6 +307,19 @@ class Tiers:
             self._note_dirty()
 
     # Looking
+
+    @property
+    def next_position(self) -> int:
+        """The position of the message that is published next."""
+        return self._next_position
+
+    @property
+    def persistent(self) -> tuple[int, int]:
+        """How many of its messages survive a restart, and the bytes of their bodies."""
+        if not self.is_durable:
+            return 0, 0
+        count = self.ready_count + self.unacked_count - self._transient_count
+        return count, self.ready_bytes + self.unacked_bytes - self._transient_bytes
 
     @property
     def parts(self) -> tuple[int, int, int, int, int]:

@@ -8,6 +8,7 @@ always taken from first: a message goes back to its old place in O(log n) withou
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Any
 
 from storage.backing_queue import Waiter
 from storage.message import Entry, Message
@@ -123,6 +124,24 @@ class TransientQueue:
         for _, entry in sorted(self._requeued, key=lambda item: item[0]):
             yield entry
         yield from self._ready
+
+    def status(self) -> dict[str, Any]:
+        """All is in memory, and nothing has parts."""
+        size = self.ready_bytes + self.unacked_bytes
+        return {
+            "messages_ram": self.ready_count + self.unacked_count,
+            "messages_ready_ram": self.ready_count,
+            "messages_unacknowledged_ram": self.unacked_count,
+            "messages_persistent": 0,
+            "message_bytes": size,
+            "message_bytes_ready": self.ready_bytes,
+            "message_bytes_unacknowledged": self.unacked_bytes,
+            "message_bytes_ram": size,
+            "message_bytes_persistent": 0,
+            "messages_paged_out": 0,
+            "message_bytes_paged_out": 0,
+            "backing_queue_status": {"mode": "default", "len": self.ready_count},
+        }
 
     def delete(self) -> None:
         """The queue is gone: free its memory."""

@@ -5,9 +5,11 @@ back to the level its message belongs to. Facts: RabbitMQ's `rabbit_priority_que
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from storage.backing_queue import BackingQueue, Waiter
 from storage.message import Entry, Message
+from storage.queue_status import summed_status
 
 
 class PriorityQueue:
@@ -102,6 +104,10 @@ class PriorityQueue:
         """The ready entries, highest level first."""
         for level in self._levels.values():
             yield from level.entries()
+
+    def status(self) -> dict[str, Any]:
+        """What all levels hold together."""
+        return summed_status((priority, level.status()) for priority, level in self._levels.items())
 
     def delete(self) -> None:
         """The queue is gone, with every level."""

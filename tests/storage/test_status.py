@@ -1,0 +1,68 @@
+"""A queue says how many messages are where, by RabbitMQ's names."""
+
+import asyncio
+
+from storage.message import Message
+from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
+
+
+def publish(queue, count, header=PERSISTENT, size=100):
+    messages = [Message(ADDRESSES[0], header, bytes(size)) for _ in range(count)]
+    queue.publish(messages, count * size, 0)
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+async def test_all_in_memory(tmp_path):
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue = machine.queues[1]
+    publish(queue, 10)
+    publish(queue, 5, TRANSIENT)
+    queue.ack(queue.fetch(3, ack_required=True)[0])
+    status = queue.status()
+    parts = status["backing_queue_status"]
+    assert (parts["q1"], parts["q2"], parts["q3"], parts["q4"]) == (0, 0, 0, 12)
+    assert parts["delta"][2] == 0
+    assert (parts["len"], parts["ram_msg_count"], parts["ram_ack_count"]) == (12, 12, 2)
+    assert parts["target_ram_count"] == "infinity"
+    assert parts["next_seq_id"] == 15
+    assert (status["messages_persistent"], status["message_bytes_persistent"]) == (9, 900)
+    assert (status["messages_ram"], status["message_bytes_ram"]) == (14, 1400)
+    await machine.store.close()
+
+
+async def test_what_is_paged_out_is_in_delta(tmp_path):
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue = machine.queues[1]
+    for _ in range(50):
+        publish(queue, 20)
+    machine.store.pager.note_all()
+    await until(lambda: queue.delta.count > 500)
+    status = queue.status()
+    parts = status["backing_queue_status"]
+    in_parts = parts["q1"] + parts["q2"] + parts["delta"][2] + parts["q3"] + parts["q4"]
+    assert in_parts == parts["len"] == 1000
+    assert parts["ram_msg_count"] + status["messages_paged_out"] == 1000
+    assert status["message_bytes_ram"] + status["message_bytes_paged_out"] == 100_000
+    assert 0 < parts["target_ram_count"] < 500
+    await machine.store.close()
+
+
+async def test_a_lazy_queue_wants_nothing_in_memory(tmp_path):
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue = machine.queues[3]
+    for _ in range(300):
+        publish(queue, 10, size=200)
+    await until(lambda: queue.delta.count > 2000)
+    parts = queue.status()["backing_queue_status"]
+    assert (parts["mode"], parts["target_ram_count"]) == ("lazy", 0)
+    queue.is_lazy = False
+    assert queue.status()["backing_queue_status"]["mode"] == "default"
+    await machine.store.close()
