@@ -7,8 +7,9 @@ one inside a test.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from broker.actor import Turns
 from broker.alarms import DISK
@@ -25,7 +26,14 @@ from broker.services import Services
 from broker.vhost import VirtualHost
 from storage.disk import Disk
 from storage.metadata import Metadata, NoMetadata
-from storage.metadata_rows import Definitions, PermissionRow, VhostRow
+from storage.metadata_rows import (
+    BindingRow,
+    Definitions,
+    ExchangeRow,
+    PermissionRow,
+    QueueRow,
+    VhostRow,
+)
 from storage.pager import Pager
 from storage.store import Store
 
@@ -34,6 +42,8 @@ CONSUMER_TIMEOUT_CHECK_MS = 60_000
 STOP_SECONDS_MAX = 3.0
 """How long clients may take to answer connection.close when the broker stops."""
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
+
+InVhost = TypeVar("InVhost", ExchangeRow, QueueRow, BindingRow)
 
 logger = logging.getLogger("leveret.broker")
 
@@ -101,7 +111,7 @@ class Broker:
         config, clock, alarms = self.config, self.services.clock, self.services.alarms
         return [
             MemoryMonitor(
-                config, clock, alarms, held=lambda: pager.held_bytes, allow=pager.set_budget
+                config, clock, alarms, held=lambda: pager.memory_bytes, allow=pager.set_budget
             ),
             DiskMonitor(config, clock, alarms, lambda: free_bytes(data_dir)),
         ]
@@ -113,14 +123,17 @@ class Broker:
         if self._store is not None:
             self._store.open()
         definitions = self._metadata.load()
-        if definitions.vhosts:
+        for problem in definitions.damaged:
+            logger.error("%s", problem)
+        if definitions.vhosts or definitions.damaged:
             self._restore(definitions)
         else:
             # All or nothing: a vhost without a user in it could never be used.
             with self._metadata.batch():
                 self._make_defaults()
         if self._store is not None:
-            self._store.all_restored()
+            # Messages of a queue whose declaration is damaged are kept, for a repair to find.
+            self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         for monitor in self.monitors:
             monitor.start()
         for listener in self.config.tcp_listeners:
@@ -162,14 +175,22 @@ class Broker:
             self._new_vhost(vhost_row.name)
         services.users.restore(definitions.users)
         services.permissions.restore(definitions.permissions, definitions.topic_permissions)
-        for exchange in definitions.exchanges:
+        for exchange in self._in_a_vhost(definitions.exchanges):
             arguments = decode_table(exchange.arguments)[0]
             services.vhosts[exchange.vhost].restore_exchange(exchange, arguments)
-        for queue in definitions.queues:
+        for queue in self._in_a_vhost(definitions.queues):
             services.vhosts[queue.vhost].restore_queue(queue, decode_table(queue.arguments)[0])
-        for binding in definitions.bindings:
+        for binding in self._in_a_vhost(definitions.bindings):
             arguments = decode_table(binding.arguments)[0]
             services.vhosts[binding.vhost].restore_binding(binding, arguments)
+
+    def _in_a_vhost(self, rows: Sequence[InVhost]) -> Iterator[InVhost]:
+        """The rows whose vhost is there; it may be missing if the metadata are damaged."""
+        for row in rows:
+            if row.vhost in self.services.vhosts:
+                yield row
+            else:
+                logger.error("%r is left out: there is no vhost %r", row, row.vhost)
 
     # Virtual hosts
 

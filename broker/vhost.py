@@ -187,7 +187,7 @@ class VirtualHost(QueueOwner):
             return store.queue(queue.storage_id, level, title, queue.durable, is_lazy)
 
         if priority_max:
-            levels = store.levels_of(queue.storage_id) if queue.durable else []
+            levels = store.levels_of(queue.storage_id, priority_max) if queue.durable else []
             return PriorityQueue(priority_max, tiered, levels)
         return tiered(0)
 

@@ -72,6 +72,9 @@ class LoggedQueue(Protocol):
     def take_progress(self) -> bytes | None:
         """A record of what became of its messages since the last call; None if it is nothing."""
 
+    def run_written(self) -> None:
+        """The oldest run that it has appended is on disk."""
+
 
 class PendingRun:
     """Messages that wait to be written. Only made for persistent ones."""
@@ -240,10 +243,11 @@ class Log:
         self._is_writing = True
         file, new_file = self._file_to_write()
         batch_bytes, self.pending_bytes = self.pending_bytes, 0
+        queues = [queue for run in self._runs for queue, _ in run.targets]
         data = b"".join(self._encode(file))
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
-        batch = _Batch(file, new_file, data, waiters, callbacks)
+        batch = _Batch(file, new_file, data, queues, waiters, callbacks)
         self.pending_bytes += batch_bytes
         batch.pending_bytes = batch_bytes
         self._submit(batch)
@@ -365,6 +369,8 @@ class Log:
         batch.file.size += len(batch.data)
         self.pending_bytes -= batch.pending_bytes
         self._is_writing = False
+        for queue in batch.queues:
+            queue.run_written()
         for waiter, sequence in batch.waiters:
             waiter.confirm(sequence)
         for callback in batch.callbacks:
@@ -435,19 +441,21 @@ class SyncFailed(Exception):
 class _Batch:
     """What is written at once."""
 
-    __slots__ = ("callbacks", "data", "file", "is_first", "pending_bytes", "waiters")
+    __slots__ = ("callbacks", "data", "file", "is_first", "pending_bytes", "queues", "waiters")
 
     def __init__(
         self,
         file: LogFile,
         is_first: bool,
         data: bytes,
+        queues: list[LoggedQueue],
         waiters: list[tuple[Waiter, int]],
         callbacks: list[Callable[[], object]],
     ) -> None:
         self.file = file
         self.is_first = is_first
         self.data = data
+        self.queues = queues
         self.waiters = waiters
         self.callbacks = callbacks
         self.pending_bytes = 0

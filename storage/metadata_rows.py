@@ -85,7 +85,10 @@ class BindingRow(NamedTuple):
 
 @dataclass
 class Definitions:
-    """All that is declared, each list in the order in which it was declared."""
+    """All that is declared, each list in the order in which it was declared.
+
+    damaged: what is lost or may be wrong, in sentences that name the file.
+    """
 
     vhosts: list[VhostRow] = field(default_factory=list)
     users: list[UserRow] = field(default_factory=list)
@@ -94,3 +97,4 @@ class Definitions:
     exchanges: list[ExchangeRow] = field(default_factory=list)
     queues: list[QueueRow] = field(default_factory=list)
     bindings: list[BindingRow] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)

@@ -28,6 +28,8 @@ OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
 the disk."""
 LAZY_BYTES = 64 * 1024
 """What a lazy queue may have in memory for a moment."""
+PAGEABLE_SHARE = 10
+"""However much unacked messages take, a tenth of the budget is for the others."""
 TARGETS_SECONDS = 0.1
 RATES_SECONDS = 2.0
 RETRY_SECONDS = 0.5
@@ -38,18 +40,27 @@ logger = logging.getLogger("leveret.store")
 class Pager:
     """Keeps queues within the budget. All methods are for the event loop's thread.
 
-    budget_bytes: what all messages in memory may take. held_bytes: what they do, as last reported.
+    budget_bytes: what all messages in memory may take. held_bytes: what those take that could be on
+    disk only, as last reported. unpageable_bytes: what unacked ones take.
     """
 
-    def __init__(self, disk: Disk, worker: Worker, failed: Callable[[Exception], object]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        worker: Worker,
+        sync_log: Callable[[], Awaitable[None]],
+        failed: Callable[[Exception], object],
+    ) -> None:
         self._disk = disk
         self._worker = worker
+        self._sync_log = sync_log
         self._failed = failed
         self.queues: dict[int, Tiers] = {}
         self.budget_bytes = EVERYTHING
-        self.held_bytes = 0
+        self.held_bytes = self.unpageable_bytes = 0
         self.unsynced: set[Path] = set()
         self.is_overfull = False
+        self._is_stuck = False
         self.overfull_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.lock = asyncio.Lock()
@@ -65,44 +76,58 @@ class Pager:
 
     # Watching
 
+    @property
+    def memory_bytes(self) -> int:
+        """What all messages in memory take."""
+        return self.held_bytes + self.unpageable_bytes
+
+    @property
+    def allowed_bytes(self) -> int:
+        """What messages that could be on disk only may take."""
+        return max(self.budget_bytes // PAGEABLE_SHARE, self.budget_bytes - self.unpageable_bytes)
+
     def note(self, queue: Tiers) -> None:
         """A queue may have grown."""
-        held = queue.memory_bytes
+        held = queue.pageable_bytes
         self.held_bytes += held - queue.noted_bytes
         queue.noted_bytes = held
         if queue.is_lazy:
             self._lazy.add(queue)
             self._wanted.set()
-        elif self.held_bytes > self.budget_bytes:
+        elif self.held_bytes > self.allowed_bytes:
             self._wanted.set()
         self._watch_fullness()
 
     def _watch_fullness(self) -> None:
         share = NO_LONGER_OVERFULL if self.is_overfull else OVERFULL
-        is_overfull = self.held_bytes > self.budget_bytes * share
+        is_overfull = self.held_bytes > self.allowed_bytes * share and not self._is_stuck
         if is_overfull != self.is_overfull:
             self.is_overfull = is_overfull
             self.overfull_changed()
 
     def note_all(self) -> None:
         """Look at all queues: they do not report that they shrink."""
+        self._is_stuck = False
         self._count_all()
-        if self.held_bytes > self.budget_bytes:
+        if self.held_bytes > self.allowed_bytes:
             self._wanted.set()
         else:
             self._forget_targets()
 
     def _count_all(self) -> None:
+        in_memory = 0
         for queue in self.queues.values():
-            queue.noted_bytes = queue.memory_bytes
+            in_memory += queue.memory_bytes
+            queue.noted_bytes = queue.pageable_bytes
         self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
+        self.unpageable_bytes = in_memory - self.held_bytes
         self._watch_fullness()
 
     def set_budget(self, budget_bytes: int) -> None:
         """What messages in memory may take from now on."""
         self.budget_bytes = budget_bytes
         self._watch_fullness()
-        if self.held_bytes > budget_bytes:
+        if self.held_bytes > self.allowed_bytes:
             self._wanted.set()
 
     def _forget_targets(self) -> None:
@@ -115,8 +140,11 @@ class Pager:
             self._wanted.clear()
             try:
                 await self._page_lazy()
-                while self.held_bytes > self.budget_bytes and await self._page_all():
+                while self.held_bytes > self.allowed_bytes and await self._page_all():
                     await asyncio.sleep(0)
+                # If nothing can be done about it, publishers need not wait for it.
+                self._is_stuck = self.held_bytes > self.allowed_bytes
+                self._watch_fullness()
             except asyncio.CancelledError:
                 raise
             except Exception as error:
@@ -132,14 +160,14 @@ class Pager:
     async def _page_all(self) -> bool:
         """Bring every queue to its target; whether there was anything to do."""
         self._count_all()
-        queues = [queue for queue in self.queues.values() if queue.memory_bytes > LAZY_BYTES]
+        queues = [queue for queue in self.queues.values() if queue.pageable_bytes > LAZY_BYTES]
         self._measure_rates(queues)
-        unpageable = self.held_bytes - sum(queue.pageable_bytes for queue in queues)
+        small_bytes = self.held_bytes - sum(queue.pageable_bytes for queue in queues)
         figures = [
             Figures(queue.pageable_bytes, self._rates.get(queue.key, (0, 0.0))[1], queue.is_lazy)
             for queue in queues
         ]
-        found = targets(figures, self.budget_bytes - unpageable)
+        found = targets(figures, self.allowed_bytes - small_bytes)
         if found is None:
             return False
         has_paged = False
@@ -187,6 +215,9 @@ class Pager:
     async def _write_slice_of(self, queue: Tiers) -> bool:
         async with self.lock:
             written = queue.plan_slice(SLICE_BYTES, EVERYTHING)
+            if written is None and queue.waits_for_log:
+                await self._sync_log()
+                written = queue.plan_slice(SLICE_BYTES, EVERYTHING)
             if written is None:
                 return False
             await self._write([(queue, written)])

@@ -60,6 +60,10 @@ class Restorer:
         """Those that something was found of and nobody has asked for."""
         return sorted(self.found.keys() | self._with_segments().keys())
 
+    def has_found(self, key: int) -> bool:
+        """There is something of this queue."""
+        return key in self.found or key in self._with_segments()
+
     def _with_segments(self) -> dict[int, list[int]]:
         if self._segments is None:
             names = [name for name in self._disk.names_in(self._directory) if name.isdigit()]

@@ -34,6 +34,8 @@ from storage.worker import Worker
 
 LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
 LEVELS = 256
+TRANSIENT_IDS = 1 << 48
+"""Storage ids from here on are of queues that are not durable."""
 FILES_KEPT = 3
 """Log files that are not retired: what is consumed meanwhile is written once."""
 FILES_HIGH = 10
@@ -76,7 +78,7 @@ class Store:
         self._metadata_changes = -1
         self._doomed: list[Path] = []
         self._addresses: dict[bytes, Address] = {}
-        self._next_transient = self._next_durable = 1
+        self._next_durable, self._next_transient = 1, TRANSIENT_IDS
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
         self._log_worker = Worker(loop, "leveret-log")
@@ -85,7 +87,7 @@ class Store:
             directory / LOG, self.disk, self._log_worker, loop, self._sync_metadata, log_file_bytes
         )
         self.bodies = MessageStore(directory / BODIES, self.disk)
-        self.pager = Pager(self.disk, self._page_worker, self._fail)
+        self.pager = Pager(self.disk, self._page_worker, self.log.sync, self._fail)
         self._sweeper = Sweeper(self.disk, self.bodies, self.log, self.pager, self._page_worker)
         self._restorer = Restorer(self, directory / QUEUES)
         self._full = {"log": False, "pager": False}
@@ -123,27 +125,27 @@ class Store:
         if not is_durable:
             storage_id = self._next_transient
             self._next_transient += 1
-        key = storage_id * LEVELS + level
-        parent = self._directory / (QUEUES if is_durable else TRANSIENT)
-        if not is_durable:
-            # Keys of the two kinds are kept apart where both are in one dict.
-            key = -key
         else:
             self._next_durable = max(self._next_durable, storage_id + 1)
-        queue = TieredQueue(self, key, parent / str(abs(key)), name, is_durable, is_lazy)
+        key = storage_id * LEVELS + level
+        directory = self._directory / (QUEUES if is_durable else TRANSIENT) / str(key)
+        queue = TieredQueue(self, key, directory, name, is_durable, is_lazy)
         if is_durable:
             self._restorer.restore(queue)
         self.pager.queues[key] = queue
         return queue
 
-    def levels_of(self, storage_id: int) -> list[int]:
+    def levels_of(self, storage_id: int, priority_max: int) -> list[int]:
         """The priority levels of which a restart found something."""
-        keys = self._restorer.keys()
-        return [key % LEVELS for key in keys if key // LEVELS == storage_id]
+        first = storage_id * LEVELS
+        return [
+            level for level in range(priority_max + 1) if self._restorer.has_found(first + level)
+        ]
 
-    def all_restored(self) -> None:
+    def all_restored(self, keeps_unclaimed: bool = False) -> None:
         """What no queue has asked for belongs to queues that are deleted; go to work."""
-        self._restorer.remove_rest()
+        if not keeps_unclaimed:
+            self._restorer.remove_rest()
         self.pager.note_all()
         self.pager.start()
         self._task = asyncio.get_running_loop().create_task(self._run())

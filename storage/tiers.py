@@ -68,9 +68,9 @@ class Tiers:
     __slots__ = (
         "_home", "_is_dirty", "_is_split", "_next_position", "_plan", "_plan_end",
         "_published_bytes", "_q1", "_q4", "_requeued", "_tracks", "_transient_bytes",
-        "_transient_count", "_unacked", "delta", "has_expiring", "is_deleted", "is_durable",
-        "is_lazy", "key", "ledger", "noted_bytes", "ready_bytes", "ready_count", "removals",
-        "target_bytes", "unacked_bytes", "unacked_count", "writer",
+        "_transient_count", "_unacked", "_unlogged", "delta", "has_expiring", "is_deleted",
+        "is_durable", "is_lazy", "key", "ledger", "noted_bytes", "ready_bytes", "ready_count",
+        "removals", "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,7 @@ class Tiers:
         self._next_position = 0
         self._plan: deque[Entry] = deque()
         self._plan_end = 0
+        self._unlogged: deque[int] = deque()
         self._tracks = is_durable
         self._is_dirty = False
         self._published_bytes = 0
@@ -127,6 +128,15 @@ class Tiers:
         if not self.ready_count and not self.unacked_count:
             self.has_expiring = False
         return record
+
+    def run_written(self) -> None:
+        """The log has the oldest run that it had not."""
+        self._unlogged.popleft()
+
+    @property
+    def waits_for_log(self) -> bool:
+        """There are messages that the log does not have yet, which cannot go to segments."""
+        return bool(self._unlogged)
 
     def are_gone(self, start: int, end: int) -> bool:
         """All messages at these positions are gone."""
@@ -173,7 +183,9 @@ class Tiers:
 
     def plan_slice(self, bytes_max: int, end: int) -> Slice | None:
         """What is to be written to segments next, of what is below `end`; None if it is nothing."""
-        end = min(end, self._next_position)
+        # Segments must not know of a message before the log does: a restart takes it for one that
+        # the log has lost.
+        end = min(end, self._unlogged[0] if self._unlogged else self._next_position)
         ledger = self.ledger
         if end <= ledger.flushed_to or self.is_deleted:
             return None

@@ -24,6 +24,7 @@ from storage.metadata_rows import (
     UserRow,
     VhostRow,
 )
+from storage.metadata_tables import META, MetaRow
 
 PROJECT = Path(__file__).parents[3]
 NO_ARGUMENTS = b"\0\0\0\0"
@@ -318,7 +319,8 @@ class TestCheckpoints:
 
 def start(script: str, path: Path) -> subprocess.Popen[str]:
     """A process that uses the file; it says on its output what it has done."""
-    preamble = "import sys; from pathlib import Path; from storage.metadata import *\n"
+    preamble = "import sys; from pathlib import Path; from storage.metadata import *; "
+    preamble += "from storage.metadata_rows import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", preamble + script, str(path)],
         cwd=PROJECT,
@@ -400,7 +402,8 @@ class TestMishaps:
         path.write_bytes(b"Dear diary, " * 1000)
         assert self.error_of(path) == (
             f"the metadata in {path} cannot be used: file is not a database; the file is damaged: "
-            "restore it from a copy, or move it away to start with nothing"
+            f"save what can be read with `leveret store repair {path.parent}`, restore it from a "
+            "copy, or move it away to start with nothing"
         )
         assert path.read_bytes() == b"Dear diary, " * 1000
 
@@ -419,10 +422,10 @@ class TestMishaps:
         metadata.close()
         connection = sqlite3.connect(path)
         with connection:
-            connection.execute("UPDATE meta SET value = 99 WHERE key = 'format_version'")
+            connection.execute(META.put, META.to_columns(MetaRow("format_version", 99)))
         connection.close()
         assert self.error_of(path) == (
-            f"{path} has format 99, and this version reads format 2: "
+            f"{path} has format 99, and this version reads format 3: "
             "start the version of Leveret that wrote it, or move the file away"
         )
 

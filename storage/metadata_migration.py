@@ -1,0 +1,31 @@
+"""Metadata files of older formats, which get checksums when they are opened.
+
+    1   no checksums, no totals; queues have no storage ids
+    2   no checksums, no totals
+
+Both are rewritten in one transaction, so that a crash leaves the old file or the new one.
+"""
+
+from sqlite3 import Connection
+
+from storage.metadata_tables import DECLARED, QUEUES, create_tables, quoted
+
+OLD_VERSIONS = (1, 2)
+
+
+def migrate(connection: Connection, version: int) -> None:
+    """Bring the tables to the format of today, in the transaction that is open."""
+    old_rows = {}
+    for table in DECLARED:
+        columns = [name for name in table.fields if version > 1 or name != "storage_id"]
+        listed = ", ".join(quoted(columns))
+        rows = connection.execute(f"SELECT {listed} FROM {table.name} ORDER BY rowid").fetchall()
+        if table is QUEUES and version == 1:
+            place = table.fields.index("storage_id")
+            rows = [(*row[:place], id_, *row[place:]) for id_, row in enumerate(rows, 1)]
+        old_rows[table] = rows
+        connection.execute(f"DROP TABLE {table.name}")
+    connection.execute("DROP TABLE meta")
+    create_tables(connection)
+    for table, rows in old_rows.items():
+        connection.executemany(table.put, [table.to_columns(row) for row in rows])

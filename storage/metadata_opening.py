@@ -1,0 +1,138 @@
+"""Opening the metadata file: its format is told, and a new file gets its tables.
+
+The tables have to be those of this version to the letter; a file whose schema is damaged, or that
+another program or a later version wrote, is refused and left as it is.
+"""
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from storage.metadata_migration import OLD_VERSIONS, migrate
+from storage.metadata_tables import META, MetaRow, create_tables, has_tables
+
+FORMAT_VERSION = 3
+VERSION, IDENTITY = "format_version", "identity"
+FILE_MODE = 0o640
+"""The file holds password hashes, so it is not for everybody; its log inherits the mode."""
+CHECK_SURROUNDINGS = (
+    "check that the file and its directory may be written and that the disk has room"
+)
+_NEW_FILE_BYTES_MAX = 4096
+"""What SQLite writes before there is a table: one page. A longer file without tables lost them."""
+
+
+class MetadataError(Exception):
+    """The metadata cannot be read or written; the text names the file and says what to do."""
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ones that say which file is meant.
+
+    An error whose text quotes damaged names is a UnicodeDecodeError, as sqlite3 decodes the text. A
+    damaged length can ask for more memory than there is.
+    """
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        raise MetadataError(
+            f"the metadata in {path} cannot be used: {error}; {_advice(error, path)}"
+        ) from error
+
+
+def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
+    """Have the tables of this version there. Raises MetadataError."""
+    if has_tables(connection):
+        return
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    names = {name for (name,) in found}
+    is_new = not names and path.stat().st_size <= _NEW_FILE_BYTES_MAX
+    version = FORMAT_VERSION if not names else _read_version(connection, path, names)
+    if not is_new and (version not in OLD_VERSIONS or "totals" in names):
+        raise MetadataError(
+            f"{path} is damaged: its tables are not those of format {version}; {_repair(path)}"
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if is_new:
+            create_tables(connection)
+        else:
+            migrate(connection, version)
+        # The identity is random: a file that takes the place of another is not taken for it.
+        facts = (MetaRow(VERSION, FORMAT_VERSION), MetaRow(IDENTITY, secrets.randbits(63)))
+        connection.executemany(META.put, [META.to_columns(fact) for fact in facts])
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    # From here on the file itself has the tables. If they were in the log only, and that is
+    # damaged, the file would count as new.
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _read_version(connection: sqlite3.Connection, path: Path, names: set[str]) -> int:
+    """The format of a file with tables; it is one that this version of Leveret can read."""
+    if "meta" not in names:
+        raise MetadataError(
+            f"{path} does not say which format it has, so this version of Leveret did not write "
+            "it: move the file away, or choose another data directory"
+        )
+    found = connection.execute(
+        "SELECT value FROM meta NOT INDEXED WHERE key = ?", (VERSION,)
+    ).fetchone()
+    if found not in [(version,) for version in (*OLD_VERSIONS, FORMAT_VERSION)]:
+        raise format_error(path, found[0] if found else "none")
+    return int(found[0])
+
+
+def format_error(path: Path, version: object) -> MetadataError:
+    """For a file of a version that is not known here."""
+    return MetadataError(
+        f"{path} has format {version}, and this version reads format {FORMAT_VERSION}: "
+        "start the version of Leveret that wrote it, or move the file away"
+    )
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file, or make it. Its tables are another step."""
+    _make_file(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    # Text that is damaged must not end the reading; its row's checksum tells.
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_file(path: Path) -> None:
+    """SQLite would make it readable for everybody, and say less about why it cannot."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+    except OSError as error:
+        raise MetadataError(
+            f"the metadata in {path} cannot be used: {error.strerror}; {CHECK_SURROUNDINGS}"
+        ) from error
+
+
+def _advice(error: Exception, path: Path) -> str:
+    """What to do. SQLite calls it operational if the surroundings are to blame, not the data."""
+    if isinstance(error, sqlite3.OperationalError):
+        return CHECK_SURROUNDINGS
+    return f"the file is damaged: {_repair(path)}"
+
+
+def _repair(path: Path) -> str:
+    return (
+        f"save what can be read with `leveret store repair {path.parent}`, restore it from a copy, "
+        "or move it away to start with nothing"
+    )

@@ -1,0 +1,200 @@
+"""Storage ids are handed out once, and what changed can be told and synced."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.metadata import MetadataError, NoMetadata, SqliteMetadata
+from storage.metadata_rows import Definitions, QueueRow, VhostRow
+
+EMPTY = bytes(4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metadata.sqlite"
+
+
+@pytest.fixture
+def metadata(path: Path) -> Iterator[SqliteMetadata]:
+    opened = SqliteMetadata(path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were synced. fdatasync is for files, not for their directory."""
+    done: list[Path] = []
+    sync = os.fdatasync
+
+    def note(descriptor: int) -> None:
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", note)
+    return done
+
+
+class TestStorageIds:
+    def test_they_go_on_after_a_restart(self, path: Path) -> None:
+        handed_out = []
+        for _ in range(3):
+            metadata = SqliteMetadata(path)
+            metadata.load()
+            handed_out += [metadata.new_storage_id() for _ in range(5)]
+            metadata.close()
+        assert handed_out[:5] == [1, 2, 3, 4, 5]
+        assert handed_out == sorted(set(handed_out))
+
+    def test_a_thousand_cost_one_sync(
+        self, metadata: SqliteMetadata, path: Path, syncs: list[Path]
+    ) -> None:
+        assert metadata.new_storage_id() == 1
+        assert syncs == [path.with_name(path.name + "-wal")]
+        for _ in range(1000):
+            metadata.new_storage_id()
+        assert len(syncs) == 1
+        metadata.new_storage_id()
+        assert len(syncs) == 2
+
+    def test_those_of_a_batch_are_reserved_with_it(
+        self, metadata: SqliteMetadata, path: Path, syncs: list[Path]
+    ) -> None:
+        with metadata.batch():
+            numbers = [metadata.new_storage_id() for _ in range(3000)]
+            assert syncs == []
+        assert len(syncs) == 1
+        copy = path.with_name("copy")
+        copy.mkdir()
+        for file in path.parent.glob("metadata.sqlite*"):
+            shutil.copy(file, copy)
+        after_crash = SqliteMetadata(copy / path.name)
+        assert after_crash.new_storage_id() > max(numbers)
+        after_crash.close()
+
+    def test_those_of_a_batch_that_fails_are_not_handed_out_again(
+        self, metadata: SqliteMetadata
+    ) -> None:
+        with pytest.raises(KeyError), metadata.batch():
+            assert metadata.new_storage_id() == 1
+            raise KeyError
+        assert metadata.new_storage_id() == 2
+
+    def test_a_batch_without_them_syncs_nothing(
+        self, metadata: SqliteMetadata, syncs: list[Path]
+    ) -> None:
+        metadata.new_storage_id()
+        syncs.clear()
+        with metadata.batch():
+            metadata.put_vhost(VhostRow("/"))
+        assert syncs == []
+
+    def test_one_may_be_asked_to_be_above_another(self, metadata: SqliteMetadata) -> None:
+        assert metadata.new_storage_id(above=5000) == 5001
+        assert metadata.new_storage_id(above=20) == 5002
+
+    def test_a_damaged_mark_is_reported_and_the_queues_numbers_count(self, path: Path) -> None:
+        metadata = SqliteMetadata(path)
+        metadata.put_queue(QueueRow("/", "q", True, False, 4000, EMPTY))
+        metadata.new_storage_id()
+        metadata.close()
+        connection = sqlite3.connect(path)
+        with connection:
+            connection.execute("UPDATE meta SET value = 7 WHERE key = 'storage_ids_below'")
+        connection.close()
+        metadata = SqliteMetadata(path)
+        (complaint,) = metadata.load().damaged
+        assert "a row of meta is damaged and left out: key 'storage_ids_below'" in complaint
+        assert metadata.new_storage_id() == 4001
+        assert metadata.load().damaged == []
+        metadata.close()
+
+    def test_without_metadata_they_count_from_one(self) -> None:
+        metadata = NoMetadata()
+        numbers = [metadata.new_storage_id(), metadata.new_storage_id()]
+        assert [*numbers, metadata.new_storage_id(above=9)] == [1, 2, 10]
+        assert NoMetadata().new_storage_id() == 1
+
+
+class TestChanges:
+    def test_each_change_counts_when_it_is_committed(self, metadata: SqliteMetadata) -> None:
+        before = metadata.changes
+        metadata.put_vhost(VhostRow("/"))
+        assert metadata.changes == before + 1
+        with metadata.batch():
+            metadata.put_vhost(VhostRow("eu"))
+            assert metadata.changes == before + 1
+        assert metadata.changes == before + 2
+
+    def test_what_changes_nothing_does_not_count(self, metadata: SqliteMetadata) -> None:
+        before = metadata.changes
+        metadata.delete_vhost("no")
+        with pytest.raises(KeyError), metadata.batch():
+            metadata.put_vhost(VhostRow("/"))
+            raise KeyError
+        assert metadata.changes == before
+
+    def test_the_count_is_the_files(self, metadata: SqliteMetadata, path: Path) -> None:
+        metadata.put_vhost(VhostRow("/"))
+        metadata.delete_vhost("/")
+        metadata.close()
+        again = SqliteMetadata(path)
+        assert again.changes == metadata.changes
+        again.close()
+
+    def test_a_sync_that_fails_names_the_log(
+        self, metadata: SqliteMetadata, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(descriptor: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(os, "fdatasync", fail)
+        with pytest.raises(MetadataError, match="sqlite-wal cannot be synced: Input/output error"):
+            metadata.sync()
+
+
+OLD_TABLES = {
+    "meta": "key PRIMARY KEY NOT NULL, value NOT NULL",
+    "vhosts": "name PRIMARY KEY, description, tags, tracing",
+    "users": "name PRIMARY KEY, password_hash, hashing_algorithm, tags",
+    "permissions": "vhost, user, configure, write, read",
+    "topic_permissions": "vhost, user, exchange, write, read",
+    "exchanges": "vhost, name, type, durable, auto_delete, internal, arguments",
+    "bindings": "vhost, source, destination_kind, destination, routing_key, arguments",
+}
+
+
+class TestOldFormats:
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_an_older_file_gets_checksums_and_ids(self, version: int, path: Path) -> None:
+        connection = sqlite3.connect(path)
+        for name, columns in OLD_TABLES.items():
+            connection.execute(f"CREATE TABLE {name} ({columns})")
+        id_column, ids = ("", ("", "")) if version == 1 else ("storage_id, ", ("7, ", "3, "))
+        connection.execute(
+            f"CREATE TABLE queues (vhost, name, durable, auto_delete, {id_column}arguments)"
+        )
+        with connection:
+            connection.execute("INSERT INTO meta VALUES ('format_version', ?)", (version,))
+            connection.execute("INSERT INTO vhosts VALUES ('/', '', '', 0)")
+            for name, id_ in zip(("a", "b"), ids, strict=True):
+                connection.execute(
+                    f"INSERT INTO queues VALUES ('/', '{name}', 1, 0, {id_}x'00000000')"
+                )
+        connection.close()
+        metadata = SqliteMetadata(path)
+        first, second = (1, 2) if version == 1 else (7, 3)
+        assert metadata.load() == Definitions(
+            vhosts=[VhostRow("/")],
+            queues=[
+                QueueRow("/", "a", True, False, first, EMPTY),
+                QueueRow("/", "b", True, False, second, EMPTY),
+            ],
+        )
+        assert metadata.new_storage_id() == max(first, second) + 1
+        metadata.close()
