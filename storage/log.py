@@ -72,9 +72,6 @@ class LoggedQueue(Protocol):
     def take_progress(self) -> bytes | None:
         """A record of what became of its messages since the last call; None if it is nothing."""
 
-    def run_written(self) -> None:
-        """The oldest run that it has appended is on disk."""
-
 
 class PendingRun:
     """Messages that wait to be written. Only made for persistent ones."""
@@ -119,6 +116,7 @@ class Log:
 
     files: those that are still needed, the oldest first; the last one is written to.
     file_filled: called when a file is full and the next one is begun.
+    batch: the number of the batch that is gathering. written: of the last one that is on disk.
     call_soon: how to be called at the end of a round of work.
     """
 
@@ -139,6 +137,7 @@ class Log:
         self._file_bytes_max = file_bytes_max
         self.files: list[LogFile] = []
         self.dirty: list[LoggedQueue] = []
+        self.batch, self.written = 1, 0
         self.pending_bytes = 0
         self.is_congested = False
         self.failure: Exception | None = None
@@ -243,13 +242,13 @@ class Log:
         self._is_writing = True
         file, new_file = self._file_to_write()
         batch_bytes, self.pending_bytes = self.pending_bytes, 0
-        queues = [queue for run in self._runs for queue, _ in run.targets]
         data = b"".join(self._encode(file))
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
-        batch = _Batch(file, new_file, data, queues, waiters, callbacks)
+        batch = _Batch(file, new_file, data, self.batch, waiters, callbacks)
         self.pending_bytes += batch_bytes
         batch.pending_bytes = batch_bytes
+        self.batch += 1
         self._submit(batch)
 
     def _file_to_write(self) -> tuple[LogFile, bool]:
@@ -369,8 +368,7 @@ class Log:
         batch.file.size += len(batch.data)
         self.pending_bytes -= batch.pending_bytes
         self._is_writing = False
-        for queue in batch.queues:
-            queue.run_written()
+        self.written = batch.number
         for waiter, sequence in batch.waiters:
             waiter.confirm(sequence)
         for callback in batch.callbacks:
@@ -441,21 +439,21 @@ class SyncFailed(Exception):
 class _Batch:
     """What is written at once."""
 
-    __slots__ = ("callbacks", "data", "file", "is_first", "pending_bytes", "queues", "waiters")
+    __slots__ = ("callbacks", "data", "file", "is_first", "number", "pending_bytes", "waiters")
 
     def __init__(
         self,
         file: LogFile,
         is_first: bool,
         data: bytes,
-        queues: list[LoggedQueue],
+        number: int,
         waiters: list[tuple[Waiter, int]],
         callbacks: list[Callable[[], object]],
     ) -> None:
         self.file = file
         self.is_first = is_first
         self.data = data
-        self.queues = queues
+        self.number = number
         self.waiters = waiters
         self.callbacks = callbacks
         self.pending_bytes = 0

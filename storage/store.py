@@ -218,15 +218,20 @@ class Store:
             return
         self.bodies.garbage_bytes += queue.delta.size
         if not self._doomed:
-            self._page_worker.submit(self._remove_queues, self._report)
+            asyncio.get_running_loop().call_soon(self._remove_queues)
         self._doomed.append(queue.writer.directory)
 
     def _remove_queues(self) -> None:
-        # Else a power cut could bring the queues back, and their messages would be missing.
-        self._metadata.sync()
+        """Remove what deleted queues had on disk, behind the last slice that was to be written."""
         doomed, self._doomed = self._doomed, []
-        for directory in doomed:
-            self.disk.remove_tree(directory)
+
+        def remove() -> None:
+            # Else a power cut could bring the queues back, and their messages would be missing.
+            self._metadata.sync()
+            for directory in doomed:
+                self.disk.remove_tree(directory)
+
+        self._page_worker.submit(remove, self._report)
 
     @staticmethod
     def _report(_: object, error: Exception | None) -> None:

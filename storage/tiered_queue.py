@@ -61,8 +61,10 @@ class TieredQueue(Tiers):
             self._transient_bytes += body_bytes
             return False
         expires_wall_ms = expires_at_ms and expires_at_ms + self._home.wall_offset_ms
-        self._unlogged.append(position)
-        self._home.log.append_run(self, position, messages, expires_wall_ms)
+        log = self._home.log
+        if log.batch != self._batch:
+            self._begin_batch(position, log.batch)
+        log.append_run(self, position, messages, expires_wall_ms)
         return True
 
     def when_safe(self, waiter: Waiter, sequence: int) -> None:

@@ -66,11 +66,12 @@ class Tiers:
     """
 
     __slots__ = (
-        "_home", "_is_dirty", "_is_split", "_next_position", "_plan", "_plan_end",
-        "_published_bytes", "_q1", "_q4", "_requeued", "_tracks", "_transient_bytes",
-        "_transient_count", "_unacked", "_unlogged", "delta", "has_expiring", "is_deleted",
-        "is_durable", "is_lazy", "key", "ledger", "noted_bytes", "ready_bytes", "ready_count",
-        "removals", "target_bytes", "unacked_bytes", "unacked_count", "writer",
+        "_batch", "_batch_before", "_batch_before_from", "_batch_from", "_home", "_is_dirty",
+        "_is_split", "_next_position", "_plan", "_plan_end", "_published_bytes", "_q1", "_q4",
+        "_requeued", "_tracks", "_transient_bytes", "_transient_count", "_unacked", "delta",
+        "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger", "noted_bytes",
+        "ready_bytes", "ready_count", "removals", "target_bytes", "unacked_bytes", "unacked_count",
+        "writer",
     )  # fmt: skip
 
     def __init__(
@@ -90,7 +91,8 @@ class Tiers:
         self._next_position = 0
         self._plan: deque[Entry] = deque()
         self._plan_end = 0
-        self._unlogged: deque[int] = deque()
+        self._batch = self._batch_from = 0
+        self._batch_before = self._batch_before_from = 0
         self._tracks = is_durable
         self._is_dirty = False
         self._published_bytes = 0
@@ -129,14 +131,26 @@ class Tiers:
             self.has_expiring = False
         return record
 
-    def run_written(self) -> None:
-        """The log has the oldest run that it had not."""
-        self._unlogged.popleft()
+    def _begin_batch(self, position: int, batch: int) -> None:
+        """A message at this position is the queue's first in a batch of the log.
+
+        One batch gathers while another is written, so there are two to remember.
+        """
+        self._batch_before, self._batch_before_from = self._batch, self._batch_from
+        self._batch, self._batch_from = batch, position
+
+    @property
+    def _logged_to(self) -> int:
+        """The log has on disk what it is to have of the messages below this position."""
+        written = self._home.log.written
+        if self._batch_before > written:
+            return self._batch_before_from
+        return self._batch_from if self._batch > written else self._next_position
 
     @property
     def waits_for_log(self) -> bool:
         """There are messages that the log does not have yet, which cannot go to segments."""
-        return bool(self._unlogged)
+        return self._batch > self._home.log.written
 
     def are_gone(self, start: int, end: int) -> bool:
         """All messages at these positions are gone."""
@@ -185,7 +199,7 @@ class Tiers:
         """What is to be written to segments next, of what is below `end`; None if it is nothing."""
         # Segments must not know of a message before the log does: a restart takes it for one that
         # the log has lost.
-        end = min(end, self._unlogged[0] if self._unlogged else self._next_position)
+        end = min(end, self._logged_to)
         ledger = self.ledger
         if end <= ledger.flushed_to or self.is_deleted:
             return None
