@@ -1,6 +1,5 @@
 """`leveret store`: looking over the files of a stopped node, and setting damaged parts aside."""
 
-import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mgmt.cli.serve import METADATA_FILE
 from storage.check import DAMAGED, FileReport, check_store, repair_store
+from storage.check_metadata import check_metadata, repair_metadata
 from storage.data_directory import DataDirectoryError, DataDirectoryLock
 from storage.disk import StoreError
 
@@ -30,9 +29,9 @@ def check(directory: Directory) -> None:
     for report in reports:
         _show(directory, report)
     problems = sum(len(report.problems) for report in reports)
-    for problem in _metadata_problems(directory):
+    for problem in check_metadata(directory):
         problems += 1
-        typer.echo(f"{METADATA_FILE}: {problem}")
+        typer.echo(problem)
     messages = sum(report.counts.get("messages", 0) for report in reports)
     size = sum(report.size for report in reports)
     typer.echo(
@@ -47,6 +46,10 @@ def check(directory: Directory) -> None:
 def repair(directory: Directory) -> None:
     """Set damaged parts aside, in a directory beside the rest, and keep what is whole."""
     repaired = _locked(directory, lambda progress: repair_store(directory, progress))
+    if _locked(directory, lambda progress: repair_metadata(directory)):
+        typer.echo(
+            f"the declarations that are whole were kept; as they were: {directory / DAMAGED}"
+        )
     for path in repaired:
         kept = directory / DAMAGED / path.relative_to(directory)
         typer.echo(f"{path}: what is whole was kept; the file as it was is {kept}")
@@ -81,21 +84,6 @@ def _show(directory: Path, report: FileReport) -> None:
     typer.echo(f"{name}: {report.size:,} bytes, {counts}".removesuffix(", "))
     for problem in report.problems:
         typer.echo(f"    {problem}")
-
-
-def _metadata_problems(directory: Path) -> list[str]:
-    path = directory / METADATA_FILE
-    if not path.exists():
-        return ["it is missing"]
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            found = [row[0] for row in connection.execute("PRAGMA integrity_check")]
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        return [str(error)]
-    return [] if found == ["ok"] else found
 
 
 def _give_up(reason: str) -> NoReturn:

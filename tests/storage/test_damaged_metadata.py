@@ -4,8 +4,12 @@ import logging
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from broker.config import Config
 from broker.server import Broker
+from storage.check_metadata import check_metadata, repair_metadata
+from storage.disk import StoreError
 from storage.metadata import SqliteMetadata
 
 
@@ -17,18 +21,46 @@ async def run(directory, work=lambda vhost: None):
     await broker.stop()
 
 
-async def test_a_damaged_queue_row(tmp_path, caplog):
+async def damaged(directory):
+    """A data directory with one damaged declaration of two."""
+
     def declare(vhost):
         for name in ("lost", "kept"):
             vhost.declare_queue(name, True, False, {})
 
-    await run(tmp_path, declare)
-    connection = sqlite3.connect(tmp_path / "metadata.sqlite")
+    await run(directory, declare)
+    connection = sqlite3.connect(directory / "metadata.sqlite")
     with connection:
         connection.execute("UPDATE queues SET storage_id = 77 WHERE name = 'lost'")
     connection.close()
+
+
+async def test_a_damaged_queue_row(tmp_path, caplog):
+    await damaged(tmp_path)
     there = []
     with caplog.at_level(logging.ERROR):
         await run(tmp_path, lambda vhost: there.extend(vhost.queues))
     assert there == ["kept"]
     assert "metadata.sqlite" in caplog.text
+
+
+async def test_a_repair_keeps_what_is_whole(tmp_path, caplog):
+    await damaged(tmp_path)
+    assert check_metadata(tmp_path)
+    assert repair_metadata(tmp_path)
+    assert check_metadata(tmp_path) == []
+    assert (tmp_path / "damaged" / "metadata.sqlite").exists()
+    there = []
+    with caplog.at_level(logging.ERROR):
+        await run(tmp_path, lambda vhost: there.extend(vhost.queues))
+    assert there == ["kept"]
+    assert not caplog.text
+    assert not repair_metadata(tmp_path)
+
+
+async def test_what_cannot_be_read_at_all_is_not_replaced(tmp_path):
+    await damaged(tmp_path)
+    (tmp_path / "metadata.sqlite").write_bytes(b"no database" * 1000)
+    assert check_metadata(tmp_path)
+    with pytest.raises(StoreError, match="cannot be repaired"):
+        repair_metadata(tmp_path)
