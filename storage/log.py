@@ -40,7 +40,7 @@ from storage.worker import Worker
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
 """A full file is read again at a restart, and its messages are moved if nobody has taken them."""
-FILE_MESSAGES_MAX, FILE_RUNS_MAX = 400_000, 80_000
+FILE_MESSAGES_MAX, FILE_RUNS_MAX = 250_000, 80_000
 """Small messages: what a restart reads of one file in a quarter of a second."""
 RESERVED_BYTES = 2 * 1024 * 1024
 """Room in the file that is asked for ahead."""
