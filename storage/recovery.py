@@ -112,7 +112,7 @@ class FoundQueue:
 class LogReader:
     """Reads a log. queues: what it says of each, by their keys. files: those to be kept.
 
-    problems: what was damaged or missing, in words.
+    problems: what was damaged or missing, in words. stale: files that are not needed any more.
     """
 
     def __init__(self, directory: Path, disk: Disk, make_messages: MakeMessages) -> None:
@@ -121,6 +121,7 @@ class LogReader:
         self._make_messages = make_messages
         self.queues: dict[int, FoundQueue] = {}
         self.files: list[LogFile] = []
+        self.stale: list[Path] = []
         self.next_number = 1
         self.problems: list[str] = []
         self.records = self.messages = 0
@@ -142,6 +143,7 @@ class LogReader:
         """The files that count, after saying which of them are missing."""
         oldest = self._oldest(numbers)
         present = [number for number in numbers if number >= oldest]
+        self.stale = [self._path(number) for number in numbers if number < oldest]
         for number in sorted(set(range(oldest or present[0], present[-1])) - set(present)):
             self._report(f"{self._path(number)} is missing: what only it held is lost")
         return present

@@ -113,7 +113,10 @@ class Restorer:
                     queue.delta.lose_segment(number)
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
-        """Remove what was written after the state, and what is not needed."""
+        """Remove what was written after the state, and what is not needed.
+
+        For good: what came back after a power cut would not be known to the log.
+        """
         kept = set()
         for number in numbers:
             start, end = positions_of(number)
@@ -125,6 +128,8 @@ class Restorer:
             kept.add(number)
             if number == state.tail_number and self._disk.size(path) > state.tail_bytes:
                 self._disk.truncate(path, state.tail_bytes)
+        if len(kept) < len(numbers):
+            self._disk.sync_directory(directory)
         return kept
 
     def _runs_in(self, path: Path) -> list[Run]:

@@ -109,6 +109,8 @@ class Store:
         reader.read()
         for problem in reader.problems:
             logger.error("%s", problem)
+        for path in reader.stale:
+            self.disk.remove(path)
         self._restorer.found = reader.queues
         self._next_durable = max(self._restorer.keys(), default=0) // LEVELS + 1
         self.log.begin(reader.files, reader.next_number)
