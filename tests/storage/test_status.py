@@ -66,3 +66,24 @@ async def test_a_lazy_queue_wants_nothing_in_memory(tmp_path):
     queue.is_lazy = False
     assert queue.status()["backing_queue_status"]["mode"] == "default"
     await machine.store.close()
+
+
+async def test_a_queue_becomes_lazy_and_back_under_load(tmp_path):
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    machine.store.pager.set_budget(10_000_000)
+    queue = machine.queues[1]
+    taken = []
+    for step in range(600):
+        queue.is_lazy = step // 100 % 2 == 1
+        body = b"%d" % step + bytes(2000)
+        queue.publish([Message(ADDRESSES[0], PERSISTENT, body)], len(body), 0)
+        if step % 3 == 0:
+            taken += queue.fetch(1, ack_required=True)
+        await asyncio.sleep(0.0002)
+    await until(lambda: queue.delta.count or not queue.is_lazy)
+    while queue.ready_count:
+        taken += queue.fetch(50, ack_required=True)
+    numbers = [int(entry.message.body.partition(b"\0")[0]) for entry in taken]
+    assert numbers == list(range(600))
+    await machine.store.close()

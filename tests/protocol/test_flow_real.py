@@ -1,0 +1,70 @@
+"""Publishers that are faster than the disk are slowed down, all alike, and memory stays bounded."""
+
+import asyncio
+import time
+
+import aiormq
+
+from broker.config import Config, Listener
+from broker.server import Broker
+from storage.disk import Disk
+from storage.log import PENDING_BYTES_HIGH
+from storage.metadata import SqliteMetadata
+
+PUBLISHERS = 3
+BODY = bytes(20_000)
+PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
+
+
+class SlowDisk(Disk):
+    """Two megabytes take a tenth of a second."""
+
+    def write(self, descriptor, path, data, offset):
+        time.sleep(len(data) / 20e6)
+        super().write(descriptor, path, data, offset)
+
+    def sync(self, descriptor, path):
+        time.sleep(0.005)
+
+
+async def flood(url, number, is_over):
+    """Publish without confirms until it is over; how many messages."""
+    connection = await aiormq.connect(url)
+    channel = await connection.channel(publisher_confirms=False)
+    await channel.queue_declare(f"flood-{number}", durable=True)
+    count = 0
+    while not is_over.is_set():
+        await channel.basic_publish(BODY, routing_key=f"flood-{number}", properties=PERSISTENT)
+        count += 1
+        if not count % 10:
+            await asyncio.sleep(0)
+    await connection.close()
+    return count
+
+
+async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
+    config = Config(tcp_listeners=(Listener("127.0.0.1", 0),))
+    metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
+    broker = Broker(config, metadata, data_dir=tmp_path, disk=SlowDisk())
+    await broker.start()
+    host, port = broker.listening_on[0]
+    is_over = asyncio.Event()
+    url = f"amqp://guest:guest@{host}:{port}/"
+    floods = [asyncio.create_task(flood(url, number, is_over)) for number in range(PUBLISHERS)]
+    queues = broker.services.vhosts["/"].queues
+    seen_in_flow = set()
+    highest_pending = 0
+    async with asyncio.timeout(30):
+        while (
+            len(seen_in_flow) < PUBLISHERS or sum(q.published_count for q in queues.values()) < 2500
+        ):
+            await asyncio.sleep(0.001)
+            log = broker._store.log
+            highest_pending = max(highest_pending, log.pending_bytes)
+            seen_in_flow |= {c.name for c in broker.connections if c.is_in_flow}
+    counts = [queue.published_count for queue in queues.values()]
+    is_over.set()
+    await asyncio.wait(floods, timeout=10)
+    await broker.stop()
+    assert highest_pending < 2 * PENDING_BYTES_HIGH
+    assert min(counts) > max(counts) / 3
