@@ -117,6 +117,7 @@ class Log:
 
     files: those that are still needed, the oldest first; the last one is written to.
     file_filled: called when a file is full and the next one is begun.
+    failure: why nothing is written any more; None while something may be.
     batch: the number of the batch that is gathering. written: of the last one that is on disk.
     call_soon: how to be called at the end of a round of work.
     """
