@@ -111,6 +111,16 @@ class SocketSide(asyncio.Protocol):
         """The connection is not held back."""
         return not self._blocked_as and not self.is_in_flow
 
+    @property
+    def publishing_state(self) -> str:
+        """`blocked` by an alarm, in `flow` while the store is behind, or `running`.
+
+        RabbitMQ's management shows it as a connection's state.
+        """
+        if self._blocked_as:
+            return "blocked"
+        return "flow" if self.is_in_flow else "running"
+
     def _resume_reading(self) -> None:
         """Read again, if there is no reason left not to."""
         if self._transport is not None and self.is_reading and not self._is_paused_for_turn:

@@ -61,7 +61,7 @@ async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
             await asyncio.sleep(0.001)
             log = broker._store.log
             highest_pending = max(highest_pending, log.pending_bytes)
-            seen_in_flow |= {c.name for c in broker.connections if c.is_in_flow}
+            seen_in_flow |= {c.name for c in broker.connections if c.publishing_state == "flow"}
     counts = [queue.published_count for queue in queues.values()]
     is_over.set()
     await asyncio.wait(floods, timeout=10)
