@@ -1,0 +1,119 @@
+"""Records come back as they were written, and what is not a record is never taken for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.formats import (
+    FORMAT_VERSION,
+    LOG_MAGIC,
+    PERSISTENT,
+    PROGRESS,
+    RUN,
+    SEGMENT_MAGIC,
+    Damage,
+    FormatError,
+    Record,
+    State,
+    decode_file_header,
+    decode_oldest,
+    decode_progress,
+    decode_run,
+    decode_state,
+    encode_file_header,
+    encode_oldest,
+    encode_progress,
+    encode_run,
+    encode_state,
+    encode_stored_run,
+    read_record,
+    read_records,
+)
+from storage.intervals import Intervals
+
+U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+TARGETS = st.lists(st.tuples(U64, U64), min_size=1, max_size=4)
+BODIES = st.lists(st.binary(max_size=50), min_size=1, max_size=5)
+RANGES = st.lists(st.integers(0, 500), max_size=12).map(
+    lambda numbers: Intervals((number, number + 2) for number in numbers)
+)
+
+
+@given(U64, TARGETS, st.binary(max_size=20), st.binary(max_size=40), BODIES)
+def test_runs(expires, run_targets, address, header, bodies):
+    data = encode_run(expires, PERSISTENT, run_targets, address, header, bodies) + b"".join(bodies)
+    record = read_record(data, 0)
+    assert (record.kind, record.end) == (RUN, len(data))
+    run = decode_run(record.head)
+    assert (run.expires_wall_ms, run.targets, run.flags) == (expires, run_targets, PERSISTENT)
+    assert (run.address, run.header) == (address, header)
+    assert run.sizes == tuple(map(len, bodies))
+    assert data[record.body_offset :] == b"".join(bodies)
+
+
+@given(st.lists(st.tuples(U32, U64, U32, U32), min_size=1, max_size=4))
+def test_runs_whose_bodies_are_elsewhere(stored):
+    run = decode_run(read_record(encode_stored_run(0, 0, (1, 2), b"a", b"h", stored), 0).head)
+    places = list(zip(run.stored[::2], run.stored[1::2], run.sizes, run.crcs, strict=True))
+    assert places == stored
+
+
+@given(U64, U64, U64, RANGES)
+def test_progress(key, fetched_to, size, gone):
+    told = decode_progress(read_record(encode_progress(key, fetched_to, size, gone), 0).head)
+    assert told == (key, fetched_to, size, list(gone))
+
+
+STATES = st.builds(
+    State,
+    key=U64,
+    flushed_to=U64,
+    fetched_to=U64,
+    segment_bytes=U64,
+    tail_number=st.integers(-1, 10**9),
+    tail_bytes=U64,
+    has_expiring=st.booleans(),
+    transient_segments=st.lists(U64),
+    gone=RANGES,
+)
+
+
+@given(STATES)
+def test_states(state):
+    assert decode_state(read_record(encode_state(state), 0).head) == state
+
+
+def test_the_oldest_file():
+    assert decode_oldest(read_record(encode_oldest(77), 0).head) == 77
+
+
+@given(st.integers(0, 400), st.integers(0, 7))
+def test_a_flipped_bit_costs_one_record_at_the_most(place, bit):
+    records = [encode_progress(key, 5, 6, Intervals([(1, 9)])) for key in range(6)]
+    data = bytearray(b"".join(records))
+    place %= len(data)
+    data[place] ^= 1 << bit
+    found = list(read_records(bytes(data), 0))
+    whole = [record for record in found if isinstance(record, Record)]
+    damage = [part for part in found if isinstance(part, Damage)]
+    assert len(whole) == 5
+    assert len(damage) == 1
+    assert damage[0].offset <= place < damage[0].end
+    assert all(record.kind == PROGRESS for record in whole)
+
+
+def test_zeros_are_no_records():
+    assert list(read_records(bytes(1000), 0)) == [Damage(0, 1000, True)]
+
+
+def test_file_headers():
+    data = encode_file_header(LOG_MAGIC, 7, 3, 99)
+    header = decode_file_header(data, LOG_MAGIC)
+    assert (header.version, header.number) == (FORMAT_VERSION, 7)
+    assert (header.oldest, header.previous_bytes) == (3, 99)
+    with pytest.raises(FormatError, match="another kind"):
+        decode_file_header(data, SEGMENT_MAGIC)
+    with pytest.raises(FormatError, match="damaged"):
+        decode_file_header(data[:-1] + bytes((data[-1] ^ 1,)), LOG_MAGIC)
+    with pytest.raises(FormatError, match="cut off"):
+        decode_file_header(data[:10], LOG_MAGIC)
