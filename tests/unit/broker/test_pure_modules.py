@@ -22,6 +22,11 @@ PURE = sorted(
         "broker/queues/[!_]*.py",
         "broker/channel/[!_]*.py",
         "broker/net/handshake.py",
+        "storage/formats.py",
+        "storage/intervals.py",
+        "storage/ledger.py",
+        "storage/message.py",
+        "storage/paging.py",
     )
     for path in ROOT.glob(pattern)
     if path.parent.name not in ("queues", "channel")
