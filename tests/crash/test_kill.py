@@ -44,9 +44,9 @@ async def test_killed_at_a_point(tmp_path, point):
     await traffic.declare()
     node.kill()
     was_reached = False
-    for count in (1, 4):
+    for count, seconds in ((1, 4), (4, 1)):
         is_up = node.start(LEVERET_CRASH_AT=f"{point}:{count}")
-        tasks = await traffic.run(1) if is_up else []
+        tasks = await traffic.run(seconds) if is_up else []
         was_reached |= node.process.poll() is not None
         node.kill()
         await traffic.end(tasks)

@@ -127,7 +127,7 @@ def test_requeued_messages_go_back_to_their_places(channel, queue):
 
 def test_rejected_and_expired_messages_are_dead_lettered(channel, queue, node):
     channel.queue_declare("dead", durable=True)
-    name = queue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=1500)
+    name = queue(x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=4000)
     publish(channel, name, range(200))
     for _ in range(50):
         method, _, _ = channel.basic_get(name)
