@@ -26,8 +26,8 @@ SLICE_BYTES = 1024 * 1024
 OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
 """Publishers are held back while messages take so much more than the budget: they are faster than
 the disk."""
-LAZY_BYTES = 64 * 1024
-"""What a lazy queue may have in memory for a moment."""
+LAZY_BYTES, LAZY_BYTES_HIGH = 64 * 1024, 8 * 1024 * 1024
+"""What a lazy queue may have in memory for a moment, and where its publishers have to wait."""
 PAGEABLE_SHARE = 10
 """However much unacked messages take, a tenth of the budget is for the others."""
 TARGETS_SECONDS = 0.1
@@ -66,6 +66,7 @@ class Pager:
         self.lock = asyncio.Lock()
         self._wanted = asyncio.Event()
         self._lazy: set[Tiers] = set()
+        self._behind: set[Tiers] = set()
         self._rates: dict[int, tuple[int, float]] = {}
         self._rates_at = 0.0
         self.task: asyncio.Task[None] | None = None
@@ -94,6 +95,10 @@ class Pager:
         if queue.is_lazy:
             self._lazy.add(queue)
             self._wanted.set()
+            if held > LAZY_BYTES_HIGH:
+                self._behind.add(queue)
+            else:
+                self._behind.discard(queue)
         elif self.held_bytes > self.allowed_bytes:
             self._wanted.set()
         self._watch_fullness()
@@ -101,6 +106,7 @@ class Pager:
     def _watch_fullness(self) -> None:
         share = NO_LONGER_OVERFULL if self.is_overfull else OVERFULL
         is_overfull = self.held_bytes > self.allowed_bytes * share and not self._is_stuck
+        is_overfull |= bool(self._behind)
         if is_overfull != self.is_overfull:
             self.is_overfull = is_overfull
             self.overfull_changed()
@@ -156,6 +162,17 @@ class Pager:
         for queue in lazy:
             if queue.is_lazy and not queue.is_deleted:
                 await self._page(queue, LAZY_BYTES)
+            # If it could not be brought down, publishers need not wait for that.
+            self._behind.discard(queue)
+            self._watch_fullness()
+
+    def forget(self, queue: Tiers) -> None:
+        """The queue is deleted."""
+        self.queues.pop(queue.key, None)
+        self._lazy.discard(queue)
+        self._behind.discard(queue)
+        self.held_bytes -= queue.noted_bytes
+        self._watch_fullness()
 
     async def _page_all(self) -> bool:
         """Bring every queue to its target; whether there was anything to do."""

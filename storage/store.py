@@ -214,8 +214,7 @@ class Store:
 
     def forget(self, queue: Tiers) -> None:
         """The queue is deleted."""
-        self.pager.queues.pop(queue.key, None)
-        self.pager.held_bytes -= queue.noted_bytes
+        self.pager.forget(queue)
         if not queue.writer.numbers and not queue.removals:
             return
         self.bodies.garbage_bytes += queue.delta.size
