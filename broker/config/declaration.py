@@ -8,7 +8,9 @@ dataclass field at run time, which carries the rest as metadata. `settings_of` g
 A setting is one value, or a family of keys that make one tuple. In a family whose keys list things
 (`auth_mechanisms.1 = PLAIN`) the values count. In one whose keys mark things
 (`loopback_users.guest = true`) the names do: those that are marked true are in, and a file that
-marks any does not get the default. A family's key without its last word, set to `none`, empties it.
+marks any does not get the default. In one whose keys name things (`auth_oauth2.signing_keys.id1 =
+one.pem`) they become pairs of name and value. A family's key without its last word, set to `none`,
+empties it.
 """
 
 from collections.abc import Iterable
@@ -30,6 +32,7 @@ class Shape(Enum):
     SINGLE = auto()
     LISTED = auto()
     MARKED = auto()
+    NAMED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,13 @@ def marked_setting(key: str, default: tuple[str, ...], purpose: str) -> tuple[st
     return field(default=default, metadata=metadata)
 
 
+def named_setting(key: str, kind: Kind[Value], purpose: str) -> tuple[tuple[str, Value], ...]:
+    """A family of keys that are names for values; the word that `$` stands for is the name."""
+    metadata = _metadata(key, kind, Shape.NAMED, "none", purpose)
+    default: tuple[tuple[str, Value], ...] = ()
+    return field(default=default, metadata=metadata)
+
+
 def flag_setting(flag: str, kind: Kind[object], default_text: str, purpose: str) -> Setting:
     """A setting that no file has, and that is an ingredient of others rather than an attribute."""
     return Setting(flag, (), kind, Shape.SINGLE, default_text, purpose, variable_of(flag), flag)
@@ -100,7 +110,8 @@ def family_of(key: str) -> str:
 
 def variable_of(name: str) -> str:
     """The environment variable for a key or a flag."""
-    return VARIABLE_PREFIX + family_of(name).replace(".", "_").upper()
+    words = [word for word in name.split(".") if not word.startswith("$")]
+    return VARIABLE_PREFIX + "_".join(words).upper()
 
 
 def _metadata(

@@ -7,10 +7,10 @@ settings that depend on each other are settled. Problems are gathered on the way
 together, so that one start shows them all.
 
 In the environment and on the command line a family of keys is one text: `LEVERET_LOOPBACK_USERS`
-is `guest,monitor`, or `none`.
+is `guest,monitor`, or `none`; where keys are names, `name=value,name=value`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from broker.config.declaration import Setting, Shape, family_of
 from broker.config.files import Entry, read_entries
 from broker.config.key_patterns import KeyPatterns
+from broker.config.parser import words_of
 from broker.config.rabbitmq_keys import RABBITMQ_KEYS
 from broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
 from broker.config.values import Listener
@@ -71,6 +72,7 @@ SETTINGS_BY_FAMILY = {
     for setting in SETTINGS
     if setting.shape is not Shape.SINGLE
     for key in setting.keys
+    if key.rpartition(".")[2].startswith("$")
 }
 SETTINGS_BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
 KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS))
@@ -112,9 +114,15 @@ def _given_in_file(
         elif setting := SETTINGS_BY_FAMILY.get(pattern):
             yield Given(setting, Layer.FILE, None, entry.text, origin)
         elif setting := SETTINGS_BY_KEY.get(pattern):
-            yield Given(setting, Layer.FILE, entry.words[-1], entry.text, origin)
+            yield Given(setting, Layer.FILE, _member(pattern, entry.words), entry.text, origin)
         else:
             ignored.append(IgnoredSetting(entry.key, str(entry.file), entry.line))
+
+
+def _member(pattern: str, words: Sequence[str]) -> str:
+    """The word that stands where the pattern is open; of a pattern that is not, the last one."""
+    pairs = zip(words_of(pattern), words, strict=True)
+    return next((word for expected, word in pairs if expected.startswith("$")), words[-1])
 
 
 def _unknown_key(entry: Entry) -> str:
@@ -179,6 +187,8 @@ def _read(given: Given) -> Any:
             return (kind.read(given.text),)
         case Shape.MARKED:
             return (given.member,) if kind.read(given.text) else ()
+        case Shape.NAMED:
+            return ((given.member, kind.read(given.text)),)
 
 
 def _read_family(given: Given) -> tuple[object, ...]:
@@ -187,6 +197,9 @@ def _read_family(given: Given) -> tuple[object, ...]:
     if given.layer is Layer.FILE:
         raise ValueError
     parts = [part.strip() for part in given.text.split(",")]
+    if given.setting.shape is Shape.NAMED:
+        pairs = [part.partition("=") for part in parts if part]
+        return tuple((name.strip(), given.setting.kind.read(text)) for name, _, text in pairs)
     if given.setting.shape is Shape.MARKED:
         return tuple(dict.fromkeys(filter(None, parts)))
     return tuple(given.setting.kind.read(part) for part in parts)

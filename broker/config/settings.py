@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.config.authentication_settings import AuthenticationSettings
 from broker.config.declaration import (
     flag_setting,
     listed_setting,
@@ -19,6 +20,8 @@ from broker.config.declaration import (
     setting,
     settings_of,
 )
+from broker.config.management_settings import ManagementSettings
+from broker.config.tls_settings import TlsSettings
 from broker.config.values import (
     BOOLEAN,
     HOST,
@@ -69,8 +72,8 @@ def complete_node_name(name: str) -> str:
     return f"{node}@{host or socket.gethostname().partition('.')[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+@dataclass(frozen=True)
+class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
     """All settings. None: no limit, switched off, or not set; the setting's sentence says which.
 
     Where a linter takes `setting` for a call whose result all instances share, it is told to look
@@ -115,20 +118,6 @@ class Config:
         (Listener(None, 5672),),
         "Where AMQP clients connect: a port, on all interfaces, or host:port.",
         default_text="5672",
-    )
-    management_port: int = setting(
-        "management.tcp.port management.listener.port",
-        PORT,
-        15672,
-        "The port of the management API and pages; 0 switches it off.",
-        flag="management_port",
-    )
-    management_bind: str | None = setting(
-        "management.tcp.ip management.listener.ip",
-        HOST,
-        None,
-        "The one interface that management listens on.",
-        default_text="all interfaces",
     )
     tcp_backlog: int = setting(
         "tcp_listen_options.backlog",
@@ -213,12 +202,6 @@ class Config:
         whole_number("channels", maximum=UINT16_MAX),
         2047,
         "How many channels a connection may have; 0 is no limit.",
-    )
-    auth_mechanisms: tuple[str, ...] = listed_setting(
-        "auth_mechanisms.$name",
-        NAME,
-        ("PLAIN", "AMQPLAIN"),
-        "The ways to log in that clients are offered.",
     )
     max_message_size_bytes: int = setting(
         "max_message_size",

@@ -1,0 +1,1 @@
+"""Where logins and permissions come from, other than the node's own users and permissions."""
