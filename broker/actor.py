@@ -14,7 +14,7 @@ consumers, and a message that fans out to a thousand queues stalls everybody els
 import asyncio
 import logging
 from collections.abc import Callable
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Protocol
 
 ROUND_SECONDS_MAX = 0.004
@@ -45,7 +45,8 @@ class Flushable(Protocol):
 class Turns:
     """The list of those who wait for their turn, and of those who wait to be flushed.
 
-    rounds: how many there were.
+    rounds: how many there were. now_ms: the broker's time, as of the beginning of this round or of
+    the chunk of bytes that is being read; reading the clock for each message would cost more.
     """
 
     __slots__ = (
@@ -56,11 +57,17 @@ class Turns:
         "_is_scheduled",
         "_loop",
         "_rounds_waited",
+        "clock_ms",
+        "now_ms",
         "rounds",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None
+    ) -> None:
         self._loop = loop
+        self.clock_ms = clock_ms or (lambda: int(monotonic() * 1000))
+        self.now_ms = self.clock_ms()
         self._actors: list[Actor] = []
         self._dirty: list[Flushable] = []
         self._after: list[Callable[[], object]] = []
@@ -105,6 +112,7 @@ class Turns:
 
     def _run_round(self) -> None:
         self.rounds += 1
+        self.now_ms = self.clock_ms()
         actors, self._actors = self._actors, []
         self._is_scheduled = True
         deadline = perf_counter() + ROUND_SECONDS_MAX

@@ -1,5 +1,7 @@
 """An exchange, and a binding from one to a queue or to another exchange."""
 
+from typing import Any
+
 from broker.amqp.field_table import Table, encode_table
 from broker.exchanges.exchange_type import ExchangeType
 from broker.names import EXCHANGE, QUEUE
@@ -12,13 +14,14 @@ class Exchange:
     """One exchange. `type` holds its bindings in the form that routes; `bindings` for the registry.
 
     alternate_name: where messages go that match nothing here; the exchange need not exist.
-    published_count, unroutable_count: messages that came in, and those that matched nothing.
+    published_count, unroutable_count: messages that came in, and those that matched nothing;
+    routed_count: the copies that queues got. policy: the one that counts for it.
     """
 
     __slots__ = (
         "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "durable",
-        "incoming", "internal", "name", "published_count", "type", "type_name",
-        "unroutable_count",
+        "incoming", "internal", "name", "policy", "published_count", "routed_count", "type",
+        "type_name", "unroutable_count",
     )  # fmt: skip
 
     is_exchange = True
@@ -45,7 +48,8 @@ class Exchange:
         self.alternate_name: str | None = alternate[1] if alternate is not None else None
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[BindingKey, Binding] = {}
-        self.published_count = self.unroutable_count = 0
+        self.policy: Any = None
+        self.published_count = self.routed_count = self.unroutable_count = 0
 
     def __repr__(self) -> str:
         return f"<Exchange {self.name!r}>"

@@ -14,14 +14,20 @@ from typing import TypeVar
 from broker.actor import Turns
 from broker.alarms import DISK
 from broker.amqp.field_table import decode_table
+from broker.auth.access_control import AccessControl
+from broker.auth.backends.internal import InternalBackend
 from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
 from broker.clock import Clock, SystemClock, Timer
 from broker.config import Config, Listener
 from broker.disk_monitor import DiskMonitor, free_bytes
+from broker.limits import Limits
 from broker.memory_monitor import MemoryMonitor
 from broker.net.connection import Connection
 from broker.net.listeners import open_listener
+from broker.parameters import Parameters
+from broker.policies import PolicyTable
+from broker.policing import Policing
 from broker.services import Services
 from broker.vhost import VirtualHost
 from storage.disk import Disk
@@ -48,6 +54,27 @@ InVhost = TypeVar("InVhost", ExchangeRow, QueueRow, BindingRow)
 logger = logging.getLogger("leveret.broker")
 
 
+def make_services(
+    config: Config, metadata: Metadata, clock: Clock, loop: asyncio.AbstractEventLoop
+) -> Services:
+    """What all connections share, with nothing in it yet. Raises ValueError for bad backends."""
+    users, permissions = UserDirectory(metadata), PermissionTable(metadata)
+    internal = InternalBackend(users, permissions)
+    parameters = Parameters(metadata)
+    return Services(
+        config=config,
+        clock=clock,
+        turns=Turns(loop, clock.now_ms),
+        metadata=metadata,
+        users=users,
+        permissions=permissions,
+        access=AccessControl(config, clock, internal, None),
+        parameters=parameters,
+        limits=Limits(parameters),
+        policies=PolicyTable(parameters),
+    )
+
+
 class Broker:
     """One broker node.
 
@@ -71,14 +98,7 @@ class Broker:
         self._connection_type = connection_type
         self._servers: list[asyncio.Server] = []
         self._consumer_timer: Timer | None = None
-        self.services = Services(
-            config=config,
-            clock=clock if clock is not None else SystemClock(loop),
-            turns=Turns(loop),
-            metadata=metadata,
-            users=UserDirectory(metadata),
-            permissions=PermissionTable(metadata),
-        )
+        self.services = make_services(config, metadata, clock or SystemClock(loop), loop)
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -88,6 +108,7 @@ class Broker:
         self.services.alarms.listen(self._alarms_changed)
         self.services.flow.listen(self._congestion_changed)
         self.services.permissions.listen(self._permissions_changed)
+        self.policing = Policing(self.services)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -175,6 +196,8 @@ class Broker:
             self._new_vhost(vhost_row.name)
         services.users.restore(definitions.users)
         services.permissions.restore(definitions.permissions, definitions.topic_permissions)
+        services.parameters.restore(definitions.parameters)
+        services.policies.restore()
         for exchange in self._in_a_vhost(definitions.exchanges):
             arguments = decode_table(exchange.arguments)[0]
             services.vhosts[exchange.vhost].restore_exchange(exchange, arguments)
@@ -201,7 +224,9 @@ class Broker:
 
     def _new_vhost(self, name: str) -> VirtualHost:
         services = self.services
-        vhost = VirtualHost(name, services.turns, services.clock, self._metadata, self._store)
+        vhost = VirtualHost(
+            name, services.turns, services.clock, self._metadata, self._store, self.policing
+        )
         services.vhosts[name] = vhost
         return vhost
 
@@ -210,6 +235,8 @@ class Broker:
         vhost = self.services.vhosts.pop(name)
         self._metadata.delete_vhost(name)
         self.services.permissions.forget_vhost(name)
+        self.services.parameters.forget_vhost(name)
+        self.services.policies.forget_vhost(name)
         for connection in tuple(self.connections):
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{name}' is deleted")

@@ -6,11 +6,16 @@ from typing import Protocol
 from broker.actor import Turns
 from broker.alarms import Alarms
 from broker.amqp.properties import HeaderCache
+from broker.auth.access_control import AccessControl
 from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
 from broker.clock import Clock
 from broker.config import Config
+from broker.counts import NodeCounts
 from broker.flow import Flow
+from broker.limits import Limits
+from broker.parameters import Parameters
+from broker.policies import PolicyTable
 from broker.vhost import VirtualHost
 from storage.message import Message
 from storage.metadata import Metadata
@@ -48,9 +53,14 @@ class Services:
     metadata: Metadata
     users: UserDirectory
     permissions: PermissionTable
+    access: AccessControl
+    parameters: Parameters
+    limits: Limits
+    policies: PolicyTable
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)
+    counts: NodeCounts = field(default_factory=NodeCounts)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None

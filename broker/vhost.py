@@ -8,6 +8,7 @@ metadata store as they are declared, before the client gets its answer.
 import logging
 from collections import deque
 from collections.abc import Iterable
+from typing import Protocol
 
 from broker.actor import Turns
 from broker.amqp.content import encode_address
@@ -48,6 +49,16 @@ PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
 logger = logging.getLogger("leveret.vhost")
 
 
+class Policing(Protocol):
+    """What gives new queues and exchanges the policies that match them (broker/policing.py)."""
+
+    def apply_to_queue(self, vhost: str, queue: Queue) -> None:
+        """Give a queue the options that its policies ask for."""
+
+    def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
+        """Give an exchange what its policy asks for."""
+
+
 class VirtualHost(QueueOwner):
     """One vhost of a running broker."""
 
@@ -58,8 +69,10 @@ class VirtualHost(QueueOwner):
         clock: Clock,
         metadata: Metadata,
         store: Store | None = None,
+        policing: Policing | None = None,
     ) -> None:
         self.name = name
+        self._policing = policing
         self.turns = turns
         self.clock = clock
         self.generation = 0
@@ -108,6 +121,8 @@ class VirtualHost(QueueOwner):
             self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
         )
         self.exchanges[name] = exchange
+        if self._policing is not None:
+            self._policing.apply_to_exchange(self.name, exchange)
         self.generation += 1
         return exchange
 
@@ -157,6 +172,8 @@ class VirtualHost(QueueOwner):
     ) -> Queue:
         queue = Queue(self, name, durable, auto_delete, arguments, owner_connection, storage_id)
         self.queues[name] = queue
+        if self._policing is not None:
+            self._policing.apply_to_queue(self.name, queue)
         self.generation += 1
         return queue
 

@@ -45,6 +45,13 @@ class BackingQueue(Protocol):
     def has_expiring(self) -> bool:
         """There may be entries that expire."""
 
+    @property
+    def next_position(self) -> int:
+        """The position that the next message gets; of a priority queue, in a new priority."""
+
+    def set_lazy(self, is_lazy: bool) -> None:
+        """From now on messages are to be on disk rather than in memory, or not."""
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order; whether they will be safe only later (see `when_safe`).
 

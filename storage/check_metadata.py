@@ -86,6 +86,8 @@ def _write(path: Path, definitions: Definitions) -> None:
                 metadata.put_queue(queue)
             for binding in definitions.bindings:
                 metadata.put_binding(binding)
+            for parameter in definitions.parameters:
+                metadata.put_parameter(parameter)
         metadata.sync()
     finally:
         metadata.close()

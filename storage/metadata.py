@@ -43,6 +43,7 @@ from storage.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
+    ParameterRow,
     PermissionRow,
     QueueRow,
     TopicPermissionRow,
@@ -55,6 +56,7 @@ from storage.metadata_tables import (
     EXCHANGES,
     IN_A_VHOST,
     META,
+    PARAMETERS,
     PERMISSIONS,
     QUEUES,
     TOPIC_PERMISSIONS,
@@ -134,6 +136,12 @@ class Metadata(Protocol):
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
 
+    def put_parameter(self, row: ParameterRow) -> None:
+        """Add or replace."""
+
+    def delete_parameter(self, vhost: str, component: str, name: str) -> None:
+        """Delete, if it is there."""
+
     def new_storage_id(self, above: int = 0) -> int:
         """A number for a queue, which was never handed out before, and is more than `above`."""
 
@@ -163,9 +171,9 @@ class NoMetadata:
         return nullcontext()
 
     put_vhost = put_user = put_permission = put_topic_permission = _do_nothing
-    put_exchange = put_queue = put_binding = _do_nothing
+    put_exchange = put_queue = put_binding = put_parameter = _do_nothing
     delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
-    delete_exchange = delete_queue = delete_binding = _do_nothing
+    delete_exchange = delete_queue = delete_binding = delete_parameter = _do_nothing
     sync = checkpoint = close = _do_nothing
     changes = 0
     _last_id = 0
@@ -376,6 +384,14 @@ class SqliteMetadata:
     def delete_binding(self, row: BindingRow) -> None:
         """Delete, if it is there."""
         self._delete(BINDINGS, **row._asdict())
+
+    def put_parameter(self, row: ParameterRow) -> None:
+        """Add or replace."""
+        self._put(PARAMETERS, row)
+
+    def delete_parameter(self, vhost: str, component: str, name: str) -> None:
+        """Delete, if it is there."""
+        self._delete(PARAMETERS, vhost=vhost, component=component, name=name)
 
     def sync(self) -> None:
         """Have all operations until now survive a power cut. For a worker thread.

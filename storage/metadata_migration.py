@@ -1,22 +1,44 @@
-"""Metadata files of older formats, which get checksums when they are opened.
+"""Metadata files of older formats, which get what they lack when they are opened.
 
     1   no checksums, no totals; queues have no storage ids
     2   no checksums, no totals
+    3   no parameters
 
-Both are rewritten in one transaction, so that a crash leaves the old file or the new one.
+Each is changed in one transaction, so that a crash leaves the old file or the new one.
 """
 
 from sqlite3 import Connection
 
-from storage.metadata_tables import DECLARED, QUEUES, create_tables, quoted
+from storage.metadata_tables import (
+    DECLARED,
+    PARAMETERS,
+    QUEUES,
+    SCHEMA_3,
+    add_parameters,
+    create_tables,
+    has_tables,
+    quoted,
+)
 
-OLD_VERSIONS = (1, 2)
+OLD_VERSIONS = (1, 2, 3)
+
+
+def is_whole(connection: Connection, version: int, tables: set[str]) -> bool:
+    """Whether a file of an old format has the tables it should have, as far as can be told."""
+    if version == 3:
+        return has_tables(connection, SCHEMA_3)
+    return "totals" not in tables
 
 
 def migrate(connection: Connection, version: int) -> None:
     """Bring the tables to the format of today, in the transaction that is open."""
+    if version == 3:
+        add_parameters(connection)
+        return
     old_rows = {}
     for table in DECLARED:
+        if table is PARAMETERS:
+            continue
         columns = [name for name in table.fields if version > 1 or name != "storage_id"]
         listed = ", ".join(quoted(columns))
         rows = connection.execute(f"SELECT {listed} FROM {table.name} ORDER BY rowid").fetchall()

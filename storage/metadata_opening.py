@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.metadata_migration import OLD_VERSIONS, migrate
+from storage.metadata_migration import OLD_VERSIONS, is_whole, migrate
 from storage.metadata_tables import META, MetaRow, create_tables, has_tables
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 VERSION, IDENTITY = "format_version", "identity"
 FILE_MODE = 0o640
 """The file holds password hashes, so it is not for everybody; its log inherits the mode."""
@@ -52,7 +52,7 @@ def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
     names = {name for (name,) in found}
     is_new = not names and path.stat().st_size <= _NEW_FILE_BYTES_MAX
     version = FORMAT_VERSION if not names else _read_version(connection, path, names)
-    if not is_new and (version not in OLD_VERSIONS or "totals" in names):
+    if not is_new and not (version in OLD_VERSIONS and is_whole(connection, version, names)):
         raise MetadataError(
             f"{path} is damaged: its tables are not those of format {version}; {_repair(path)}"
         )

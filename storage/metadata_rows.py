@@ -83,6 +83,18 @@ class BindingRow(NamedTuple):
     arguments: bytes
 
 
+class ParameterRow(NamedTuple):
+    """A runtime parameter: a policy, a limit, or whatever a component keeps under a name.
+
+    vhost: empty for what holds for the whole node. value: JSON.
+    """
+
+    vhost: str
+    component: str
+    name: str
+    value: str
+
+
 @dataclass
 class Definitions:
     """All that is declared, each list in the order in which it was declared.
@@ -97,4 +109,5 @@ class Definitions:
     exchanges: list[ExchangeRow] = field(default_factory=list)
     queues: list[QueueRow] = field(default_factory=list)
     bindings: list[BindingRow] = field(default_factory=list)
+    parameters: list[ParameterRow] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)

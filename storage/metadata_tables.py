@@ -8,6 +8,7 @@
     exchanges          vhost, name
     queues             vhost, name
     bindings           all columns
+    parameters         vhost, component, name
     totals             number: for each other table its rows, the sum of their checksums, and how
                        often a row of it was put or deleted
 
@@ -29,6 +30,7 @@ from zlib import crc32
 from storage.metadata_rows import (
     BindingRow,
     ExchangeRow,
+    ParameterRow,
     PermissionRow,
     QueueRow,
     TopicPermissionRow,
@@ -154,11 +156,13 @@ TOPIC_PERMISSIONS = Table(4, "topic_permissions", TopicPermissionRow, ("vhost", 
 EXCHANGES = Table(5, "exchanges", ExchangeRow, ("vhost", "name"))
 QUEUES = Table(6, "queues", QueueRow, ("vhost", "name"))
 BINDINGS = Table(7, "bindings", BindingRow, BindingRow._fields)
+PARAMETERS = Table(8, "parameters", ParameterRow, ("vhost", "component", "name"))
 
-IN_A_VHOST = (PERMISSIONS, TOPIC_PERMISSIONS, EXCHANGES, QUEUES, BINDINGS)
+IN_A_VHOST = (PERMISSIONS, TOPIC_PERMISSIONS, EXCHANGES, QUEUES, BINDINGS, PARAMETERS)
 DECLARED = (VHOSTS, USERS, *IN_A_VHOST)
 TABLES = (META, *DECLARED)
 
+ADDED_IN_FORMAT_4 = (PARAMETERS.create, *PARAMETERS.triggers())
 SCHEMA = (
     "CREATE TABLE totals (number INTEGER PRIMARY KEY, row_count NOT NULL, "
     "checksums NOT NULL, changes NOT NULL)",
@@ -167,21 +171,28 @@ SCHEMA = (
     # Without it, the bindings of a queue are found by reading all of its vhost's.
     "CREATE INDEX bindings_to ON bindings (vhost, destination_kind, destination)",
 )
+SCHEMA_3 = tuple(statement for statement in SCHEMA if statement not in ADDED_IN_FORMAT_4)
+NO_ROWS = "INSERT INTO totals VALUES (?, 0, 0, 0)"
 
 
 def create_tables(connection: Connection) -> None:
     """Make all tables, without rows, in the transaction that is open."""
     for statement in SCHEMA:
         connection.execute(statement)
-    connection.executemany(
-        "INSERT INTO totals VALUES (?, 0, 0, 0)", [(table.number,) for table in TABLES]
-    )
+    connection.executemany(NO_ROWS, [(table.number,) for table in TABLES])
 
 
-def has_tables(connection: Connection) -> bool:
+def add_parameters(connection: Connection) -> None:
+    """What a file of format 3 lacks, in the transaction that is open."""
+    for statement in ADDED_IN_FORMAT_4:
+        connection.execute(statement)
+    connection.execute(NO_ROWS, (PARAMETERS.number,))
+
+
+def has_tables(connection: Connection, schema: tuple[str, ...] = SCHEMA) -> bool:
     """Whether there is exactly what `create_tables` makes, to the letter."""
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return sorted(map(str, (sql for (sql,) in found))) == sorted(SCHEMA)
+    return sorted(map(str, (sql for (sql,) in found))) == sorted(schema)
 
 
 def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[Any], list[str]]:

@@ -67,6 +67,12 @@ class TieredQueue(Tiers):
         log.append_run(self, position, messages, expires_wall_ms)
         return True
 
+    def set_lazy(self, is_lazy: bool) -> None:
+        """From now on messages are to be on disk rather than in memory, or not."""
+        if is_lazy != self.is_lazy:
+            self.is_lazy = is_lazy
+            self._home.note_memory(self)
+
     def when_safe(self, waiter: Waiter, sequence: int) -> None:
         """Confirm to the waiter when what was published is on disk."""
         self._home.log.when_safe(waiter, sequence)

@@ -32,6 +32,14 @@ class TransientQueue:
         self.unacked_count = 0
         self.unacked_bytes = 0
 
+    @property
+    def next_position(self) -> int:
+        """The position that the next message gets."""
+        return self._next_position
+
+    def set_lazy(self, is_lazy: bool) -> None:
+        """There is no disk here."""
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order. In memory they are as safe as they will be."""
         position = self._next_position

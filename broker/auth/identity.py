@@ -27,11 +27,13 @@ class LoginAttempt:
     """What somebody says at login.
 
     password: None if the name is proven otherwise (a certificate). peer_host: an IP address.
+    source: what the log calls whoever it is; the address, if nothing better is known.
     """
 
     name: str
     password: str | None = field(repr=False)
     peer_host: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

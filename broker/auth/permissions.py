@@ -18,12 +18,9 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from broker.amqp.errors import access_refused
-from broker.names import EXCHANGE, resource
 from storage.metadata import Metadata
 from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
-DEFAULT_EXCHANGE = "amq.default"
 RESULTS_MAX = 4096
 """Results that are remembered, of a few hundred bytes each; after that many it starts over."""
 COMPILED_MAX = 1024
@@ -127,36 +124,30 @@ class PermissionTable:
         """The user has some permissions in the vhost."""
         return (vhost, user) in self._permissions
 
-    def check(self, user: str, vhost: str, kind: str, name: str, permission: str) -> None:
-        """Raise 403 unless the user has the permission: configure, write or read."""
-        if kind == EXCHANGE and not name:
-            name = DEFAULT_EXCHANGE
+    def allows(self, user: str, vhost: str, name: str, permission: str) -> bool:
+        """Whether the user has the permission: configure, write or read."""
         key = (user, vhost, name, permission)
         allowed = self._results.get(key)
         if allowed is None:
             if len(self._results) >= RESULTS_MAX:
                 self._results.clear()
             allowed = self._results[key] = self._is_allowed(user, vhost, name, permission)
-        if not allowed:
-            what = resource(kind, name, vhost)
-            raise access_refused(f"{permission} access to {what} refused for user '{user}'")
+        return allowed
 
     def _is_allowed(self, user: str, vhost: str, name: str, permission: str) -> bool:
         row = self._permissions.get((vhost, user))
         return row is not None and _matches(getattr(row, permission), name)
 
-    def check_topic(
+    def allows_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: str
-    ) -> None:
-        """Raise 403 if the user's routing keys on this exchange are limited to others."""
+    ) -> bool:
+        """Whether the user may use the routing key; without a row for the exchange, any."""
         row = self._topics.get((vhost, user, exchange))
         if row is None:
-            return
+            return True
         pattern: str = getattr(row, permission) or _ONLY_THE_EMPTY_NAME
         pattern = pattern.replace("{username}", user).replace("{vhost}", vhost)
-        if not _matches(pattern, routing_key):
-            what = f"topic '{routing_key}' in {resource(EXCHANGE, exchange, vhost)}"
-            raise access_refused(f"{permission} access to {what} refused for user '{user}'")
+        return _matches(pattern, routing_key)
 
 
 # Patterns

@@ -13,10 +13,6 @@ from broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_ma
 from storage.metadata import Metadata
 from storage.metadata_rows import UserRow
 
-ADMINISTRATOR, MONITORING = "administrator", "monitoring"
-POLICYMAKER, MANAGEMENT = "policymaker", "management"
-"""The tags that mean something to the management API. Others may be given, and mean nothing."""
-
 
 class NoSuchUser(LookupError):
     """A user that is to be changed does not exist."""
@@ -33,29 +29,6 @@ class User:
     tags: tuple[str, ...] = ()
     password_hash: bytes = field(default=b"", repr=False)
     hashing_algorithm: str = SHA256
-
-    @property
-    def is_administrator(self) -> bool:
-        """May do everything in the management API."""
-        return ADMINISTRATOR in self.tags
-
-    @property
-    def is_monitor(self) -> bool:
-        """May see all connections, and the nodes."""
-        return self._has_one_of(ADMINISTRATOR, MONITORING)
-
-    @property
-    def is_policymaker(self) -> bool:
-        """May set policies and parameters in the vhosts it has access to."""
-        return self._has_one_of(ADMINISTRATOR, POLICYMAKER)
-
-    @property
-    def may_use_management(self) -> bool:
-        """May log in to the management API at all."""
-        return self._has_one_of(ADMINISTRATOR, MONITORING, POLICYMAKER, MANAGEMENT)
-
-    def _has_one_of(self, *tags: str) -> bool:
-        return not set(tags).isdisjoint(self.tags)
 
 
 class UserDirectory:

@@ -10,8 +10,14 @@ from broker.queues.actor import Queue
 def check(channel: Channel, kind: str, name: str, permission: str) -> None:
     """Raise 403 unless the user has this permission. permission: configure, write or read."""
     connection = channel.connection
-    connection.services.permissions.check(
-        connection.user.name, channel.vhost.name, kind, name, permission
+    connection.services.access.check(connection.user, channel.vhost.name, kind, name, permission)
+
+
+def check_topic(channel: Channel, exchange: str, routing_key: str, permission: str) -> None:
+    """Raise 403 if the user's routing keys on a topic exchange are limited to others."""
+    connection = channel.connection
+    connection.services.access.check_topic(
+        connection.user, channel.vhost.name, exchange, routing_key, permission
     )
 
 

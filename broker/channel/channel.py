@@ -15,7 +15,7 @@ from broker.amqp.content import content_frames, deliver_prefix, pack_tag
 from broker.amqp.errors import ChannelFault, precondition_failed
 from broker.amqp.field_table import Table, encode_short_string
 from broker.amqp.methods import encode_method, method_frame
-from broker.auth.users import User
+from broker.auth.identity import Identity
 from broker.channel.confirms import Confirms
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.transaction import Transaction
@@ -40,7 +40,7 @@ class ConnectionLink(Protocol):
 
     services: Services
     vhost: VirtualHost
-    user: User
+    user: Identity
     name: str
     out: list[bytes]
     out_bytes: int

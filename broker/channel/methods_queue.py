@@ -12,6 +12,7 @@ from broker.channel.access import (
     check_exclusive_access,
     check_not_default_exchange,
     check_not_reserved,
+    check_topic,
     expand_queue_name,
     find_queue,
     locked,
@@ -64,7 +65,8 @@ def _declare_actively(channel: Channel, name: str, method: commands.Queue.Declar
     if name:
         check_not_reserved_or_present(channel, name)
     else:
-        name = generate_name("amq.gen")
+        # The method may be done again, when its permissions are known: under the same name.
+        name = method.queue = generate_name("amq.gen")
     check(channel, QUEUE, name, "configure")
     arguments = table_argument(method.arguments)
     durable = method.durable and not method.exclusive
@@ -98,6 +100,7 @@ def _create(
     if queue_type(arguments) != CLASSIC:
         _check_replicated_queue(channel, name, durable, arguments, method)
     connection = channel.connection
+    connection.services.limits.check_queues(vhost.name, name, len(vhost.queues))
     owner = connection if method.exclusive else None
     queue = vhost.declare_queue(name, durable, method.auto_delete, arguments, owner)
     if owner is not None:
@@ -236,7 +239,5 @@ def _ends(
     vhost = channel.vhost
     exchange = vhost.exchanges.get(exchange_name)
     if exchange is not None and exchange.type_name == "topic":
-        channel.connection.services.permissions.check_topic(
-            channel.connection.user.name, vhost.name, exchange_name, routing_key, "read"
-        )
+        check_topic(channel, exchange_name, routing_key, "read")
     return vhost.queues.get(queue_name), exchange

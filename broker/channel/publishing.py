@@ -27,6 +27,7 @@ from broker.amqp.field_table import text_of
 from broker.amqp.properties import DIRECT_REPLY_TO, PERSISTENT, TRANSIENT, ContentHeader
 from broker.amqp.reply_codes import NAMES, NO_ROUTE
 from broker.binding import Exchange
+from broker.channel.access import check, check_topic
 from broker.channel.channel import Channel
 from broker.names import EXCHANGE, resource
 from broker.queues.actor import Queue
@@ -133,9 +134,7 @@ def _resolve(channel: Channel, target: Target) -> None:
         raise not_implemented("immediate=true")
     vhost = channel.vhost
     address = target.address
-    permissions = channel.connection.services.permissions
-    user = channel.connection.user
-    permissions.check(user.name, vhost.name, EXCHANGE, address.exchange, "write")
+    check(channel, EXCHANGE, address.exchange, "write")
     exchange = vhost.exchanges.get(address.exchange)
     if exchange is None:
         raise not_found(f"no {resource(EXCHANGE, address.exchange, vhost.name)}")
@@ -143,9 +142,7 @@ def _resolve(channel: Channel, target: Target) -> None:
         what = resource(EXCHANGE, address.exchange, vhost.name)
         raise access_refused(f"cannot publish to internal {what}")
     if exchange.type_name == "topic":
-        permissions.check_topic(
-            user.name, vhost.name, address.exchange, address.routing_key, "write"
-        )
+        check_topic(channel, address.exchange, address.routing_key, "write")
     target.exchange = exchange
     target.is_simple = False
     if not _is_reply(address):

@@ -276,6 +276,13 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
         "Users who can log in from this host only.",
     )
 
+    auth_failures_per_minute: int | None = setting(
+        "auth_failures_per_minute",
+        COUNT,
+        60,
+        "How many failed logins from one address are looked at; more are refused unseen.",
+    )
+
     # Memory and disk. Where there are two ways to state a limit, the number of bytes goes first;
     # of the disk's two, `load_config` leaves one.
     vm_memory_high_watermark_relative: float = setting(

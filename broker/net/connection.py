@@ -12,6 +12,7 @@ The steps of the first ones are in net/login.py.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from pamqp import base, commands
@@ -22,7 +23,6 @@ from broker.amqp.errors import (
     ConnectionFault,
     Fault,
     channel_error,
-    connection_forced,
     frame_error,
     internal_error,
     not_allowed,
@@ -40,49 +40,44 @@ from broker.amqp.frames import (
 )
 from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
 from broker.amqp.properties import PropertiesError
-from broker.auth.users import User
+from broker.auth.access_control import Undecided
+from broker.auth.identity import Identity
 from broker.channel import methods_basic, publishing
 from broker.channel.channel import Channel
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.dispatch import dispatch
 from broker.clock import Timer
+from broker.net import connection_limits as limits
+from broker.net import credentials
+from broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, ClosingSide
 from broker.net.handshake import Tuning
 from broker.net.heartbeat import Heartbeat
 from broker.net.login import Login
-from broker.net.socket_side import BIG_READ_BYTES, SocketSide
+from broker.net.socket_side import BIG_READ_BYTES
 from broker.queues.actor import Queue
 from broker.services import Services
 from broker.vhost import VirtualHost
 
-HANDSHAKE, RUNNING, CLOSED, GONE = "handshake", "running", "closed", "gone"
-
-CLOSE_TIMEOUT_MS = 30_000
-"""How long a client may take to answer connection.close, or to close its socket."""
-SILENT_CLOSE_MS = 3_000
-"""RabbitMQ waits this long before it drops a client that failed to log in, to slow guessing."""
-
 logger = logging.getLogger("leveret.connection")
 
 
-class Connection(SocketSide):
+class Connection(ClosingSide):
     """One client's connection. Channels know it as `ConnectionLink`."""
 
     __slots__ = (
-        "_channel_at_work", "_close_timer", "_heartbeat", "_method_at_work", "_registry",
-        "_scanner", "channels", "client_properties", "connected_at_s", "exclusive_queues",
-        "frame_bytes_max", "login", "state", "targets", "tuning", "user", "vhost",
+        "_channel_at_work", "_waiting", "expiry_timer", "_heartbeat", "_registry", "channels",
+        "client_properties", "connected_at_s", "exclusive_queues", "frame_bytes_max", "mechanism", "secret_refused",
+        "targets", "user", "vhost",
     )  # fmt: skip
 
-    user: User
+    user: Identity
     vhost: VirtualHost
 
     def __init__(self, services: Services, registry: "set[Connection]") -> None:
         super().__init__(services)
-        self.state = HANDSHAKE
         self.login: Login | None = Login(self)
         self.channels: dict[int, Channel] = {}
         self.frame_bytes_max = services.config.initial_frame_max_bytes
-        self.tuning = Tuning(0, 0, 0)
         self.targets: dict[bytes, Any] = {}
         self.exclusive_queues: dict[str, Queue] = {}
         self.client_properties: Table = {}
@@ -90,9 +85,11 @@ class Connection(SocketSide):
         self._registry = registry
         self._scanner = FrameScanner(self, self.frame_bytes_max)
         self._heartbeat: Heartbeat | None = None
-        self._close_timer: Timer | None = None
+        self.expiry_timer: Timer | None = None
+        self._waiting: asyncio.Task[None] | None = None
         self._channel_at_work: Channel | None = None
-        self._method_at_work = 0
+        self.mechanism = ""
+        self.secret_refused = False
 
     def __repr__(self) -> str:
         return f"<Connection {self.name}>"
@@ -103,6 +100,7 @@ class Connection(SocketSide):
         """A client connected."""
         super().connection_made(transport)
         self._registry.add(self)
+        self.services.counts.connections_opened += 1
         timeout_ms = self.services.config.handshake_timeout_ms
         if timeout_ms is not None:
             clock = self.services.clock
@@ -111,21 +109,28 @@ class Connection(SocketSide):
     def data_received(self, data: bytes) -> None:
         """Bytes came in."""
         self.bytes_in += len(data)
+        self.reads += 1
+        turns = self.services.turns
+        turns.now_ms = turns.clock_ms()
         login = self.login
         if login is not None and login.is_waiting_for_header:
             data = login.read_protocol_header(data)
             if not data:
                 return
         self._scanner.add(data)
-        self._scan()
+        if not self.is_waiting:
+            self._handle(self._scanner.scan)
         if len(data) >= BIG_READ_BYTES:
             self.consider_giving_way(len(data))
 
-    def _scan(self) -> None:
+    def _handle(self, step: Callable[[], object]) -> None:
         """Handle every whole frame; a fault ends what it happened on, and the rest goes on."""
         while True:
             try:
-                self._scanner.scan()
+                step()
+                return
+            except Undecided as undecided:
+                self._wait_for(undecided)
                 return
             except ChannelFault as fault:
                 self._blame_method(fault)
@@ -140,6 +145,28 @@ class Connection(SocketSide):
             except Exception:
                 logger.exception("%s: an internal error; the connection is closed", self)
                 self.drop()
+            step = self._scanner.scan
+
+    def _wait_for(self, undecided: Undecided) -> None:
+        """Read no more until somebody over the network has said what the client may do."""
+        self.is_waiting = True
+        self.pause_reading()
+        # Kept, since the event loop itself does not keep tasks from being collected.
+        self._waiting = asyncio.get_running_loop().create_task(self._settle(undecided))
+
+    async def _settle(self, undecided: Undecided) -> None:
+        try:
+            await undecided.settle()
+        except Exception:
+            logger.exception("%s: a backend failed; the connection is closed", self)
+            self.drop()
+        self.is_waiting = False
+        if self.state is not GONE:
+            self.resume_reading()
+            assert undecided.retry is not None
+            self._handle(undecided.retry)
+            if not self.is_waiting:
+                self._handle(self._scanner.scan)
 
     def _blame_method(self, fault: Fault) -> None:
         """Name the method that failed in the fault, unless it knows better or none is to blame."""
@@ -164,7 +191,8 @@ class Connection(SocketSide):
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._registry.discard(self)
-        self._release()
+        self.services.counts.connections_closed += 1
+        self.release()
         self._transport = None
         if not was_orderly:
             logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
@@ -195,7 +223,13 @@ class Connection(SocketSide):
             self.hold_back()
         header = self._header(properties)
         target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
-        publishing.publish(target_channel, target, header, body_bytes, bodies)
+        try:
+            publishing.publish(target_channel, target, header, body_bytes, bodies)
+        except Undecided as undecided:
+            undecided.retry = lambda: self.on_publish(
+                channel, arguments, properties, body_bytes, bodies
+            )
+            raise
 
     def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
         """A basic.ack."""
@@ -260,8 +294,16 @@ class Connection(SocketSide):
         elif isinstance(method, commands.Basic.Publish):
             channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])
         else:
-            self._channel_at_work = channel
+            self._dispatch(channel, method)
+
+    def _dispatch(self, channel: Channel, method: base.Frame) -> None:
+        self._channel_at_work = channel
+        self._method_at_work = method.index
+        try:
             dispatch(channel, method)
+        except Undecided as undecided:
+            undecided.retry = lambda: self._dispatch(channel, method)
+            raise
 
     def _assemble(
         self, channel: Channel, assembler: ContentAssembler, kind: int, payload: bytes
@@ -308,20 +350,9 @@ class Connection(SocketSide):
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({limit})"
             )
-        self._check_channels_of_node()
+        limits.check_channels(self, self._registry)
         channel = self.channels[number] = Channel(self, number)
         channel.send(commands.Channel.OpenOk)
-
-    def _check_channels_of_node(self) -> None:
-        config = self.services.config
-        limit = config.channel_max_per_node
-        if limit is None:
-            return
-        if sum(len(connection.channels) for connection in self._registry) >= limit:
-            raise not_allowed(
-                f"number of channels opened on node '{config.node_name}' has reached the maximum "
-                f"allowed limit of ({limit})"
-            )
 
     def _close_channel(self, channel: Channel) -> None:
         if channel.has_confirms_due:
@@ -354,15 +385,16 @@ class Connection(SocketSide):
     def _handle_running_method(self, method: base.Frame) -> None:
         if not isinstance(method, commands.Connection.UpdateSecret):
             raise channel_error("unexpected method in connection state running")
-        logger.info("%s updated its secret: %s", self.name, method.reason)
-        self.send(0, commands.Connection.UpdateSecretOk)
+        renewing = credentials.renewal(self, method)
+        renewing.retry = lambda: credentials.renewed(self, method)
+        raise renewing
 
     def _handle_close(self) -> None:
         """The client says goodbye: exclusive queues go before the answer, as in RabbitMQ."""
         if self.state is HANDSHAKE:
             self._wait_then_drop("the client closed the connection before it was open")
             return
-        self._release()
+        self.release()
         self.send(0, commands.Connection.CloseOk)
         if self.state is RUNNING:
             logger.info("closing connection %s: the client closed it", self.name)
@@ -375,15 +407,16 @@ class Connection(SocketSide):
 
     def check_node_limits(self) -> None:
         """Raise 530 if the node has as many connections as it may."""
-        limit = self.services.config.connection_max
-        if limit is None:
-            return
-        if sum(connection.state is RUNNING for connection in self._registry) >= limit:
-            raise not_allowed(f"connection refused: node connection limit ({limit}) is reached")
+        limits.check_node(self.services, self._registry)
 
-    def open(self, user: User, vhost: VirtualHost) -> None:
+    def check_limits(self, user: Identity, vhost: str) -> None:
+        """Raise 530 if the vhost, or the user, has as many connections as it may."""
+        limits.check_connections(self.services, self._registry, user, vhost)
+
+    def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is over."""
         self.user, self.vhost = user, vhost
+        credentials.watch_expiry(self)
         self.login = None
         self.state = RUNNING
         if self._close_timer is not None:
@@ -410,79 +443,27 @@ class Connection(SocketSide):
 
     # Ending
 
-    def fail(self, fault: ConnectionFault) -> None:
-        """Close the connection because of an error."""
-        if self.state in (CLOSED, GONE):
-            return
-        if self.login is not None and not self.login.may_say(fault):
-            self._wait_then_drop(fault.reply_text)
-            return
-        logger.error("closing connection %s: %s", self.name, fault.reply_text)
-        self._release()
-        self.send(
-            0,
-            commands.Connection.Close,
-            reply_code=fault.reply_code,
-            reply_text=fault.reply_text,
-            class_id=fault.class_id,
-            method_id=fault.method_id,
-        )
-        self.state = CLOSED
-        self.stop_blocking()
-        patience_ms = SILENT_CLOSE_MS if self._scanner.is_broken else self._close_patience_ms()
-        self._drop_later(patience_ms)
-
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close the channels on which a delivery was not settled in time."""
         for channel in tuple(self.channels.values()):
             channel.check_consumer_timeout(timeout_ms)
-
-    def force_close(self, explanation: str) -> None:
-        """Close the connection at an operator's wish, or because the broker stops."""
-        if self.state is RUNNING:
-            self._method_at_work = 0
-            self.fail(connection_forced(explanation))
-        else:
-            self.drop()
 
     def peer_is_silent(self) -> None:
         """No heartbeat for too long: the client is gone, whatever TCP thinks."""
         logger.error("closing connection %s: missed heartbeats from client, timeout: %d s",
                      self.name, self.tuning.heartbeat_s)  # fmt: skip
         self.state = CLOSED
-        self._release()
+        self.release()
         self.abort()
-
-    def drop(self) -> None:
-        """Close the socket, when what was written has gone out."""
-        self.flush()
-        self.state = GONE
-        self._release()
-        if self._transport is not None:
-            self._transport.close()
-            self._drop_later(CLOSE_TIMEOUT_MS)
-
-    def _wait_then_drop(self, why: str) -> None:
-        """Drop the client without a word, and not at once."""
-        logger.error("closing connection %s: %s", self.name, why)
-        self.state = GONE
-        self._drop_later(SILENT_CLOSE_MS)
 
     def _handshake_too_long(self) -> None:
         logger.error("closing connection %s: the handshake took too long", self.name)
         self.drop()
 
-    def _close_patience_ms(self) -> int:
-        heartbeat_ms = self.tuning.heartbeat_s * 1000
-        return min(heartbeat_ms, CLOSE_TIMEOUT_MS) if heartbeat_ms else CLOSE_TIMEOUT_MS
-
-    def _drop_later(self, delay_ms: int) -> None:
-        if self._close_timer is not None:
-            self._close_timer.cancel()
-        self._close_timer = self.services.clock.call_later_ms(delay_ms, self.abort)
-
-    def _release(self) -> None:
+    def release(self) -> None:
         """Give back all that the connection holds."""
+        if self.expiry_timer is not None:
+            self.expiry_timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None

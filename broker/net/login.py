@@ -15,8 +15,9 @@ from broker.amqp.field_table import Table
 from broker.amqp.frames import PROTOCOL_HEADER
 from broker.amqp.methods import long_string_argument, method_name, table_argument
 from broker.amqp.reply_codes import ACCESS_REFUSED
+from broker.auth.access_control import Undecided
+from broker.auth.identity import Identity, LoginAttempt
 from broker.auth.sasl import SaslError, read_response
-from broker.auth.users import User, may_connect_from
 from broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
     LOCALES,
@@ -43,6 +44,7 @@ class Guest(Protocol):
     out: list[bytes]
     client_properties: Table
     tuning: Tuning
+    mechanism: str
 
     def has_capability(self, name: str) -> bool:
         """The client said in its properties that it can do this."""
@@ -56,7 +58,10 @@ class Guest(Protocol):
     def check_node_limits(self) -> None:
         """Raise 530 if the node has as many connections as it may."""
 
-    def open(self, user: User, vhost: VirtualHost) -> None:
+    def check_limits(self, user: Identity, vhost: str) -> None:
+        """Raise 530 if the vhost, or the user, has as many connections as it may."""
+
+    def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is over."""
 
     def drop(self) -> None:
@@ -66,13 +71,14 @@ class Guest(Protocol):
 class Login:
     """The handshake of one connection; dropped when it is over."""
 
-    __slots__ = ("_connection", "_header", "_step", "_user")
+    __slots__ = ("_connection", "_header", "_is_judged", "_step", "_user")
 
     def __init__(self, connection: Guest) -> None:
         self._connection = connection
         self._step = WAITING_FOR_HEADER
         self._header = b""
-        self._user: User | None = None
+        self._user: Identity | None = None
+        self._is_judged = False
 
     @property
     def is_waiting_for_header(self) -> bool:
@@ -144,12 +150,15 @@ class Login:
             name, password = read_response(method.mechanism, long_string_argument(method.response))
         except SaslError as error:
             raise frame_error(str(error)) from None
-        self._user = self._authenticate(name, password)
+        self._authenticate(
+            LoginAttempt(name, password, connection.peer_host, connection.name), method
+        )
         if self._user is None:
             raise login_refused(
                 f"Login was refused using authentication mechanism {method.mechanism}. "
                 "For details see the broker logfile."
             )
+        connection.mechanism = method.mechanism
         self._step = TUNING
         offered = self._offered_tuning()
         connection.send(
@@ -160,16 +169,22 @@ class Login:
             heartbeat=offered.heartbeat_s,
         )
 
-    def _authenticate(self, name: str, password: str) -> User | None:
-        connection = self._connection
-        services = connection.services
-        user = services.users.authenticate(name, password)
-        if user is None:
-            logger.error("%s: wrong user name or password for '%s'", connection.name, name)
-        elif not may_connect_from(connection.peer_host, name, services.config.loopback_users):
-            logger.error("%s: user '%s' can only connect via localhost", connection.name, name)
-            return None
-        return user
+    def _authenticate(self, attempt: LoginAttempt, method: base.Frame) -> None:
+        """Learn who it is. Raises Undecided if somebody else has to be asked first."""
+        access = self._connection.services.access
+        if self._is_judged:
+            return
+        if access.decides_at_once:
+            self._user = access.log_in_at_once(attempt)
+            return
+
+        async def settle() -> None:
+            self._user = await access.log_in(attempt)
+            self._is_judged = True
+
+        undecided = Undecided(settle)
+        undecided.retry = lambda: self.handle(method)
+        raise undecided
 
     def _offered_tuning(self) -> Tuning:
         config = self._connection.services.config
@@ -191,6 +206,10 @@ class Login:
         vhost = services.vhosts.get(name)
         if vhost is None:
             raise not_allowed(f"vhost {name} not found")
-        if not services.permissions.has_vhost_access(user.name, name):
-            raise not_allowed(f"access to vhost '{name}' refused for user '{user.name}'")
+        try:
+            services.access.check_vhost(user, name, connection.peer_host)
+        except Undecided as undecided:
+            undecided.retry = lambda: self.handle(method)
+            raise
+        connection.check_limits(user, name)
         connection.open(user, vhost)

@@ -39,19 +39,25 @@ class SocketSide(asyncio.Protocol):
     is_congested: the client does not keep up; it gets no deliveries until it does.
     is_in_flow: the connection is not read because the store is behind.
     confirming: channels that have confirms to send at the end of the round.
-    bytes_in, bytes_out: totals.
+    is_waiting: it is not read until somebody has said what the client may do.
+    bytes_in, bytes_out, reads, writes: totals. tls: the TLS session, if there is one.
     """
 
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_is_paused_for_turn", "_is_write_paused",
         "_round_of_reads", "_transport", "bytes_in", "bytes_out", "confirming", "is_congested",
-        "is_dirty", "is_in_flow", "name", "out", "out_bytes", "peer_host", "services",
+        "is_dirty", "is_in_flow", "is_waiting", "name", "out", "out_bytes", "peer_host", "peer_port",
+        "own_host", "own_port", "reads", "services", "tls", "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self.name = "?"
-        self.peer_host = ""
+        self.peer_host = self.own_host = ""
+        self.peer_port = self.own_port = 0
+        self.tls: Any = None
+        self.is_waiting = False
+        self.reads = self.writes = 0
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.bytes_in = self.bytes_out = 0
@@ -73,7 +79,9 @@ class SocketSide(asyncio.Protocol):
         self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
         peer = transport.get_extra_info("peername") or ("?", 0)
         own = transport.get_extra_info("sockname") or ("?", 0)
-        self.peer_host = str(peer[0])
+        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        self.own_host, self.own_port = str(own[0]), int(own[1])
+        self.tls = transport.get_extra_info("ssl_object")
         self.name = f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
 
     def has_capability(self, name: str) -> bool:
@@ -104,12 +112,12 @@ class SocketSide(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self._is_paused_for_turn = False
-        self._resume_reading()
+        self.resume_reading()
 
     @property
     def is_reading(self) -> bool:
         """The connection is not held back."""
-        return not self._blocked_as and not self.is_in_flow
+        return not self._blocked_as and not self.is_in_flow and not self.is_waiting
 
     @property
     def publishing_state(self) -> str:
@@ -121,7 +129,12 @@ class SocketSide(asyncio.Protocol):
             return "blocked"
         return "flow" if self.is_in_flow else "running"
 
-    def _resume_reading(self) -> None:
+    def pause_reading(self) -> None:
+        """Take nothing off the socket for now; the reason is noted elsewhere (`is_reading`)."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
         """Read again, if there is no reason left not to."""
         if self._transport is not None and self.is_reading and not self._is_paused_for_turn:
             self._transport.resume_reading()
@@ -138,7 +151,7 @@ class SocketSide(asyncio.Protocol):
         """The store got behind, or has caught up."""
         if self.is_in_flow and not self.services.flow.is_congested:
             self.is_in_flow = False
-            self._resume_reading()
+            self.resume_reading()
 
     def _block(self) -> None:
         if self._blocked_as or self._transport is None:
@@ -161,7 +174,7 @@ class SocketSide(asyncio.Protocol):
         """Read again, for whatever reason the connection was held back."""
         if self._blocked_as and self._transport is not None:
             self._blocked_as = ""
-            self._resume_reading()
+            self.resume_reading()
 
     # Writing
 
@@ -191,6 +204,7 @@ class SocketSide(asyncio.Protocol):
         transport = self._transport
         if transport is None or not parts:
             return
+        self.writes += 1
         if gathered_bytes > LARGE_PART_BYTES * len(parts):
             transport.writelines(parts)
             self.bytes_out += gathered_bytes

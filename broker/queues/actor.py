@@ -16,11 +16,11 @@ from broker.amqp.field_table import Table
 from broker.clock import Clock, Timer
 from broker.interfaces import Consumer, Publisher, QueueHolder
 from broker.queues.arguments import (
-    DROP_HEAD,
     REJECT_PUBLISH_DLX,
     QueueOptions,
     read_options,
 )
+from broker.queues.counting import QueueCounts
 from broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
 from broker.queues.dispatch import ConsumerRing
 from storage.backing_queue import BackingQueue
@@ -53,20 +53,22 @@ class QueueOwner:
         raise NotImplementedError
 
 
-class Queue:
+class Queue(QueueCounts):
     """One queue, by whatever name and with whatever arguments it was declared.
 
     owner_connection: the only connection that may use it, if it is exclusive.
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
-    published_count, delivered_count, acked_count ...: totals since it was declared.
+    declared: the options that its arguments ask for; options: those that its policies make of them.
     """
 
     __slots__ = (
         "_expires_timer", "_expiry_timer", "_expiry_watched_ms", "_has_expiring", "_last_used_ms",
-        "_vhost",
-        "acked_count", "arguments", "auto_delete", "backing", "bindings", "delivered_count",
-        "durable", "had_consumer", "is_awake", "is_deleted", "is_exclusive", "is_plain", "name",
-        "options", "owner_connection", "published_count", "ring", "storage_id",
+        "_vhost", "arguments", "auto_delete", "backing", "bindings",
+        "declared", "durable", 
+        "had_consumer", "is_awake",
+        "is_deleted", "is_exclusive", "is_plain", "name",
+        "operator_policy", "options", "owner_connection", "policy", 
+        "ring", "storage_id",
     )  # fmt: skip
 
     is_exchange = False
@@ -88,7 +90,10 @@ class Queue:
         self.arguments = arguments
         self.owner_connection = owner_connection
         self.is_exclusive = owner_connection is not None
-        self.options: QueueOptions = read_options(arguments)
+        self.declared = read_options(arguments)
+        self.options: QueueOptions = self.declared
+        self.policy: Any = None
+        self.operator_policy: Any = None
         self.storage_id = storage_id
         self.backing: BackingQueue = vhost.make_backing(self)
         self.ring = ConsumerRing(self.options.single_active_consumer)
@@ -96,18 +101,37 @@ class Queue:
         self.is_awake = False
         self.is_deleted = False
         self.had_consumer = False
-        self.published_count = self.delivered_count = self.acked_count = 0
+        super().__init__(vhost.turns, vhost.clock, self.declared.max_priority)
         self._has_expiring = self.backing.has_expiring
         self._expiry_timer: Timer | None = None
         self._expiry_watched_ms = 0
         self._expires_timer: Timer | None = None
-        self.is_plain = not self.options.has_limit and self.options.message_ttl_ms is None
+        self.is_plain = self._has_plain_options()
         self._last_used_ms = 0
         self.touch()
         self._watch_head()
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
+
+    # Policies
+
+    def _has_plain_options(self) -> bool:
+        return not self.options.has_limit and self.options.message_ttl_ms is None
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed what is asked of the queue: it counts at once."""
+        had_expiry = self.options.expires_ms
+        self.options = options
+        self.is_plain = self._has_plain_options()
+        self.backing.set_lazy(options.is_lazy)
+        if options.expires_ms != had_expiry:
+            if self._expires_timer is not None:
+                self._expires_timer.cancel()
+                self._expires_timer = None
+            self.touch()
+        self._enforce_limits()
+        self._drop_expired()
 
     # Publishing
 
@@ -119,10 +143,16 @@ class Queue:
         body_bytes: the sum of their bodies' sizes. publisher: who wants to know what becomes of
         them, and `sequence` is the first one's number; None if nobody does.
         """
-        self.published_count += len(messages)
+        count = len(messages)
+        self.published_count += count
+        ages = self._ages_of(messages[0]) if self.level_ages is not None else self.ages
+        now_ms = self._vhost.turns.now_ms
+        if ages.marked_ms != now_ms:
+            ages.mark(now_ms)
+        ages.next_position += count
         if self.is_plain:
             if self.backing.publish(messages, body_bytes, 0) and publisher is not None:
-                self._hold(publisher, sequence, len(messages))
+                self._hold(publisher, sequence, count)
             if not self.is_awake and self.ring.has_candidates:
                 self._vhost.turns.wake(self)
             return
@@ -130,7 +160,7 @@ class Queue:
         for number, message in enumerate(messages, sequence):
             is_safe &= self._publish_with_care(message, publisher, number)
         if not is_safe and publisher is not None:
-            self._hold(publisher, sequence, len(messages))
+            self._hold(publisher, sequence, count)
 
     def _hold(self, publisher: Publisher, sequence: int, count: int) -> None:
         """Confirm a run when the store has it on disk."""
@@ -142,6 +172,7 @@ class Queue:
     ) -> None:
         """Take one message that has a time to live of its own."""
         self.published_count += 1
+        self._note_published(message)
         is_safe = self._publish_with_care(message, publisher, sequence, ttl_ms)
         if not is_safe and publisher is not None:
             self._hold(publisher, sequence, 1)
@@ -155,7 +186,7 @@ class Queue:
     ) -> bool:
         """Publish to a queue with limits or with messages that expire; whether it is safe now."""
         options = self.options
-        if options.overflow != DROP_HEAD and self._would_overflow(message):
+        if options.rejects_when_full and self._would_overflow(message):
             if options.overflow == REJECT_PUBLISH_DLX:
                 self._dead_letter(message, MAXLEN)
             if publisher is not None:
@@ -194,7 +225,7 @@ class Queue:
     def _enforce_limits(self) -> None:
         """Drop from the head until the queue is within its limits (overflow drop-head)."""
         options, backing = self.options, self.backing
-        if not options.has_limit or options.overflow != DROP_HEAD:
+        if not options.has_limit or options.rejects_when_full:
             return
         count_max = options.max_length
         bytes_max = options.max_length_bytes
@@ -238,10 +269,16 @@ class Queue:
             affordable = 1 + DELIVERY_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
             count = min(consumer.room(), budget, affordable)
         entries = self.backing.fetch(count, not consumer.no_ack)
-        delivered = len(entries)
-        self.delivered_count += delivered
+        self._hand_over(entries, consumer)
+        return len(entries)
+
+    def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
+        if consumer.no_ack:
+            self.delivered_no_ack_count += len(entries)
+        else:
+            self.delivered_count += len(entries)
+        self._note_left(entries)
         consumer.deliver(entries)
-        return delivered
 
     def _deliver_one(self) -> int:
         """Deliver one message to the next consumer, unless what is left has expired."""
@@ -252,9 +289,7 @@ class Queue:
         if head is not None and self._is_expired_before_delivery(head):
             self._drop_expired()
             return 1 if self.backing.ready_count else 0
-        entries = self.backing.fetch(1, not consumer.no_ack)
-        self.delivered_count += 1
-        consumer.deliver(entries)
+        self._hand_over(self.backing.fetch(1, not consumer.no_ack), consumer)
         return 1
 
     def _is_expired_before_delivery(self, head: Entry) -> bool:
@@ -267,8 +302,13 @@ class Queue:
         self._drop_expired()
         entries = self.backing.fetch(1, ack_required)
         if not entries:
+            self.got_empty_count += 1
             return None
-        self.delivered_count += 1
+        if ack_required:
+            self.got_count += 1
+        else:
+            self.got_no_ack_count += 1
+        self._note_left(entries)
         self._watch_head()
         return entries[0]
 
@@ -295,6 +335,7 @@ class Queue:
         """Delivered messages go back to their places."""
         if self.is_deleted:
             return
+        self.may_redeliver = True
         self.backing.requeue(entries)
         if not self.is_plain or self._has_expiring:
             self.deliver_ready()

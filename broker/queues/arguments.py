@@ -41,23 +41,29 @@ OTHER_TYPES_CONSUMER_ARGUMENTS = ("x-stream-offset",)
 
 
 class QueueOptions(NamedTuple):
-    """What the arguments of a queue ask for. None: not asked for."""
+    """What the arguments of a queue, and its policies, ask for. None, or empty: not asked for."""
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
     max_length: int | None = None
     max_length_bytes: int | None = None
-    overflow: str = DROP_HEAD
+    overflow: str = ""
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
     max_priority: int | None = None
     single_active_consumer: bool = False
-    queue_mode: str = "default"
+    queue_mode: str = ""
+    consumer_timeout_ms: int | None = None
 
     @property
     def is_lazy(self) -> bool:
         """Messages are to be on disk rather than in memory."""
         return self.queue_mode == "lazy"
+
+    @property
+    def rejects_when_full(self) -> bool:
+        """What does not fit is refused, rather than that the oldest message makes room."""
+        return self.overflow in (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
     @property
     def has_limit(self) -> bool:
@@ -80,12 +86,12 @@ def read_options(arguments: Table) -> QueueOptions:
         expires_ms=value("x-expires"),
         max_length=value("x-max-length"),
         max_length_bytes=value("x-max-length-bytes"),
-        overflow=value("x-overflow", DROP_HEAD),
+        overflow=value("x-overflow", ""),
         dead_letter_exchange=value("x-dead-letter-exchange"),
         dead_letter_routing_key=value("x-dead-letter-routing-key"),
         max_priority=value("x-max-priority"),
         single_active_consumer=value("x-single-active-consumer", False),
-        queue_mode=value("x-queue-mode", "default"),
+        queue_mode=value("x-queue-mode", ""),
     )
 
 

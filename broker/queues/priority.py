@@ -57,6 +57,16 @@ class PriorityQueue:
         """There may be entries that expire, in some level."""
         return any(level.has_expiring for level in self._levels.values())
 
+    @property
+    def next_position(self) -> int:
+        """Each priority counts from 0."""
+        return 0
+
+    def set_lazy(self, is_lazy: bool) -> None:
+        """Every level, and those to come."""
+        for level in self._levels.values():
+            level.set_lazy(is_lazy)
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, which all have the same priority, to its level."""
         level = self._level(self._priority_of(messages[0]))

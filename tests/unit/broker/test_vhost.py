@@ -17,6 +17,7 @@ class FakeTurns:
 
     def __init__(self):
         self.woken = []
+        self.now_ms = 0
 
     def wake(self, actor):
         if not actor.is_awake:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from storage.metadata import MetadataError, NoMetadata, SqliteMetadata
-from storage.metadata_rows import Definitions, QueueRow, VhostRow
+from storage.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
+from storage.metadata_tables import META, MetaRow
 
 EMPTY = bytes(4)
 
@@ -170,6 +171,22 @@ OLD_TABLES = {
 
 
 class TestOldFormats:
+    def test_a_file_of_format_3_gets_parameters_and_keeps_its_rows(self, path: Path) -> None:
+        metadata = SqliteMetadata(path)
+        metadata.put_vhost(VhostRow("/"))
+        metadata.close()
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("DROP TABLE parameters")
+        connection.execute("DELETE FROM totals WHERE number = 8")
+        connection.execute(META.put, META.to_columns(MetaRow("format_version", 3)))
+        connection.close()
+        metadata = SqliteMetadata(path)
+        metadata.put_parameter(ParameterRow("/", "policy", "p", "{}"))
+        found = metadata.load()
+        assert (found.vhosts, found.damaged) == ([VhostRow("/")], [])
+        assert found.parameters == [ParameterRow("/", "policy", "p", "{}")]
+        metadata.close()
+
     @pytest.mark.parametrize("version", [1, 2])
     def test_an_older_file_gets_checksums_and_ids(self, version: int, path: Path) -> None:
         connection = sqlite3.connect(path)

@@ -5,7 +5,13 @@ import re
 import pytest
 
 from broker.amqp.errors import ChannelFault
+from broker.auth.access_control import AccessControl
+from broker.auth.backends.internal import InternalBackend
+from broker.auth.identity import Identity
 from broker.auth.permissions import RESULTS_MAX, PermissionTable
+from broker.auth.users import UserDirectory
+from broker.config import Config
+from broker.virtual_clock import VirtualClock
 from storage.metadata import MetadataError, NoMetadata
 from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
@@ -17,10 +23,26 @@ def table(configure="", write="", read=""):
     return permissions
 
 
+def control(permissions):
+    """What asks these permissions, and puts refusals into words."""
+    backend = InternalBackend(UserDirectory(NoMetadata()), permissions)
+    return backend, AccessControl(Config(), VirtualClock(), backend, None)
+
+
+def check(permissions, user, *what):
+    backend, access = control(permissions)
+    access.check(Identity(user, authorization=backend), *what)
+
+
+def check_topic(permissions, user, *what):
+    backend, access = control(permissions)
+    access.check_topic(Identity(user, authorization=backend), *what)
+
+
 def may(permissions, permission, name, kind="queue", user="anna", vhost="/"):
     """Whether the check lets it pass."""
     try:
-        permissions.check(user, vhost, kind, name, permission)
+        check(permissions, user, vhost, kind, name, permission)
     except ChannelFault as fault:
         return fault.reply_code != 403
     return True
@@ -62,12 +84,12 @@ def test_others_and_elsewhere_nothing_is_permitted():
 
 def test_the_text_is_rabbitmqs():
     with pytest.raises(ChannelFault) as caught:
-        table().check("anna", "/", "queue", "q", "configure")
+        check(table(), "anna", "/", "queue", "q", "configure")
     assert caught.value.reply_text == (
         "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused for user 'anna'"
     )
     with pytest.raises(ChannelFault) as caught:
-        table().check("anna", "/", "exchange", "", "write")
+        check(table(), "anna", "/", "exchange", "", "write")
     assert "to exchange 'amq.default' in vhost '/'" in caught.value.reply_text
 
 
@@ -101,7 +123,7 @@ def test_a_bad_pattern_is_refused_and_changes_nothing():
     with pytest.raises(re.error):
         permissions.set_topic(TopicPermissionRow("/", "anna", "e", "(", ""))
     assert may(permissions, "read", "q")
-    permissions.check_topic("anna", "/", "e", "k", "write")
+    check_topic(permissions, "anna", "/", "e", "k", "write")
 
 
 def test_very_many_names_are_checked_rightly():
@@ -113,13 +135,13 @@ def test_very_many_names_are_checked_rightly():
 
 def test_topics_are_free_until_they_are_limited():
     permissions = table()
-    permissions.check_topic("anna", "/", "e", "any.key", "write")
+    check_topic(permissions, "anna", "/", "e", "any.key", "write")
     permissions.set_topic(TopicPermissionRow("/", "anna", "e", "^{username}-{vhost}", "^ok$"))
-    permissions.check_topic("anna", "/", "e", "anna-/.key", "write")
-    permissions.check_topic("anna", "/", "e", "ok", "read")
-    permissions.check_topic("anna", "/", "other", "any.key", "write")
+    check_topic(permissions, "anna", "/", "e", "anna-/.key", "write")
+    check_topic(permissions, "anna", "/", "e", "ok", "read")
+    check_topic(permissions, "anna", "/", "other", "any.key", "write")
     with pytest.raises(ChannelFault) as caught:
-        permissions.check_topic("anna", "/", "e", "any.key", "write")
+        check_topic(permissions, "anna", "/", "e", "any.key", "write")
     assert caught.value.reply_text == (
         "ACCESS_REFUSED - write access to topic 'any.key' in exchange 'e' in vhost '/' "
         "refused for user 'anna'"
@@ -133,7 +155,7 @@ def test_what_the_metadata_holds_comes_back():
     )
     assert may(permissions, "read", "q")
     with pytest.raises(ChannelFault):
-        permissions.check_topic("anna", "/", "e", "x", "read")
+        check_topic(permissions, "anna", "/", "e", "x", "read")
 
 
 def test_the_generation_grows_with_every_change():
@@ -152,7 +174,7 @@ def test_the_generation_grows_with_every_change():
         seen.append(permissions.generation)
     assert seen == sorted(set(seen))
     permissions.clear("/", "anna")
-    permissions.check_topic("anna", "/", "e", "k", "read")
+    check_topic(permissions, "anna", "/", "e", "k", "read")
     assert permissions.generation == seen[-1]
 
 
@@ -162,7 +184,7 @@ def test_limits_on_topics_are_lifted_one_by_one_or_together():
         permissions.set_topic(TopicPermissionRow("/", "anna", exchange, "k", "k"))
     permissions.clear_topic("/", "anna", "f")
     assert [row.exchange for row in permissions.topic_rows] == ["e", "g"]
-    permissions.check_topic("anna", "/", "f", "x", "write")
+    check_topic(permissions, "anna", "/", "f", "x", "write")
     permissions.clear_topic("/", "anna")
     assert permissions.topic_rows == []
     assert permissions.rows == [PermissionRow("/", "anna", "e", "k", "k")]
@@ -249,13 +271,13 @@ def test_a_user_name_that_spoils_a_pattern_is_refused_everything():
     permissions = table()
     permissions.set_topic(TopicPermissionRow("/", "a(b", "e", "^{username}", "^fixed"))
     with pytest.raises(ChannelFault, match="refused for user"):
-        permissions.check_topic("a(b", "/", "e", "a(b.key", "write")
-    permissions.check_topic("a(b", "/", "e", "fixed", "read")
+        check_topic(permissions, "a(b", "/", "e", "a(b.key", "write")
+    check_topic(permissions, "a(b", "/", "e", "fixed", "read")
 
 
 def test_an_empty_pattern_for_topics_is_for_the_empty_routing_key():
     permissions = table()
     permissions.set_topic(TopicPermissionRow("/", "anna", "e", "", ""))
-    permissions.check_topic("anna", "/", "e", "", "write")
+    check_topic(permissions, "anna", "/", "e", "", "write")
     with pytest.raises(ChannelFault):
-        permissions.check_topic("anna", "/", "e", "key", "write")
+        check_topic(permissions, "anna", "/", "e", "key", "write")

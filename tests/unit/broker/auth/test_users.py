@@ -3,6 +3,7 @@
 import pytest
 
 from broker.auth.passwords import SHA256, SHA512, hash_password
+from broker.auth.identity import Identity
 from broker.auth.users import NoSuchUser, User, UserDirectory, is_loopback, may_connect_from
 from storage.metadata import MetadataError, NoMetadata
 from storage.metadata_rows import UserRow
@@ -193,7 +194,7 @@ def test_users_can_be_deleted_while_they_are_listed(users):
     ],
 )
 def test_what_a_tag_permits(tag, is_administrator, is_monitor, is_policymaker, may_use_management):
-    user = User("anna", ("other", tag))
+    user = Identity("anna", ("other", tag))
     assert user.is_administrator is is_administrator
     assert user.is_monitor is is_monitor
     assert user.is_policymaker is is_policymaker

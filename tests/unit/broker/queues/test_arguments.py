@@ -31,7 +31,7 @@ def test_without_arguments_nothing_is_asked_for():
     options = read_options({})
     assert options == QueueOptions()
     assert not options.has_limit
-    assert options.overflow == "drop-head"
+    assert not options.rejects_when_full
 
 
 def test_every_argument_is_read():

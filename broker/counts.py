@@ -1,0 +1,58 @@
+"""What is counted of messages, for statistics: plain integers on the objects they are about.
+
+Nothing is computed on a message's way but these sums, a run or a batch at a time. Acks are not
+counted at all: what was delivered, and is neither unsettled nor was given back, was acked.
+"""
+
+from collections.abc import Iterator
+
+NAMES = (
+    "published", "routed", "confirmed", "returned", "dropped", "delivered", "delivered_no_ack",
+    "got", "got_no_ack", "got_empty", "redelivered", "acked",
+)  # fmt: skip
+
+
+class MessageCounts:
+    """The messages of one channel, or of many together.
+
+    published: by clients. routed: copies that queues got of them. returned, dropped: unroutable,
+    mandatory or not. delivered, got: to be acked; with `_no_ack`: not to be. given_back: deliveries
+    that were requeued or rejected.
+    """
+
+    __slots__ = (*NAMES, "given_back")
+
+    def __init__(self) -> None:
+        self.published = self.routed = self.confirmed = self.returned = self.dropped = 0
+        self.delivered = self.delivered_no_ack = self.got = self.got_no_ack = self.got_empty = 0
+        self.redelivered = self.acked = self.given_back = 0
+
+    def add(self, other: "MessageCounts") -> None:
+        """Add what somebody else counted."""
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def copy(self) -> "MessageCounts":
+        """The same numbers, which do not change any more."""
+        made = MessageCounts()
+        made.add(self)
+        return made
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return ((name, getattr(self, name)) for name in NAMES)
+
+
+class NodeCounts:
+    """What has happened on the node since it started.
+
+    closed_channels: the messages of channels that are gone. confirming: messages published on
+    channels with confirms.
+    """
+
+    def __init__(self) -> None:
+        self.closed_channels = MessageCounts()
+        self.published_with_confirms = 0
+        self.connections_opened = self.connections_closed = 0
+        self.channels_opened = self.channels_closed = 0
+        self.queues_declared = self.queues_created = self.queues_deleted = 0
+        self.dead_lettered: dict[str, int] = {}

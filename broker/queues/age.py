@@ -1,0 +1,67 @@
+"""How old the messages of a queue are, without a timestamp in any of them.
+
+Positions in a queue grow as messages are published, so a few marks (from this position on, messages
+came at that time) tell the age of any. A mark is made at most once a millisecond; when there are
+`MARKS_MAX`, every other one of the older half goes. So marks get sparser with age, and the error of
+an age stays a few hundredths of it, at two kilobytes a queue. A message that a restart brought back
+counts from the restart.
+"""
+
+from array import array
+from bisect import bisect_right
+
+MARKS_MAX = 128
+BOUNDS_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+"""Upper bounds of the histogram of the time that delivered messages spent in the queue."""
+
+
+class Ages:
+    """The ages of one queue, or of one priority of it.
+
+    next_position: of the message that is published next. marked_ms: when the last mark was made.
+    counts: delivered messages by how long they had waited; one more than there are bounds.
+    """
+
+    __slots__ = ("_positions", "_times_ms", "counts", "marked_ms", "next_position", "sum_ms")
+
+    def __init__(self, next_position: int, now_ms: int) -> None:
+        self.next_position = next_position
+        self._positions = array("q", [0])
+        self._times_ms = array("q", [now_ms])
+        self.marked_ms = now_ms
+        self.counts = [0] * (len(BOUNDS_MS) + 1)
+        self.sum_ms = 0
+
+    def mark(self, now_ms: int) -> None:
+        """What is published from now on was published now."""
+        self.marked_ms = now_ms
+        self._positions.append(self.next_position)
+        self._times_ms.append(now_ms)
+        if len(self._positions) > MARKS_MAX:
+            half = MARKS_MAX // 2
+            self._positions = self._positions[:half:2] + self._positions[half:]
+            self._times_ms = self._times_ms[:half:2] + self._times_ms[half:]
+
+    def age_ms(self, position: int, now_ms: int) -> int:
+        """How long ago the message at this position was published."""
+        place = bisect_right(self._positions, position) - 1
+        return max(0, now_ms - self._times_ms[max(0, place)])
+
+    def delivered(self, first: int, count: int, now_ms: int) -> None:
+        """Messages left the queue: the one at `first`, and those that follow it."""
+        positions = self._positions
+        if first >= positions[-1]:
+            self._note(count, now_ms - self._times_ms[-1])
+            return
+        end = first + count
+        place = max(0, bisect_right(positions, first) - 1)
+        while first < end:
+            next_mark = positions[place + 1] if place + 1 < len(positions) else end
+            upto = min(end, max(next_mark, first))
+            self._note(upto - first, now_ms - self._times_ms[place])
+            first = upto
+            place += 1
+
+    def _note(self, count: int, waited_ms: int) -> None:
+        self.counts[bisect_right(BOUNDS_MS, waited_ms)] += count
+        self.sum_ms += count * waited_ms
