@@ -17,15 +17,15 @@ class MessageCounts:
 
     published: by clients. routed: copies that queues got of them. returned, dropped: unroutable,
     mandatory or not. delivered, got: to be acked; with `_no_ack`: not to be. given_back: deliveries
-    that were requeued or rejected.
+    that were requeued or rejected. refused: messages that a queue did not take.
     """
 
-    __slots__ = (*NAMES, "given_back")
+    __slots__ = (*NAMES, "given_back", "refused")
 
     def __init__(self) -> None:
         self.published = self.routed = self.confirmed = self.returned = self.dropped = 0
         self.delivered = self.delivered_no_ack = self.got = self.got_no_ack = self.got_empty = 0
-        self.redelivered = self.acked = self.given_back = 0
+        self.redelivered = self.acked = self.given_back = self.refused = 0
 
     def add(self, other: "MessageCounts") -> None:
         """Add what somebody else counted."""

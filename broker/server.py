@@ -225,8 +225,9 @@ class Broker:
     def _new_vhost(self, name: str) -> VirtualHost:
         services = self.services
         vhost = VirtualHost(
-            name, services.turns, services.clock, self._metadata, self._store, self.policing
-        )
+            name, services.turns, services.clock, self._metadata, self._store, self.policing,
+            services.counts,
+        )  # fmt: skip
         services.vhosts[name] = vhost
         return vhost
 

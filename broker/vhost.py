@@ -16,6 +16,7 @@ from broker.amqp.field_table import Table, encode_table
 from broker.amqp.properties import ContentHeader
 from broker.binding import Binding, Exchange
 from broker.clock import Clock
+from broker.counts import NodeCounts
 from broker.exchanges import create_exchange_type
 from broker.exchanges.default import DefaultExchange
 from broker.exchanges.delayed import DelayedMessage, header_after_delay
@@ -70,9 +71,11 @@ class VirtualHost(QueueOwner):
         metadata: Metadata,
         store: Store | None = None,
         policing: Policing | None = None,
+        counts: NodeCounts | None = None,
     ) -> None:
         self.name = name
         self._policing = policing
+        self.counts = counts or NodeCounts()
         self.turns = turns
         self.clock = clock
         self.generation = 0
@@ -152,6 +155,7 @@ class VirtualHost(QueueOwner):
         owner_connection: QueueHolder | None = None,
     ) -> Queue:
         """A new queue; the name is free and the arguments are checked."""
+        self.counts.queues_created += 1
         storage_id = self._store.new_storage_id() if durable and self._store is not None else 0
         queue = self._add_queue(name, durable, auto_delete, arguments, owner_connection, storage_id)
         if durable:
@@ -182,6 +186,7 @@ class VirtualHost(QueueOwner):
         if queue.is_deleted:
             return 0
         del self.queues[queue.name]
+        self.counts.queues_deleted += 1
         if queue.owner_connection is not None:
             queue.owner_connection.forget_queue(queue.name)
         if queue.durable:
@@ -302,6 +307,8 @@ class VirtualHost(QueueOwner):
 
     def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange; it goes there soon."""
+        dead = self.counts.dead_lettered
+        dead[reason] = dead.get(reason, 0) + 1
         self._dead_letters.add(queue, message, reason)
 
     # Starting and ending

@@ -20,6 +20,7 @@ from broker.channel.confirms import Confirms
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.transaction import Transaction
 from broker.channel.unacked import Unacked, UnackedMessages
+from broker.counts import MessageCounts, NodeCounts
 from broker.interfaces import UNLIMITED
 from broker.queues.actor import Queue
 from broker.services import Services
@@ -76,12 +77,13 @@ class Channel:
     global_credit: how many more messages all consumers together may hold.
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
+    counts: its messages; `message_counts` has those that are not counted on their way, too.
     """
 
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
-        "global_credit", "global_prefetch_count", "is_closing", "last_queue", "next_delivery_tag",
-        "number", "prefetch_count", "reply_consumer_tag", "reply_name", "transaction", "unacked",
+        "counts", "global_credit", "global_prefetch_count", "idle_since_s", "is_closing",
+        "last_queue", "next_delivery_tag", "number", "prefetch_count", "reply_consumer_tag", "reply_name", "transaction", "unacked",
         "vhost",
     )  # fmt: skip
 
@@ -104,6 +106,9 @@ class Channel:
         self.committing: list[Transaction] = []
         self.reply_consumer_tag = ""
         self.reply_name = ""
+        self.counts = MessageCounts()
+        self.idle_since_s = connection.services.clock.wall_time_s()
+        connection.services.counts.channels_opened += 1
 
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection.name}>"
@@ -133,6 +138,7 @@ class Channel:
 
     def refuse(self, sequence: int) -> None:
         """A queue does not take a message."""
+        self.counts.refused += 1
         if self.confirms is not None:
             self.confirms.refuse(sequence)
             self.confirms_due()
@@ -230,6 +236,7 @@ class Channel:
 
     def requeue(self, taken: list[tuple[int, Unacked]]) -> None:
         """Messages go back to their queues, each queue getting all of its own at once."""
+        self.counts.given_back += len(taken)
         by_queue: dict[Queue, list[Entry]] = {}
         for _, record in taken:
             by_queue.setdefault(record.queue, []).append(record.entry)
@@ -297,9 +304,31 @@ class Channel:
             if not consumer.queue.is_deleted:
                 consumer.queue.remove_consumer(consumer)
         self.requeue(unsettled)
+        counts = connection_counts(self)
+        counts.channels_closed += 1
+        counts.closed_channels.add(self.message_counts())
+        if self.confirms is not None:
+            counts.published_with_confirms += self.confirms.published
         self.confirms = None
         self.committing = []
         self.assembler = None
+
+    # Statistics
+
+    def message_counts(self) -> MessageCounts:
+        """What has happened on the channel until now."""
+        counts = self.counts
+        if self.confirms is not None:
+            settled = self.confirms.published - self.confirms.unconfirmed_count
+            counts.confirmed = max(0, settled - counts.refused)
+        taken = counts.delivered + counts.got - len(self.unacked) - counts.given_back
+        counts.acked = max(0, taken)
+        return counts
+
+
+def connection_counts(channel: Channel) -> NodeCounts:
+    """The node's counts."""
+    return channel.connection.services.counts
 
 
 def unknown_delivery_tag(delivery_tag: int) -> ChannelFault:

@@ -107,9 +107,15 @@ class Consumer:
                 records[tag] = Unacked(entry, queue, self, now_ms)
             tag += 1
         channel.next_delivery_tag = tag
+        count = len(entries)
         if records is not None:
-            self.credit -= len(entries)
-            channel.global_credit -= len(entries)
+            self.credit -= count
+            channel.global_credit -= count
+            channel.counts.delivered += count
+        else:
+            channel.counts.delivered_no_ack += count
+        if queue.may_redeliver:
+            channel.counts.redelivered += sum(entry.redelivered for entry in entries)
         connection.out_bytes += total_bytes
         if connection.out_bytes > OUTPUT_BYTES_MAX:
             connection.is_congested = True

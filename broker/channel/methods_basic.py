@@ -101,9 +101,16 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
     check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
     entry = queue.get(ack_required=not method.no_ack)
+    counts = channel.counts
     if entry is None:
+        counts.got_empty += 1
         channel.send(commands.Basic.GetEmpty)
         return
+    if method.no_ack:
+        counts.got_no_ack += 1
+    else:
+        counts.got += 1
+    counts.redelivered += entry.redelivered
     tag = channel.next_delivery_tag
     channel.next_delivery_tag += 1
     services = channel.connection.services
@@ -160,6 +167,8 @@ def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked
     if action == REQUEUE:
         channel.requeue(taken)
         return
+    if action == DISCARD:
+        channel.counts.given_back += len(taken)
     for _, record in taken:
         if action == ACK:
             record.queue.ack(record.entry)

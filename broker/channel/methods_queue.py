@@ -41,6 +41,7 @@ def declare(channel: Channel, method: commands.Queue.Declare) -> None:
         queue.touch()
     else:
         queue = _declare_actively(channel, name, method)
+    channel.connection.services.counts.queues_declared += 1
     channel.last_queue = queue.name
     if not method.nowait:
         queue.settle_deliveries()

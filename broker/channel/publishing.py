@@ -111,8 +111,12 @@ def publish(
         queue.publish(messages, body_bytes * count, publisher, sequence)
     exchange = target.exchange
     assert exchange is not None
+    routed = count * len(target.queues)
     exchange.published_count += count
-    if not target.queues:
+    exchange.routed_count += routed
+    channel.counts.published += count
+    channel.counts.routed += routed
+    if not routed:
         _unroutable(channel, target, messages)
     if channel.connection.services.observer is not None:
         _observe(channel, messages, target.queues)
@@ -196,6 +200,7 @@ def _route_and_deliver(
     assert exchange is not None
     assert isinstance(header, ContentHeader)
     exchange.published_count += 1
+    channel.counts.published += 1
     if _is_reply(target.address):
         _deliver_reply(channel, target, message)
         return
@@ -212,6 +217,8 @@ def _route_and_deliver(
             queue.publish([message], len(message.body), publisher, sequence)
         else:
             queue.publish_expiring(message, ttl_ms, publisher, sequence)
+    exchange.routed_count += len(queues)
+    channel.counts.routed += len(queues)
     if not queues and not found.delaying:
         _unroutable(channel, target, [message])
     if channel.connection.services.observer is not None:
@@ -236,7 +243,9 @@ def _unroutable(channel: Channel, target: Target, messages: list[Message]) -> No
     assert target.exchange is not None
     target.exchange.unroutable_count += len(messages)
     if not target.is_mandatory:
+        channel.counts.dropped += len(messages)
         return
+    channel.counts.returned += len(messages)
     for message in messages:
         channel.send_content(
             commands.Basic.Return,

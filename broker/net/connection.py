@@ -65,9 +65,9 @@ class Connection(ClosingSide):
     """One client's connection. Channels know it as `ConnectionLink`."""
 
     __slots__ = (
-        "_channel_at_work", "_waiting", "expiry_timer", "_heartbeat", "_registry", "channels",
-        "client_properties", "connected_at_s", "exclusive_queues", "frame_bytes_max", "mechanism", "secret_refused",
-        "targets", "user", "vhost",
+        "_channel_at_work", "_heartbeat", "_registry", "_waiting", "channels", "client_properties",
+        "connected_at_s", "exclusive_queues", "expiry_timer", "frame_bytes_max", "mechanism",
+        "secret_refused", "targets", "user", "vhost",
     )  # fmt: skip
 
     user: Identity

@@ -46,8 +46,8 @@ class SocketSide(asyncio.Protocol):
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_is_paused_for_turn", "_is_write_paused",
         "_round_of_reads", "_transport", "bytes_in", "bytes_out", "confirming", "is_congested",
-        "is_dirty", "is_in_flow", "is_waiting", "name", "out", "out_bytes", "peer_host", "peer_port",
-        "own_host", "own_port", "reads", "services", "tls", "writes",
+        "is_dirty", "is_in_flow", "is_waiting", "name", "out", "out_bytes", "own_host", "own_port",
+        "peer_host", "peer_port", "reads", "services", "tls", "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services) -> None:

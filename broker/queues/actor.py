@@ -63,12 +63,9 @@ class Queue(QueueCounts):
 
     __slots__ = (
         "_expires_timer", "_expiry_timer", "_expiry_watched_ms", "_has_expiring", "_last_used_ms",
-        "_vhost", "arguments", "auto_delete", "backing", "bindings",
-        "declared", "durable", 
-        "had_consumer", "is_awake",
-        "is_deleted", "is_exclusive", "is_plain", "name",
-        "operator_policy", "options", "owner_connection", "policy", 
-        "ring", "storage_id",
+        "_vhost", "arguments", "auto_delete", "backing", "bindings", "declared", "durable",
+        "had_consumer", "is_awake", "is_deleted", "is_exclusive", "is_plain", "name",
+        "operator_policy", "options", "owner_connection", "policy", "ring", "storage_id",
     )  # fmt: skip
 
     is_exchange = False
