@@ -25,6 +25,15 @@ class Alarms:
         return bool(self._sources)
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """`memory`, `disk` or both."""
+        return tuple(self._sources)
+
+    def has(self, source: str) -> bool:
+        """Whether there is one for this reason."""
+        return source in self._sources
+
+    @property
     def reason(self) -> str:
         """`low on memory & low on disk`, as connection.blocked says it."""
         return " & ".join(f"low on {source}" for source in self._sources)

@@ -82,9 +82,14 @@ class MemoryMonitor:
         self._allow = allow
         self._timer: Timer | None = None
         self._is_above = False
-        self.limit_bytes = memory_limit_bytes(config)
-        self.paging_bytes = int(self.limit_bytes * config.vm_memory_high_watermark_paging_ratio)
+        self._paging_ratio = config.vm_memory_high_watermark_paging_ratio
+        self.set_limit(memory_limit_bytes(config))
         self.used_bytes = 0
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Another watermark; it counts from the next check."""
+        self.limit_bytes = limit_bytes
+        self.paging_bytes = int(limit_bytes * self._paging_ratio)
 
     def start(self) -> None:
         """Look now, and then every `memory_monitor_interval`."""

@@ -25,7 +25,8 @@ from broker.limits import Limits
 from broker.memory_monitor import MemoryMonitor
 from broker.net.connection import Connection
 from broker.net.listeners import open_listener
-from broker.parameters import Parameters
+from broker.net.tls import CertificateWatcher, make_server_context
+from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from broker.policies import PolicyTable
 from broker.policing import Policing
 from broker.services import Services
@@ -97,6 +98,7 @@ class Broker:
         self._metadata = metadata
         self._connection_type = connection_type
         self._servers: list[asyncio.Server] = []
+        self._tls_servers: list[asyncio.Server] = []
         self._consumer_timer: Timer | None = None
         self.services = make_services(config, metadata, clock or SystemClock(loop), loop)
         self._store: Store | None = None
@@ -109,6 +111,7 @@ class Broker:
         self.services.flow.listen(self._congestion_changed)
         self.services.permissions.listen(self._permissions_changed)
         self.policing = Policing(self.services)
+        self.certificates = CertificateWatcher(self.services.clock)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -159,16 +162,28 @@ class Broker:
             monitor.start()
         for listener in self.config.tcp_listeners:
             self._servers += await open_listener(listener, self.config, self._make_connection)
+        if self.config.tls_listeners:
+            await self._open_tls_listeners()
         self._watch_consumers()
+
+    async def _open_tls_listeners(self) -> None:
+        options = self.config.tls_options()
+        context = make_server_context(options)
+        self.certificates.watch(context, options)
+        for listener in self.config.tls_listeners:
+            self._tls_servers += await open_listener(
+                listener, self.config, self._make_connection, context
+            )
+
+    @property
+    def tls_listening_on(self) -> Sequence[Listener]:
+        """Where clients can connect with TLS."""
+        return _addresses(self._tls_servers)
 
     @property
     def listening_on(self) -> Sequence[Listener]:
         """Where clients can connect, with the ports that the system chose."""
-        return [
-            Listener(*socket.getsockname()[:2])
-            for server in self._servers
-            for socket in server.sockets
-        ]
+        return _addresses(self._servers)
 
     def _make_connection(self) -> Connection:
         """Called by the event loop for each client that connects."""
@@ -193,7 +208,9 @@ class Broker:
     def _restore(self, definitions: Definitions) -> None:
         services = self.services
         for vhost_row in definitions.vhosts:
-            self._new_vhost(vhost_row.name)
+            vhost = self._new_vhost(vhost_row.name)
+            vhost.description, vhost.tags = vhost_row.description, vhost_row.tags
+            vhost.is_traced = vhost_row.tracing
         services.users.restore(definitions.users)
         services.permissions.restore(definitions.permissions, definitions.topic_permissions)
         services.parameters.restore(definitions.parameters)
@@ -217,10 +234,24 @@ class Broker:
 
     # Virtual hosts
 
-    def add_vhost(self, name: str) -> VirtualHost:
-        """A new vhost, with the predeclared exchanges."""
-        self._metadata.put_vhost(VhostRow(name))
-        return self._new_vhost(name)
+    def add_vhost(self, name: str, description: str = "", tags: str = "") -> VirtualHost:
+        """A new vhost, with the predeclared exchanges. tags: separated by commas."""
+        self._metadata.put_vhost(VhostRow(name, description, tags))
+        vhost = self._new_vhost(name)
+        vhost.description, vhost.tags = description, tags
+        return vhost
+
+    def describe_vhost(self, vhost: VirtualHost) -> None:
+        """Keep what was changed of a vhost's description, tags and tracing."""
+        self._metadata.put_vhost(
+            VhostRow(vhost.name, vhost.description, vhost.tags, vhost.is_traced)
+        )
+
+    @property
+    def cluster_name(self) -> str:
+        """A global parameter, or else the configuration's, or else the node's own name."""
+        named = self.services.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
+        return str(named or self.config.cluster_name or self.config.node_name)
 
     def _new_vhost(self, name: str) -> VirtualHost:
         services = self.services
@@ -291,7 +322,8 @@ class Broker:
             self._consumer_timer.cancel()
         for monitor in self.monitors:
             monitor.stop()
-        for server in self._servers:
+        self.certificates.stop()
+        for server in (*self._servers, *self._tls_servers):
             server.close()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
@@ -305,3 +337,8 @@ class Broker:
         if self._store is not None:
             await self._store.close()
         self._metadata.close()
+        await self.services.access.close()
+
+
+def _addresses(servers: Sequence[asyncio.Server]) -> list[Listener]:
+    return [Listener(*socket.getsockname()[:2]) for server in servers for socket in server.sockets]

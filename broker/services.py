@@ -12,6 +12,7 @@ from broker.auth.users import UserDirectory
 from broker.clock import Clock
 from broker.config import Config
 from broker.counts import NodeCounts
+from broker.events import Events
 from broker.flow import Flow
 from broker.limits import Limits
 from broker.parameters import Parameters
@@ -61,6 +62,7 @@ class Services:
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
+    events: Events = field(init=False)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None
@@ -68,3 +70,4 @@ class Services:
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
+        self.events = Events(self.clock)

@@ -82,6 +82,8 @@ class VirtualHost(QueueOwner):
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.is_deleted = False
+        self.description = self.tags = ""
+        self.is_traced = False
         self._metadata = metadata
         self._store = store
         self._dead_letters = DeadLetterer(self)

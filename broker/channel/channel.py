@@ -83,8 +83,8 @@ class Channel:
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
         "counts", "global_credit", "global_prefetch_count", "idle_since_s", "is_closing",
-        "last_queue", "next_delivery_tag", "number", "prefetch_count", "reply_consumer_tag", "reply_name", "transaction", "unacked",
-        "vhost",
+        "last_queue", "next_delivery_tag", "number", "prefetch_count", "reply_consumer_tag",
+        "reply_name", "transaction", "unacked", "vhost",
     )  # fmt: skip
 
     def __init__(self, connection: ConnectionLink, number: int) -> None:

@@ -74,7 +74,7 @@ def _declare_actively(channel: Channel, name: str, method: commands.Queue.Declar
     queue = channel.vhost.queues.get(name)
     if queue is None:
         return _create(channel, name, durable, arguments, method)
-    _check_equivalence(channel, queue, durable, arguments, method)
+    check_equivalence(channel, queue, durable, arguments, method)
     queue.touch()
     return queue
 
@@ -132,7 +132,7 @@ def _check_replicated_queue(
     )
 
 
-def _check_equivalence(
+def check_equivalence(
     channel: Channel, queue: Queue, durable: bool, arguments: Table, method: commands.Queue.Declare
 ) -> None:
     """Raise 405 or 406 unless the declaration is that of the queue."""

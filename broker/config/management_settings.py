@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from broker.config.declaration import setting
-from broker.config.values import HOST, PORT
+from broker.config.declaration import listed_setting, setting
+from broker.config.values import BOOLEAN, HOST, PORT, TEXT, whole_number
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,55 @@ class ManagementSettings:
         None,
         "The one interface that management listens on.",
         default_text="all interfaces",
+    )
+    management_path_prefix: str = setting(
+        "management.path_prefix",
+        TEXT,
+        "",
+        "What comes before all paths of the API and the pages.",
+        default_text="none",
+    )
+    management_cors_origins: tuple[str, ...] = listed_setting(
+        "management.cors.allow_origins.$name",
+        TEXT,
+        (),
+        "Other origins whose pages may use the API; * is all.",
+        default_text="none",
+    )
+    management_cors_max_age_s: int = setting(
+        "management.cors.max_age",
+        whole_number("seconds"),
+        1800,
+        "How long browsers may remember that.",
+    )
+    management_csp: str = setting(
+        "management.csp.policy",
+        TEXT,
+        "",
+        "The Content-Security-Policy of answers.",
+        default_text="a strict one",
+    )
+    management_hsts: str = setting(
+        "management.hsts.policy",
+        TEXT,
+        "",
+        "The Strict-Transport-Security of answers.",
+        default_text="none",
+    )
+    prometheus_port: int = setting(
+        "prometheus.tcp.port", PORT, 15692, "The port of the metrics; 0 switches it off."
+    )
+    prometheus_bind: str | None = setting(
+        "prometheus.tcp.ip",
+        HOST,
+        None,
+        "The one interface that the metrics listen on.",
+        default_text="all interfaces",
+    )
+    prometheus_path: str = setting("prometheus.path", TEXT, "/metrics", "Where the metrics are.")
+    prometheus_per_object: bool = setting(
+        "prometheus.return_per_object_metrics",
+        BOOLEAN,
+        False,
+        "Whether /metrics has metrics of each object, as /metrics/per-object has.",
     )

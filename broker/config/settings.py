@@ -8,12 +8,14 @@ its keys that are not here are in `rabbitmq_keys`, and a file that uses one has 
 """
 
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
 from broker.config.authentication_settings import AuthenticationSettings
 from broker.config.declaration import (
+    Setting,
     flag_setting,
     listed_setting,
     marked_setting,
@@ -419,6 +421,13 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
     )
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
+
+    def shown(self) -> Iterator[tuple[Setting, object]]:
+        """Every setting with its value, but for those that are secret."""
+        secret = {declared.name for declared in fields(self) if not declared.repr}
+        for declared in settings_of(fields(self)):
+            if declared.attribute not in secret:
+                yield declared, getattr(self, declared.attribute)
 
 
 BIND = flag_setting(

@@ -1,7 +1,8 @@
-"""TCP listeners: where clients come in, with the socket options of the configuration."""
+"""Listeners, with or without TLS: where clients come in, with the configured socket options."""
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 
@@ -9,14 +10,26 @@ from broker.config import Config, Listener
 
 
 async def open_listener(
-    listener: Listener, config: Config, make_connection: Callable[[], asyncio.Protocol]
+    listener: Listener,
+    config: Config,
+    make_connection: Callable[[], asyncio.Protocol],
+    context: ssl.SSLContext | None = None,
 ) -> list[asyncio.Server]:
-    """Accept clients on one address. Raises OSError, with the address in its text."""
+    """Accept clients on one address. Raises OSError, with the address in its text.
+
+    context: with TLS.
+    """
     loop = asyncio.get_running_loop()
-    sockets = _bind(listener, config)
+    timeout_s = config.tls_handshake_timeout_ms / 1000 if context is not None else None
     return [
-        await loop.create_server(make_connection, sock=one, backlog=config.tcp_backlog)
-        for one in sockets
+        await loop.create_server(
+            make_connection,
+            sock=one,
+            backlog=config.tcp_backlog,
+            ssl=context,
+            ssl_handshake_timeout=timeout_s,
+        )
+        for one in _bind(listener, config)
     ]
 
 

@@ -16,6 +16,7 @@ from pamqp import base, commands
 from broker.amqp.frames import HEARTBEAT_FRAME
 from broker.amqp.methods import method_frame
 from broker.channel.channel import Channel
+from broker.net.tls import session_facts
 from broker.services import Services
 
 BIG_READ_BYTES = 128 * 1024
@@ -87,6 +88,10 @@ class SocketSide(asyncio.Protocol):
     def has_capability(self, name: str) -> bool:
         """The client said at login that it can do this."""
         raise NotImplementedError
+
+    def tls_facts(self) -> dict[str, Any]:
+        """What management shows of the TLS session; nothing if there is none."""
+        return {} if self.tls is None else session_facts(self.tls)
 
     def consumers_have_room(self) -> None:
         """The client keeps up again: its consumers may be given messages."""

@@ -234,6 +234,11 @@ class Queue(QueueCounts):
 
     # Delivering
 
+    def wake(self) -> None:
+        """There may be something for consumers."""
+        if self.backing.ready_count and self.ring.has_candidates:
+            self._vhost.turns.wake(self)
+
     def take_turn(self) -> None:
         """Give consumers what there is, up to a turn's worth."""
         self.deliver_ready()
@@ -360,8 +365,8 @@ class Queue(QueueCounts):
         self.touch()
         if self.auto_delete and not self.ring.consumers:
             self._vhost.delete_queue(self)
-        elif self.backing.ready_count and self.ring.has_candidates:
-            self._vhost.turns.wake(self)
+        else:
+            self.wake()
 
     def consumer_has_room(self, consumer: Consumer) -> None:
         """A consumer that was full may take messages again."""

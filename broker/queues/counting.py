@@ -40,6 +40,10 @@ class QueueCounts:
         self.level_ages: dict[int, Ages] | None = {} if priority_max else None
         self.ages = Ages(self.backing.next_position, turns.now_ms)
 
+    def now_ms(self) -> int:
+        """The broker's time, by which messages have their ages."""
+        return self._clock.now_ms()
+
     def _note_published(self, message: Message) -> None:
         """One message comes in, some other way than in a run."""
         ages = self._ages_of(message)

@@ -19,10 +19,10 @@ class ConsumerRing:
     active: the one that gets messages, if the queue has a single active consumer.
     """
 
-    __slots__ = ("_is_single_active", "_rings", "active", "consumers")
+    __slots__ = ("_rings", "active", "consumers", "is_single_active")
 
     def __init__(self, is_single_active: bool = False) -> None:
-        self._is_single_active = is_single_active
+        self.is_single_active = is_single_active
         self._rings: dict[int, list[Consumer]] = {}
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
@@ -30,7 +30,7 @@ class ConsumerRing:
     def add(self, consumer: Consumer) -> None:
         """A new consumer, with room until the contrary is found."""
         self.consumers.append(consumer)
-        if self._is_single_active:
+        if self.is_single_active:
             self._elect()
         else:
             self._enter(consumer)

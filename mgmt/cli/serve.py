@@ -1,7 +1,7 @@
 """`leveret serve`: one broker in a process of its own, until a signal stops it.
 
 This is the composition root: it reads the configuration, takes the lock on the data directory,
-opens the metadata store, and gives all of that to a `Broker`.
+opens the metadata store, gives all of that to a `Broker`, and puts management around it.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ import uvloop
 from broker.config import Config
 from broker.net.handshake import version
 from broker.server import Broker
+from mgmt.management import Management
+from mgmt.node import Node
 from storage.data_directory import DataDirectoryLock
 from storage.disk import Disk, StoreError
 from storage.metadata import SqliteMetadata
@@ -65,27 +67,36 @@ def serve(config: Config) -> None:
 
 
 async def _run(config: Config, started_at: float) -> None:
-    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    metadata = SqliteMetadata(Path(config.data_dir) / METADATA_FILE)
     data_dir = Path(config.data_dir)
-    broker = Broker(config, metadata, data_dir=data_dir, disk=Disk(crash_point()))
-    await broker.start()
+    disk = Disk(crash_point())
+
+    def make_broker() -> Broker:
+        metadata = SqliteMetadata(data_dir / METADATA_FILE)
+        return Broker(config, metadata, data_dir=data_dir, disk=disk)
+
+    node = Node(config, make_broker, data_dir)
+    node.rotate_logs = lambda: set_up_logging(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stop_requested.set)
+    management = Management(node)
+    node.after_start = management.broker_started
+    broker = await node.start_broker()
+    await management.start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     places = ", ".join(f"{host}:{port}" for host, port in broker.listening_on) or "nowhere"
     logger.info("ready in %.0f ms; AMQP on %s", (perf_counter() - started_at) * 1000, places)
-    checkpoints = asyncio.create_task(_checkpoint_now_and_then(metadata))
-    broker.failure.add_done_callback(lambda _: stop.set())
-    await stop.wait()
+    checkpoints = asyncio.create_task(_checkpoint_now_and_then(node))
+    await node.stop_requested.wait()
     logger.info("stopping")
     checkpoints.cancel()
-    await broker.stop()
-    if broker.failure.done():
-        raise StoreError(f"the node stopped because its store failed: {broker.failure.result()}")
+    failure = node.broker.failure if node.broker is not None else None
+    await management.stop()
+    await node.stop_broker()
+    if failure is not None and failure.done():
+        raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
 
 
@@ -106,11 +117,12 @@ def crash_point() -> Callable[[str], None] | None:
     return passed
 
 
-async def _checkpoint_now_and_then(metadata: SqliteMetadata) -> None:
+async def _checkpoint_now_and_then(node: Node) -> None:
     """Keep the metadata's log short, from a worker thread: a checkpoint waits for the disk."""
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
-        await asyncio.to_thread(metadata.checkpoint)
+        if node.broker is not None:
+            await asyncio.to_thread(node.broker.services.metadata.checkpoint)
 
 
 def set_up_logging(config: Config) -> None:

@@ -1,0 +1,164 @@
+"""Connections, channels and consumers."""
+
+from typing import Any
+
+from broker.channel.channel import Channel
+from broker.channel.consumer import Consumer
+from broker.net.connection import Connection
+from mgmt.api.call import Call
+from mgmt.api.errors import not_found
+from mgmt.api.listing import Listing
+from mgmt.api.routes import NoContent, route
+from mgmt.api.windows import window
+from mgmt.views.channels import channel_name, channel_view, consumer_view, single_channel_view
+from mgmt.views.connections import connection_view, open_connections
+from mgmt.views.queues import consumers_of
+
+CLOSED_BY_MANAGEMENT = "Closed via management plugin"
+
+
+def visible(call: Call) -> list[Connection]:
+    """All connections for a monitor, one's own for others."""
+    found = open_connections(call.node.sampler)
+    if call.identity.is_monitor:
+        return found
+    return [one for one in found if one.user.name == call.identity.name]
+
+
+def _listing(call: Call) -> Listing[Connection]:
+    data_window = window(call, "data_rates")
+    return Listing(
+        lambda one: one.name,
+        lambda one: connection_view(one, call.node.sampler, data_window),
+        {"user": lambda one: one.user.name, "vhost": lambda one: one.vhost.name,
+         "channels": lambda one: len(one.channels), "state": lambda one: one.publishing_state},
+    )  # fmt: skip
+
+
+@route("GET", "/connections")
+async def list_connections(call: Call) -> Any:
+    """Open connections."""
+    return await _listing(call).answer(call, visible(call))
+
+
+@route("GET", "/vhosts/{vhost}/connections")
+async def list_connections_of_vhost(call: Call) -> Any:
+    """Open connections to one vhost."""
+    vhost = call.vhost(visible=True)
+    return await _listing(call).answer(call, [one for one in visible(call) if one.vhost is vhost])
+
+
+@route("GET", "/connections/username/{user}")
+async def list_connections_of_user(call: Call) -> Any:
+    """Open connections of one user."""
+    user = call.path("user")
+    call.require_owner(user)
+    found = [one for one in open_connections(call.node.sampler) if one.user.name == user]
+    return await _listing(call).answer(call, found)
+
+
+@route("DELETE", "/connections/username/{user}")
+async def close_connections_of_user(call: Call) -> Any:
+    """Close all connections of one user."""
+    user = call.path("user")
+    call.require_owner(user)
+    for connection in open_connections(call.node.sampler):
+        if connection.user.name == user:
+            connection.force_close(_reason(call))
+    return NoContent()
+
+
+def _reason(call: Call) -> str:
+    return call.request.headers.get("X-Reason") or CLOSED_BY_MANAGEMENT
+
+
+def _find(call: Call) -> Connection:
+    name = call.path("connection")
+    for connection in open_connections(call.node.sampler):
+        if connection.name == name:
+            call.require_owner(connection.user.name)
+            return connection
+    raise not_found()
+
+
+@route("GET", "/connections/{connection}")
+async def show_connection(call: Call) -> Any:
+    """One connection."""
+    return connection_view(_find(call), call.node.sampler, window(call, "data_rates"))
+
+
+@route("DELETE", "/connections/{connection}")
+async def close_connection(call: Call) -> Any:
+    """Close one connection; the header X-Reason says why."""
+    _find(call).force_close(_reason(call))
+    return NoContent()
+
+
+@route("GET", "/connections/{connection}/channels")
+async def list_channels_of_connection(call: Call) -> Any:
+    """The channels of one connection."""
+    connection = _find(call)
+    return await _answer_channels(call, [(connection, one) for one in channels_of(connection)])
+
+
+def channels_of(connection: Connection) -> list[Channel]:
+    """Those that are open."""
+    return list(connection.channels.values())
+
+
+async def _answer_channels(call: Call, found: list[tuple[Connection, Channel]]) -> Any:
+    message_window = window(call, "msg_rates")
+    listing: Listing[tuple[Connection, Channel]] = Listing(
+        lambda pair: channel_name(*pair),
+        lambda pair: channel_view(*pair, call.node.sampler, message_window),
+        {"user": lambda pair: pair[0].user.name, "number": lambda pair: pair[1].number},
+    )
+    return await listing.answer(call, found)
+
+
+@route("GET", "/channels")
+async def list_channels(call: Call) -> Any:
+    """Open channels."""
+    found = [(one, channel) for one in visible(call) for channel in channels_of(one)]
+    return await _answer_channels(call, found)
+
+
+@route("GET", "/vhosts/{vhost}/channels")
+async def list_channels_of_vhost(call: Call) -> Any:
+    """Open channels in one vhost."""
+    vhost = call.vhost(visible=True)
+    found = [
+        (one, channel)
+        for one in visible(call)
+        if one.vhost is vhost
+        for channel in channels_of(one)
+    ]
+    return await _answer_channels(call, found)
+
+
+@route("GET", "/channels/{channel}")
+async def show_channel(call: Call) -> Any:
+    """One channel."""
+    name = call.path("channel")
+    for connection in open_connections(call.node.sampler):
+        for channel in channels_of(connection):
+            if channel_name(connection, channel) == name:
+                call.require_owner(connection.user.name)
+                sampler = call.node.sampler
+                return single_channel_view(connection, channel, sampler, window(call, "msg_rates"))
+    raise not_found()
+
+
+@route("GET", "/consumers", "/consumers/{vhost}")
+async def list_consumers(call: Call) -> Any:
+    """Consumers of clients."""
+    found: list[Consumer] = [
+        consumer
+        for vhost in call.listed_vhosts()
+        for queue in vhost.queues.values()
+        for consumer in consumers_of(queue)
+    ]
+    listing: Listing[Consumer] = Listing(
+        lambda consumer: consumer.tag, lambda consumer: consumer_view(consumer, call.node.name)
+    )
+    return await listing.answer(call, found)

@@ -1,0 +1,172 @@
+"""Steering the node itself: routes of the control socket only (docs/http-api.md)."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from broker.auth.identity import LoginAttempt
+from broker.config.values import fraction, size
+from mgmt.api.call import Call
+from mgmt.api.clients import CLOSED_BY_MANAGEMENT
+from mgmt.api.errors import ApiError, bad_request, conflict
+from mgmt.api.health import environment
+from mgmt.api.routes import NoContent, route
+from mgmt.node import NodeError
+from mgmt.views.connections import open_connections
+from mgmt.views.nodes import status
+
+CATEGORIES = ("connection", "channel", "queue", "auth", "memory", "disk", "broker", "tls")
+
+
+@route("GET", "/node/ping", control_only=True, works_stopped=True)
+async def ping(call: Call) -> Any:
+    """The process lives."""
+    return {"status": "ok", "node": call.node.name}
+
+
+@route("GET", "/node/status", control_only=True, works_stopped=True)
+async def show_status(call: Call) -> Any:
+    """What `rabbitmqctl status` shows."""
+    return status(call.node)
+
+
+@route("GET", "/node/environment", control_only=True, works_stopped=True)
+async def show_environment(call: Call) -> Any:
+    """Every setting."""
+    return environment(call)
+
+
+def _amount(body: dict[str, Any]) -> tuple[str, float]:
+    """`absolute` and bytes, or `relative` and a share. Raises 400."""
+    try:
+        if "absolute" in body:
+            return "absolute", float(size().read(str(body["absolute"])))
+        return "relative", fraction().read(str(body["relative"]))
+    except KeyError:
+        raise bad_request("absolute or relative has to be given") from None
+    except ValueError:
+        raise bad_request(f"{body} is neither an amount such as 2GB nor a share") from None
+
+
+@route("PUT", "/node/vm-memory-high-watermark", control_only=True)
+async def set_memory_limit(call: Call) -> Any:
+    """Another memory limit, until the node stops."""
+    kind, value = _amount(await call.body())
+    monitor = call.node.memory_monitor
+    if monitor is None:
+        raise conflict("memory is not watched on this node")
+    monitor.set_limit(int(value if kind == "absolute" else value * call.node.total_memory))
+    monitor.check()
+    return NoContent()
+
+
+@route("PUT", "/node/disk-free-limit", control_only=True)
+async def set_disk_limit(call: Call) -> Any:
+    """Another limit of the free space, until the node stops."""
+    kind, value = _amount(await call.body())
+    monitor = call.node.disk_monitor
+    if monitor is None:
+        raise conflict("the disk is not watched on this node")
+    monitor.limit_bytes = int(value if kind == "absolute" else value * call.node.total_memory)
+    monitor.check()
+    return NoContent()
+
+
+@route("PUT", "/node/log-level", control_only=True, works_stopped=True)
+async def set_log_level(call: Call) -> Any:
+    """Log more, or less, until the node stops."""
+    body = await call.body("level")
+    level = logging.getLevelNamesMapping().get(str(body["level"]).upper())
+    category = body.get("category")
+    if level is None:
+        raise bad_request(f"'{body['level']}' is no log level")
+    if category is not None and category not in CATEGORIES:
+        raise bad_request(f"category must be one of {', '.join(CATEGORIES)}")
+    logging.getLogger(f"leveret.{category}" if category else "leveret").setLevel(level)
+    return NoContent()
+
+
+@route("POST", "/node/rotate-logs", control_only=True, works_stopped=True)
+async def rotate_logs(call: Call) -> Any:
+    """Open log files anew."""
+    call.node.rotate_logs()
+    return NoContent()
+
+
+@route("POST", "/node/stop-app", control_only=True, works_stopped=True)
+async def stop_app(call: Call) -> Any:
+    """Stop serving clients; the process stays."""
+    await call.node.stop_broker()
+    return NoContent()
+
+
+@route("POST", "/node/start-app", control_only=True, works_stopped=True)
+async def start_app(call: Call) -> Any:
+    """Serve clients again."""
+    try:
+        await call.node.start_broker()
+    except OSError as error:
+        raise ApiError(500, "cannot_start", str(error)) from None
+    return NoContent()
+
+
+@route("POST", "/node/reset", control_only=True, works_stopped=True)
+async def reset(call: Call) -> Any:
+    """Remove all definitions and messages."""
+    try:
+        call.node.reset()
+    except NodeError as error:
+        raise conflict(str(error)) from None
+    return NoContent()
+
+
+@route("POST", "/node/stop", control_only=True, works_stopped=True)
+async def stop(call: Call) -> Any:
+    """End the process, once this is answered."""
+    asyncio.get_running_loop().call_later(0.05, call.node.stop_requested.set)
+    return NoContent()
+
+
+@route("POST", "/node/check-password", control_only=True)
+async def check_password(call: Call) -> Any:
+    """Whether somebody could log in with this password."""
+    body = await call.body("username", "password")
+    attempt = LoginAttempt(str(body["username"]), str(body["password"]), call.peer_host)
+    if await call.broker.services.access.log_in(attempt) is None:
+        raise ApiError(401, "not_authorised", "the user does not exist or the password is wrong")
+    return NoContent()
+
+
+@route("POST", "/node/close-connections", control_only=True)
+async def close_connections(call: Call) -> Any:
+    """Close all connections, or those of a vhost or a user, up to a number of them."""
+    body = await call.body()
+    reason = str(body.get("reason") or CLOSED_BY_MANAGEMENT)
+    vhost, user, limit = body.get("vhost"), body.get("user"), body.get("limit") or 0
+    closed = 0
+    for connection in open_connections(call.node.sampler):
+        if vhost not in (None, connection.vhost.name) or user not in (None, connection.user.name):
+            continue
+        if limit and closed >= limit:
+            break
+        connection.force_close(reason)
+        closed += 1
+    return {"closed": closed}
+
+
+@route("GET", "/node/events", control_only=True)
+async def stream_events(call: Call) -> Any:
+    """What happens on the node, a line of JSON each, until the client goes."""
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+    await response.prepare(call.request)
+    events: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=10_000)
+    call.broker.services.events.listen(events)
+    try:
+        while True:
+            event = await events.get()
+            await response.write(msgspec.json.encode(event) + b"\n")
+    finally:
+        call.broker.services.events.forget(events)

@@ -1,0 +1,49 @@
+"""Answers that are errors, as RabbitMQ's API gives them: a status, a word and a reason."""
+
+from typing import Any
+
+from broker.amqp.errors import Fault
+from broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+
+
+class ApiError(Exception):
+    """The request is answered with an error. reason: anything JSON can say."""
+
+    def __init__(
+        self, status: int, error: str, reason: Any, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{status} {error}: {reason}")
+        self.status = status
+        self.error = error
+        self.reason = reason
+        self.headers = headers or {}
+
+
+def bad_request(reason: Any) -> ApiError:
+    """The request makes no sense, or what it asks for is refused."""
+    return ApiError(400, "bad_request", reason)
+
+
+def not_found(reason: str = "Not Found") -> ApiError:
+    """There is nothing of this name."""
+    return ApiError(404, "Object Not Found", reason)
+
+
+def not_authorised(reason: str) -> ApiError:
+    """The user is known, and may not do this."""
+    return ApiError(401, "not_authorised", reason)
+
+
+def conflict(reason: str) -> ApiError:
+    """Not in the state that the node is in."""
+    return ApiError(409, "conflict", reason)
+
+
+def from_fault(fault: Fault) -> ApiError:
+    """What a channel would have been closed for."""
+    explanation = fault.reply_text.partition(" - ")[2] or fault.reply_text
+    if fault.reply_code == NOT_FOUND:
+        return ApiError(404, "not_found", explanation)
+    if fault.reply_code in (ACCESS_REFUSED, NOT_ALLOWED):
+        return not_authorised("Access refused.")
+    return bad_request(explanation)

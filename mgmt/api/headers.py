@@ -1,0 +1,50 @@
+"""Headers of every answer: what browsers may do with it, and other origins (CORS)."""
+
+from aiohttp import web
+
+from broker.config import Config
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+    "object-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
+)
+
+
+class Headers:
+    """The headers that a configuration asks for."""
+
+    def __init__(self, config: Config) -> None:
+        self._origins = config.management_cors_origins
+        self._cors_age_s = config.management_cors_max_age_s
+        self._fixed = {
+            "Content-Security-Policy": config.management_csp or CONTENT_SECURITY_POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+        }
+        if config.management_hsts:
+            self._fixed["Strict-Transport-Security"] = config.management_hsts
+
+    def add(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add them to an answer."""
+        for name, value in self._fixed.items():
+            response.headers.setdefault(name, value)
+        response.headers["Vary"] = "Accept, Accept-Encoding, Origin"
+        origin = request.headers.get("Origin")
+        if origin is None or not ("*" in self._origins or origin in self._origins):
+            return
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Access-Control-Allow-Credentials"] = "true"
+        response.headers["Access-Control-Expose-Headers"] = "Location"
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Headers"] = (
+                "Authorization, Content-Type, X-Reason"
+            )
+            response.headers["Access-Control-Allow-Methods"] = "GET, HEAD, PUT, POST, DELETE"
+            response.headers["Access-Control-Max-Age"] = str(self._cors_age_s)
+
+    async def add_to_page(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add them to a file."""
+        if "Content-Security-Policy" not in response.headers:
+            self.add(request, response)
+            response.headers.setdefault("Cache-Control", "no-cache")

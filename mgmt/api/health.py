@@ -1,0 +1,144 @@
+"""Health checks: 200 if all is well, 503 and what is wrong if not."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pamqp import commands
+
+from broker.amqp.properties import ContentHeader
+from mgmt.api.call import Call
+from mgmt.api.directly import connect, make
+from mgmt.api.errors import bad_request
+from mgmt.api.overview import require_this_node
+from mgmt.api.routes import Status, route
+
+ALIVENESS_QUEUE = "aliveness-test"
+UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+PROTOCOLS = {
+    "amqp": "amqp", "amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl",
+    "http": "http", "https": "https", "prometheus": "http/prometheus",
+}  # fmt: skip
+
+
+def failed(reason: str, **facts: Any) -> Status:
+    """503, with the reason."""
+    return Status(503, {"status": "failed", "reason": reason, **facts})
+
+
+OK = {"status": "ok"}
+
+
+@route("GET", "/aliveness-test/{vhost}")
+async def aliveness_test(call: Call) -> Any:
+    """Declare a queue, publish to it, and get the message."""
+    vhost = call.vhost()
+    with connect(call, vhost) as connection:
+        await connection.call(make(commands.Queue.Declare, queue=ALIVENESS_QUEUE))
+        await connection.publish("", ALIVENESS_QUEUE, ContentHeader(b"\0\0"), b"test_message")
+        get = make(commands.Basic.Get, queue=ALIVENESS_QUEUE, no_ack=True)
+        if (await connection.call(get))[0].method is not commands.Basic.GetOk:
+            return failed("the test message did not come back")
+    return OK
+
+
+@route("GET", "/healthchecks/node", "/healthchecks/node/{node}")
+async def node_check(call: Call) -> Any:
+    """The node runs, and has no alarm."""
+    if "node" in call.request.match_info:
+        require_this_node(call)
+    alarms = call.broker.services.alarms
+    if alarms.are_in_force:
+        return {"status": "failed", "reason": f"resource alarm(s) in effect: {alarms.sources}"}
+    return OK
+
+
+@route("GET", "/health/checks/alarms", "/health/checks/local-alarms")
+async def check_alarms(call: Call) -> Any:
+    """No alarm is in force."""
+    sources = call.broker.services.alarms.sources
+    if not sources:
+        return OK
+    node = call.node.name
+    where = "the node" if call.request.path.endswith("local-alarms") else "the cluster"
+    found = [{"node": node, "resource": source} for source in sources]
+    return failed(f"There are alarms in effect in {where}", alarms=found)
+
+
+@route("GET", "/health/checks/certificate-expiration/{within}/{unit}")
+async def check_certificates(call: Call) -> Any:
+    """No certificate of a listener ends within that time."""
+    days = UNITS_DAYS.get(call.path("unit"))
+    within = call.path("within")
+    if days is None:
+        raise bad_request(f"Time unit not recognised. Use {', '.join(UNITS_DAYS)}.")
+    if not within.isdigit():
+        raise bad_request("Invalid expiration value.")
+    end = datetime.now(UTC) + timedelta(days=days * int(within))
+    expired = [
+        {"interface": listener.host or "::", "node": call.node.name, "port": listener.port,
+         "protocol": protocol, "certfile_expires_on": [expires_at.isoformat()]}
+        for protocol, listener in call.node.listeners
+        for expires_at in [call.node.certificate_expiry(protocol)]
+        if expires_at is not None and expires_at < end
+    ]  # fmt: skip
+    if not expired:
+        return OK
+    return failed("Certificates expiring", expired=expired)
+
+
+@route("GET", "/health/checks/port-listener/{port}")
+async def check_port(call: Call) -> Any:
+    """Something listens on the port."""
+    if not call.path("port").isdigit():
+        raise bad_request("Invalid port")
+    port = int(call.path("port"))
+    ports = sorted({listener.port for _, listener in call.node.listeners})
+    if port in ports:
+        return {**OK, "port": port}
+    return failed("No active listener", missing=port, ports=ports)
+
+
+@route("GET", "/health/checks/protocol-listener/{protocol}")
+async def check_protocol(call: Call) -> Any:
+    """Something listens for the protocol."""
+    wanted = call.path("protocol")
+    spoken = sorted({protocol for protocol, _ in call.node.listeners})
+    if PROTOCOLS.get(wanted.lower(), wanted) in spoken:
+        return {**OK, "protocol": wanted}
+    return failed("No active listener", missing=wanted, protocols=spoken)
+
+
+@route("GET", "/health/checks/virtual-hosts")
+async def check_vhosts(call: Call) -> Any:
+    """All vhosts run."""
+    down = [vhost.name for vhost in call.broker.services.vhosts.values() if vhost.is_deleted]
+    if not down:
+        return OK
+    return failed("Some virtual hosts are down", **{"virtual-hosts": down})
+
+
+@route(
+    "GET",
+    "/health/checks/node-is-mirror-sync-critical",
+    "/health/checks/node-is-quorum-critical",
+)
+async def check_critical(call: Call) -> Any:
+    """There are no other nodes that would miss this one."""
+    return {**OK, "reason": "single node cluster"}
+
+
+@route("GET", "/config/effective")
+async def effective_configuration(call: Call) -> Any:
+    """Every setting, without secrets."""
+    call.require_administrator()
+    return environment(call)
+
+
+def environment(call: Call) -> dict[str, Any]:
+    """Settings by their keys; secrets are left out."""
+    shown: dict[str, Any] = {}
+    for setting, value in call.node.config.shown():
+        key = setting.keys[0] if setting.keys else setting.attribute
+        shown[key] = str(value) if isinstance(value, Path) else value
+    return shown

@@ -1,0 +1,152 @@
+"""Lists: filtered, sorted, in pages, with only the columns that are asked for.
+
+The parameters and their errors are RabbitMQ's: `page`, `page_size`, `name`, `use_regex`,
+`pagination`, `sort`, `sort_reverse`, `columns`. Objects are rendered late: filtering by name and
+sorting by a plain column look at the objects themselves, so that a page of a list of many thousand
+costs a page. What is rendered is rendered in slices, with the node's other work in between.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from mgmt.api.call import Call
+from mgmt.api.errors import ApiError, bad_request
+
+PAGE_SIZE_MAX = 500
+PAGE_SIZE = 100
+
+Item = TypeVar("Item")
+
+
+class Listing(Generic[Item]):
+    """How one kind of object is listed.
+
+    name: of an object, for filtering. render: an object as JSON. quick: columns that can be had
+    without rendering.
+    """
+
+    def __init__(
+        self,
+        name: Callable[[Item], str],
+        render: Callable[[Item], dict[str, Any]],
+        quick: dict[str, Callable[[Item], Any]] | None = None,
+    ) -> None:
+        self._name = name
+        self._render = render
+        self._quick = {"name": name, **(quick or {})}
+
+    async def answer(self, call: Call, items: Iterable[Item]) -> Any:
+        """The list, or the page of it, that a request asks for. Raises ApiError."""
+        found = list(items)
+        total = len(found)
+        page = _page_of(call)
+        if page is None:
+            return await self._shown(call, await self._sorted(call, found))
+        found = self._filtered(call, found)
+        number, size = page
+        filtered = len(found)
+        count = max(1, -(-filtered // size))
+        if number > count:
+            raise ApiError(
+                400,
+                "page_out_of_range",
+                f"Page out of range, page: {number} page size: {size}, len: {filtered}",
+            )
+        found = await self._sorted(call, found)
+        items_shown = await self._shown(call, found[(number - 1) * size : number * size])
+        return {
+            "filtered_count": filtered, "item_count": len(items_shown), "items": items_shown,
+            "page": number, "page_count": count, "page_size": size, "total_count": total,
+        }  # fmt: skip
+
+    def _filtered(self, call: Call, items: list[Item]) -> list[Item]:
+        wanted = call.query("name")
+        if not wanted:
+            return items
+        if call.query("use_regex") == "true":
+            try:
+                pattern = re.compile(wanted, re.IGNORECASE)
+            except re.error as error:
+                raise bad_request(f"Pagination parameters are invalid: {wanted}: {error}") from None
+            return [item for item in items if pattern.search(self._name(item))]
+        folded = wanted.casefold()
+        return [item for item in items if folded in self._name(item).casefold()]
+
+    async def _sorted(self, call: Call, items: list[Any]) -> list[Any]:
+        """The objects in the order that is asked for. What was rendered for it stays rendered."""
+        column = call.query("sort")
+        reverse = call.query("sort_reverse") == "true"
+        if not column:
+            if reverse:
+                items.reverse()
+            return items
+        quick = self._quick.get(column)
+        if quick is not None:
+            items.sort(key=lambda item: _sort_key(quick(item)), reverse=reverse)
+            return items
+        rendered = await self._rendered(call, items)
+        rendered.sort(key=lambda shown: _sort_key(_descend(shown, column)), reverse=reverse)
+        return rendered
+
+    async def _shown(self, call: Call, items: Sequence[Any]) -> list[dict[str, Any]]:
+        rendered = await self._rendered(call, items)
+        columns = call.query("columns")
+        if not columns:
+            return rendered
+        return [pick_columns(shown, columns) for shown in rendered]
+
+    async def _rendered(self, call: Call, items: Sequence[Any]) -> list[dict[str, Any]]:
+        rendered = []
+        for item in items:
+            rendered.append(item if isinstance(item, dict) else self._render(item))
+            await call.node.sampler.give_way()
+        return rendered
+
+
+def _page_of(call: Call) -> tuple[int, int] | None:
+    query = call.request.query
+    if "page" not in query and "page_size" not in query and call.query("pagination") != "true":
+        return None
+    try:
+        number = int(call.query("page", "1"))
+        size = int(call.query("page_size", str(PAGE_SIZE)))
+    except ValueError:
+        raise bad_request("Pagination parameters are invalid") from None
+    if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
+        shown = size if "page_size" in query else "undefined"
+        raise ApiError(
+            400,
+            "invalid_pagination_parameters",
+            f"Invalid pagination parameters: page number {number}, page size {shown}",
+        )
+    return number, size
+
+
+def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
+    """Only these columns of an object; `a.b` is the column b of what is in column a."""
+    picked: dict[str, Any] = {}
+    for column in columns.split(","):
+        source, place = shown, picked
+        *path, last = column.split(".")
+        for step in path:
+            source = source.get(step, {}) if isinstance(source, dict) else {}
+            place = place.setdefault(step, {})
+        if isinstance(source, dict) and last in source:
+            place[last] = source[last]
+    return {key: value for key, value in picked.items() if value != {} or shown.get(key) == {}}
+
+
+def _descend(shown: Any, column: str) -> Any:
+    for step in column.split("."):
+        shown = shown.get(step) if isinstance(shown, dict) else None
+    return shown
+
+
+def _sort_key(value: Any) -> tuple[int, Any]:
+    """Numbers before texts before what is not there, and anything beside anything."""
+    if isinstance(value, bool | int | float):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    return (2, "") if value is None else (3, str(value))

@@ -1,0 +1,118 @@
+"""What a declaration would come to, asked before it is made."""
+
+from typing import Any
+
+from broker.amqp.errors import ChannelFault, ConnectionFault
+from broker.amqp.field_table import Table
+from broker.channel.access import check
+from broker.channel.methods_queue import check_equivalence
+from broker.equivalence import require_same, require_same_arguments
+from broker.exchanges import EXCHANGE_TYPES
+from broker.names import EXCHANGE, QUEUE, resource
+from broker.parameters import OPERATOR_POLICY, POLICY
+from broker.policies import EXCHANGE_KINDS, QUEUE_KINDS, effective_options, merged
+from broker.queues.arguments import check_declare_arguments, read_options
+from mgmt.api.call import Call
+from mgmt.api.directly import arguments_of, connect, flag
+from mgmt.api.queues import declaration
+from mgmt.api.routes import route
+from mgmt.views.values import field_to_json, json_to_table
+
+CREATE, SAME, CONFLICT = "create", "same", "conflict"
+FLAGS = ("durable", "auto_delete")
+
+
+@route("POST", "/queues/{vhost}/{queue}/plan")
+async def plan_queue(call: Call) -> Any:
+    """What declaring a queue like this would come to."""
+    vhost, name = call.vhost(), call.path("queue")
+    body = await call.body()
+    arguments = json_to_table(arguments_of(body))
+    queue = vhost.queues.get(name)
+    outcome, reason = CREATE if queue is None else SAME, None
+    try:
+        with connect(call, vhost) as connection:
+            channel = connection.channel
+            await call.broker.services.access.decided(
+                lambda: check(channel, QUEUE, name, "configure")
+            )
+            check_declare_arguments(arguments, name, vhost.name)
+            if queue is not None:
+                method = declaration(name, body)
+                check_equivalence(channel, queue, bool(method.durable), arguments, method)
+    except (ChannelFault, ConnectionFault) as fault:
+        outcome, reason = CONFLICT, fault.reply_text
+    policies = call.broker.services.policies
+    policy = policies.match(POLICY, vhost.name, name, QUEUE_KINDS)
+    operator = policies.match(OPERATOR_POLICY, vhost.name, name, QUEUE_KINDS)
+    definition = merged(policy, operator)
+    options: dict[str, Any] = {}
+    if reason is None:
+        options = effective_options(read_options(arguments), definition)._asdict()
+    differences: list[dict[str, Any]] = []
+    if queue is not None:
+        current = {"durable": queue.durable, "auto_delete": queue.auto_delete}
+        differences = _differences(body, arguments, current, queue.arguments)
+    return {
+        "outcome": outcome,
+        "reason": reason,
+        "differences": differences,
+        "policy": policy.name if policy else None,
+        "operator_policy": operator.name if operator else None,
+        "effective": {key: value for key, value in options.items() if value not in (None, "")},
+    }
+
+
+def _differences(
+    body: dict[str, Any], arguments: Table, flags: dict[str, bool], current: Table
+) -> list[dict[str, Any]]:
+    """Where a declaration and what is there differ; those that matter and those that do not."""
+    found = [
+        {"argument": name, "received": flag(body, name), "current": value}
+        for name, value in flags.items()
+        if flag(body, name) != value
+    ]
+    for name in sorted(arguments.keys() | current.keys()):
+        received, there = arguments.get(name), current.get(name)
+        wanted = None if received is None else field_to_json(received)
+        has = None if there is None else field_to_json(there)
+        if wanted != has:
+            found.append({"argument": name, "received": wanted, "current": has})
+    return found
+
+
+@route("POST", "/exchanges/{vhost}/{exchange}/plan")
+async def plan_exchange(call: Call) -> Any:
+    """What declaring an exchange like this would come to."""
+    vhost, name = call.vhost(), call.exchange_name()
+    body = await call.body()
+    arguments = json_to_table(arguments_of(body))
+    kind = str(body.get("type", "direct"))
+    exchange = vhost.exchanges.get(name)
+    outcome, reason = CREATE if exchange is None else SAME, None
+    differences: list[dict[str, Any]] = []
+    if kind not in EXCHANGE_TYPES:
+        outcome, reason = CONFLICT, f"COMMAND_INVALID - unknown exchange type '{kind}'"
+    elif exchange is not None:
+        flags = {name: getattr(exchange, name) for name in (*FLAGS, "internal")}
+        differences = _differences(body, arguments, flags, exchange.arguments)
+        if kind != exchange.type_name:
+            differences.append(
+                {"argument": "type", "received": kind, "current": exchange.type_name}
+            )
+        try:
+            what = resource(EXCHANGE, name, vhost.name)
+            require_same("type", kind, exchange.type_name, what)
+            for one, value in flags.items():
+                require_same(one, flag(body, one), value, what)
+            require_same_arguments(("alternate-exchange",), arguments, exchange.arguments, what)
+        except ChannelFault as fault:
+            outcome, reason = CONFLICT, fault.reply_text
+    policy = call.broker.services.policies.match(POLICY, vhost.name, name, EXCHANGE_KINDS)
+    return {
+        "outcome": outcome,
+        "reason": reason,
+        "differences": differences,
+        "policy": policy.name if policy else None,
+        "effective": {},
+    }

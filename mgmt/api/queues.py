@@ -1,0 +1,199 @@
+"""Queues: listing, declaring, deleting, purging, and getting messages."""
+
+import base64
+from typing import Any
+
+from pamqp import base, commands
+
+from broker.amqp.errors import ChannelFault, ConnectionFault
+from broker.amqp.properties import ContentHeader
+from broker.amqp.reply_codes import ACCESS_REFUSED
+from broker.channel import methods_basic
+from broker.direct import DirectConnection, Reply
+from broker.queues.actor import Queue
+from broker.vhost import VirtualHost
+from mgmt.api.call import Call
+from mgmt.api.directly import arguments_of, as_closed_channel, connect, do, flag, make
+from mgmt.api.errors import bad_request, not_authorised
+from mgmt.api.listing import Listing
+from mgmt.api.routes import Created, NoContent, route
+from mgmt.api.windows import both
+from mgmt.views.queues import QueueViews
+from mgmt.views.values import json_to_table, properties_to_json, text
+
+ACK_MODES = (
+    "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
+)  # fmt: skip
+ENCODINGS = ("auto", "base64")
+
+
+@route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
+async def list_queues(call: Call) -> Any:
+    """Queues of all vhosts, or of one."""
+    views = QueueViews(call.node.sampler, call.node.name, both(call))
+    found = [(vhost, queue) for vhost in call.listed_vhosts() for queue in vhost.queues.values()]
+    listing: Listing[tuple[VirtualHost, Queue]] = Listing(
+        lambda pair: pair[1].name,
+        lambda pair: views.listed(*pair),
+        {
+            "vhost": lambda pair: pair[0].name,
+            "messages": lambda pair: pair[1].backing.ready_count + pair[1].backing.unacked_count,
+            "messages_ready": lambda pair: pair[1].backing.ready_count,
+            "messages_unacknowledged": lambda pair: pair[1].backing.unacked_count,
+            "consumers": lambda pair: len(pair[1].ring.consumers),
+        },
+    )
+    return await listing.answer(call, found)
+
+
+@route("GET", "/queues/{vhost}/{queue}")
+async def show_queue(call: Call) -> Any:
+    """One queue."""
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    return QueueViews(call.node.sampler, call.node.name, both(call)).single(vhost, queue)
+
+
+def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
+    """The method that a body stands for. Raises 400."""
+    return make(
+        commands.Queue.Declare,
+        queue=name,
+        durable=flag(body, "durable"),
+        auto_delete=flag(body, "auto_delete"),
+        arguments=json_to_table(arguments_of(body)),
+    )
+
+
+@route("PUT", "/queues/{vhost}/{queue}")
+async def declare_queue(call: Call) -> Any:
+    """Declare a queue."""
+    vhost, name = call.vhost(), call.path("queue")
+    body = await call.body()
+    is_new = name not in vhost.queues
+    await do(call, vhost, declaration(name, body))
+    return Created(is_new)
+
+
+@route("DELETE", "/queues/{vhost}/{queue}")
+async def delete_queue(call: Call) -> Any:
+    """Delete a queue; with if-empty=true or if-unused=true only if it is that."""
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    if queue.is_exclusive and call.identity.is_administrator:
+        vhost.delete_queue(queue)
+        return NoContent()
+    await do(
+        call,
+        vhost,
+        make(
+            commands.Queue.Delete,
+            queue=queue.name,
+            if_unused=call.query("if-unused") == "true",
+            if_empty=call.query("if-empty") == "true",
+        ),
+    )
+    return NoContent()
+
+
+@route("DELETE", "/queues/{vhost}/{queue}/contents")
+async def purge_queue(call: Call) -> Any:
+    """Drop what is ready."""
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    await do(call, vhost, make(commands.Queue.Purge, queue=queue.name))
+    return NoContent()
+
+
+@route("POST", "/queues/{vhost}/{queue}/actions")
+async def act_on_queue(call: Call) -> Any:
+    """Synchronisation of mirrors, which a single node has none of."""
+    vhost = call.vhost()
+    call.queue(vhost)
+    call.require_policymaker(vhost.name)
+    body = await call.body("action")
+    if body["action"] not in ("sync", "cancel_sync"):
+        raise bad_request(["unknown", body["action"]])
+    return NoContent()
+
+
+@route("POST", "/queues/{vhost}/{queue}/get")
+async def get_messages(call: Call) -> Any:
+    """Take messages, or look at them and put them back."""
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    body = await call.body("count", "ackmode", "encoding")
+    count = _count(body["count"])
+    if body["ackmode"] not in ACK_MODES:
+        raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}")
+    if body["encoding"] not in ENCODINGS:
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    truncate = body.get("truncate")
+    try:
+        with connect(call, vhost) as connection:
+            got: list[Reply] = []
+            for _ in range(count):
+                replies = await connection.call(make(commands.Basic.Get, queue=queue.name))
+                if replies[0].method is commands.Basic.GetEmpty:
+                    break
+                got.append(replies[0])
+            shown = [_message_view(one, body["encoding"], truncate) for one in got]
+            for reply in got:
+                tag = reply.arguments["delivery_tag"]
+                method = _settle(connection, body["ackmode"], tag)
+                if method is not None:
+                    await connection.call(method)
+            return shown
+    except (ChannelFault, ConnectionFault) as fault:
+        if fault.reply_code == ACCESS_REFUSED:
+            raise not_authorised(fault.reply_text) from None
+        raise as_closed_channel(fault) from None
+
+
+def _count(value: Any) -> int:
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        raise bad_request(["not_integer", value]) from None
+    if count < 0:
+        raise bad_request(f"count must not be negative, and is {count}")
+    return count
+
+
+def _settle(connection: DirectConnection, ackmode: str, tag: int) -> base.Frame | None:
+    """Acks have a way of their own; the method for what is not an ack."""
+    if ackmode == "ack_requeue_false":
+        methods_basic.ack(connection.channel, tag, 0)
+        return None
+    return make(commands.Basic.Reject, delivery_tag=tag, requeue=ackmode.endswith("true"))
+
+
+def _message_view(reply: Reply, encoding: str, truncate: Any) -> dict[str, Any]:
+    message, arguments = reply.message, reply.arguments
+    assert message is not None
+    header = message.header
+    assert isinstance(header, ContentHeader)
+    payload = message.body
+    if isinstance(truncate, int) and not isinstance(truncate, bool):
+        payload = payload[: max(0, truncate)]
+    shown, encoded_as = encode_payload(payload, encoding)
+    return {
+        "payload_bytes": len(message.body),
+        "redelivered": arguments["redelivered"],
+        "exchange": text(arguments["exchange"]),
+        "routing_key": text(arguments["routing_key"]),
+        "message_count": arguments["message_count"],
+        "properties": properties_to_json(header.properties),
+        "payload": shown,
+        "payload_encoding": encoded_as,
+    }
+
+
+def encode_payload(payload: bytes, encoding: str) -> tuple[str, str]:
+    """As text if that is wanted and it is UTF-8, otherwise in base64."""
+    if encoding == "auto":
+        try:
+            return payload.decode(), "string"
+        except UnicodeDecodeError:
+            pass
+    return base64.b64encode(payload).decode(), "base64"

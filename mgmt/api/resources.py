@@ -1,0 +1,21 @@
+"""All files with routes: to import this is to have them in `routes.ROUTES`."""
+
+from mgmt.api import (
+    clients,
+    control,
+    definitions,
+    exchanges,
+    health,
+    overview,
+    parameters,
+    plan,
+    queues,
+    users,
+    vhosts,
+    workbench,
+)
+
+RESOURCES = (
+    clients, control, definitions, exchanges, health, overview, parameters, plan, queues, users,
+    vhosts, workbench,
+)  # fmt: skip

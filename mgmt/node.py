@@ -1,0 +1,197 @@
+"""The node that an operator sees: a broker that may be stopped and started, and what watches it.
+
+Everything that shows or steers the node (the HTTP API, the metrics, the control socket) is given a
+`Node`. While its broker is stopped (`stop_app`) the process lives on, and only the control socket's
+routes about the node itself answer.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import shutil
+import time
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from broker.config import Config, Listener
+from broker.disk_monitor import DiskMonitor, free_bytes
+from broker.memory_measures import resident_bytes
+from broker.memory_monitor import MemoryMonitor, memory_limit_bytes, total_memory_bytes
+from broker.net.tls import expiry_of
+from broker.server import Broker
+from mgmt.audit import AuditLog
+from mgmt.statistics.sampler import Sampler
+from mgmt.statistics.series import Row
+from storage.data_directory import LOCK_FILE
+
+NODE = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
+"""The columns of the node's series."""
+KEPT_ON_RESET = (LOCK_FILE, "control.socket", "audit.log")
+
+logger = logging.getLogger("leveret")
+
+MakeBroker = Callable[[], Broker]
+
+
+class NodeError(Exception):
+    """What was asked of the node cannot be done in the state that it is in."""
+
+
+class Node:
+    """A broker in its process.
+
+    broker: None while it is stopped. listeners: what listens, with its protocol; whoever opens a
+    port adds it. stop_requested: set when the process is to end.
+    """
+
+    def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
+        self.config = config
+        self.data_dir = data_dir
+        self.broker: Broker | None = None
+        self.stop_requested = asyncio.Event()
+        self.started_at_s = time.time()
+        self.listeners: list[tuple[str, Listener]] = []
+        self.certificates: dict[str, Path] = {}
+        self.rotate_logs: Callable[[], object] = lambda: None
+        self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
+        self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
+        self._make_broker = make_broker
+        self._sampler: Sampler | None = None
+
+    @property
+    def name(self) -> str:
+        """`leveret@host`."""
+        return self.config.node_name
+
+    def certificate_expiry(self, protocol: str) -> datetime | None:
+        """When the certificate of a listener ends; None if it has none."""
+        path = self.certificates.get(protocol)
+        return None if path is None else expiry_of(path)
+
+    @property
+    def sampler(self) -> Sampler:
+        """The statistics. Raises NodeError while the broker is stopped."""
+        if self._sampler is None:
+            raise NodeError("the broker is stopped on this node")
+        return self._sampler
+
+    # Starting and stopping
+
+    async def start_broker(self) -> Broker:
+        """Start the broker, if it is stopped."""
+        if self.broker is not None:
+            return self.broker
+        broker = self._make_broker()
+        await broker.start()
+        self.attach(broker)
+        if self.after_start is not None:
+            await self.after_start(broker)
+        return broker
+
+    def attach(self, broker: Broker) -> None:
+        """Watch a broker that runs."""
+        self.broker = broker
+        self._sampler = Sampler(broker, self.config.collect_statistics_interval_ms)
+        self._sampler.node_row = self.node_row
+        self._sampler.start()
+        broker.failure.add_done_callback(lambda _: self.stop_requested.set())
+
+    async def stop_broker(self) -> None:
+        """Stop serving; the process stays."""
+        if self._sampler is not None:
+            self._sampler.stop()
+        broker, self.broker = self.broker, None
+        self._sampler = None
+        if broker is not None:
+            await broker.stop()
+
+    def reset(self) -> None:
+        """Remove all definitions and messages. Raises NodeError unless the broker is stopped."""
+        if self.broker is not None:
+            raise NodeError("the broker has to be stopped first: stop_app")
+        if self.data_dir is None:
+            return
+        for path in self.data_dir.iterdir():
+            if path.name in KEPT_ON_RESET or path == self.config.log_dir:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        logger.warning("the node was reset: all definitions and messages are gone")
+
+    # What the process takes
+
+    def node_row(self) -> Row:
+        """In the order of `NODE`."""
+        return (
+            resident_bytes(), open_files(), len(self.connections), 0, self.disk_free,
+        )  # fmt: skip
+
+    @property
+    def connections(self) -> set[Any]:
+        """Sockets of clients."""
+        return self.broker.connections if self.broker is not None else set()
+
+    @property
+    def memory_monitor(self) -> MemoryMonitor | None:
+        """None if memory is not watched (an embedded broker)."""
+        monitors = self.broker.monitors if self.broker is not None else []
+        return next((one for one in monitors if isinstance(one, MemoryMonitor)), None)
+
+    @property
+    def disk_monitor(self) -> DiskMonitor | None:
+        """None if the disk is not watched."""
+        monitors = self.broker.monitors if self.broker is not None else []
+        return next((one for one in monitors if isinstance(one, DiskMonitor)), None)
+
+    @property
+    def memory_limit(self) -> int:
+        """The watermark, in bytes."""
+        monitor = self.memory_monitor
+        return monitor.limit_bytes if monitor is not None else memory_limit_bytes(self.config)
+
+    @property
+    def total_memory(self) -> int:
+        """What shares of the memory are taken of, in bytes."""
+        return total_memory_bytes(self.config)
+
+    @property
+    def disk_free(self) -> int:
+        """Bytes that are free where the data directory is."""
+        monitor = self.disk_monitor
+        if monitor is not None and monitor.free:
+            return monitor.free
+        try:
+            return free_bytes(self.data_dir or Path())
+        except OSError:
+            return 0
+
+    @property
+    def disk_limit(self) -> int:
+        """Free bytes below which publishers are blocked."""
+        monitor = self.disk_monitor
+        return monitor.limit_bytes if monitor is not None else 0
+
+    @property
+    def cluster_name(self) -> str:
+        """What operators call this node's cluster."""
+        if self.broker is not None:
+            return self.broker.cluster_name
+        return self.config.cluster_name or self.name
+
+
+def open_files() -> int:
+    """File descriptors that the process has open."""
+    try:
+        return len(os.listdir("/proc/self/fd"))
+    except OSError:
+        return 0
+
+
+def file_limit() -> int:
+    """File descriptors that it may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

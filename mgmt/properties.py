@@ -1,0 +1,49 @@
+"""Message properties out of JSON, as the HTTP API takes them. What is unknown is left out."""
+
+from typing import Any
+
+from broker.amqp.properties import PROPERTY_TYPES, ContentHeader, encode_properties
+from mgmt.views.values import json_to_table
+
+_KINDS = {name: kind for name, _, kind in PROPERTY_TYPES}
+_MAXIMUM = {"octet": 255, "timestamp": 2**64 - 1}
+SHORT_STRING_BYTES_MAX = 255
+
+
+class PropertyError(ValueError):
+    """A property cannot be that. reason: as RabbitMQ's API says it."""
+
+    def __init__(self, reason: Any) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def header_of_json(properties: Any) -> ContentHeader:
+    """The content header of these properties. Raises PropertyError."""
+    if properties in ([], None):
+        properties = {}
+    if not isinstance(properties, dict):
+        raise PropertyError(["not_an_object", "properties"])
+    values = {
+        name: _value(name, properties[name]) for name in _KINDS if properties.get(name) is not None
+    }
+    return ContentHeader(encode_properties(values))
+
+
+def _value(name: str, value: Any) -> Any:
+    kind = _KINDS[name]
+    if kind == "table":
+        if not isinstance(value, dict):
+            raise PropertyError(["not_an_object", name])
+        return json_to_table(value)
+    if kind in _MAXIMUM:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise PropertyError(["not_int", name])
+        if not 0 <= value <= _MAXIMUM[kind]:
+            raise PropertyError(["out_of_range", name])
+        return value
+    if not isinstance(value, str):
+        raise PropertyError(["not_string", name])
+    if len(value.encode()) > SHORT_STRING_BYTES_MAX:
+        raise PropertyError(["too_long", name])
+    return value

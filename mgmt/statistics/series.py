@@ -1,0 +1,114 @@
+"""A series of samples of some counters, kept at several resolutions, and the rates it gives.
+
+A sample is the time and a row of numbers. Rows that say nothing new are not kept: between two rows
+the numbers stood still until just before the second. So an idle queue costs nothing, and a busy one
+two rows a sample. Facts: RabbitMQ's `exometer_slide` and its documentation on management
+(`sample_retention_policies`, and the query parameters `lengths_age`, `lengths_incr` and so on).
+"""
+
+from bisect import bisect_right
+from typing import Any, NamedTuple
+
+Row = tuple[int, ...]
+
+
+class Retention(NamedTuple):
+    """Samples every `interval_s` seconds are kept for `span_s`."""
+
+    span_s: int
+    interval_s: int
+
+
+GLOBAL = (Retention(605, 5), Retention(3660, 60), Retention(29_400, 600), Retention(86_400, 1800))
+BASIC = (Retention(605, 5), Retention(3600, 60))
+
+
+class Window(NamedTuple):
+    """Which samples somebody wants: so many seconds back, one every so many."""
+
+    age_s: int
+    increment_s: int
+
+
+class Series:
+    """The samples of one thing."""
+
+    __slots__ = ("_levels", "_retention")
+
+    def __init__(self, retention: tuple[Retention, ...] = BASIC) -> None:
+        self._retention = retention
+        self._levels: list[tuple[list[int], list[Row]]] = [([], []) for _ in retention]
+
+    @property
+    def last(self) -> Row | None:
+        """The row that was added last."""
+        rows = self._levels[0][1]
+        return rows[-1] if rows else None
+
+    @property
+    def changed_ms(self) -> int:
+        """When the numbers changed last, as far as was seen."""
+        times = self._levels[0][0]
+        return times[-1] if times else 0
+
+    def add(self, time_ms: int, row: Row) -> None:
+        """Add a sample. time_ms: wall-clock time."""
+        for (times, rows), retention in zip(self._levels, self._retention, strict=True):
+            interval_ms = retention.interval_s * 1000
+            if times and time_ms - times[-1] < interval_ms * 9 // 10:
+                continue
+            if rows and rows[-1] == row:
+                continue
+            if times and time_ms - times[-1] > interval_ms * 3 // 2:
+                times.append(time_ms - interval_ms)
+                rows.append(rows[-1])
+            times.append(time_ms)
+            rows.append(row)
+            self._forget_old(times, rows, time_ms - retention.span_s * 1000)
+
+    @staticmethod
+    def _forget_old(times: list[int], rows: list[Row], before_ms: int) -> None:
+        # The newest of the old ones still tells what the numbers were at the window's beginning.
+        place = bisect_right(times, before_ms) - 1
+        if place > 0:
+            del times[:place], rows[:place]
+
+    def rate(self, column: int, now_ms: int) -> float:
+        """The last rate, a second; 0 if nothing has changed of late."""
+        times, rows = self._levels[0]
+        if len(times) < 2 or now_ms - times[-1] > self._retention[0].interval_s * 2000:
+            return 0.0
+        seconds = (times[-1] - times[-2]) / 1000
+        return (rows[-1][column] - rows[-2][column]) / seconds if seconds > 0 else 0.0
+
+    def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
+        """What RabbitMQ shows beside a number: its rate, and samples if they are asked for."""
+        details: dict[str, Any] = {"rate": round(self.rate(column, now_ms), 2)}
+        if window is None:
+            return details
+        samples = self.samples(column, now_ms, window)
+        details["samples"] = samples
+        if len(samples) > 1:
+            first, last = samples[-1], samples[0]
+            seconds = (last["timestamp"] - first["timestamp"]) / 1000
+            details["avg_rate"] = (last["sample"] - first["sample"]) / seconds
+            details["avg"] = sum(sample["sample"] for sample in samples) / len(samples)
+        return details
+
+    def samples(self, column: int, now_ms: int, window: Window) -> list[dict[str, int]]:
+        """The numbers at regular times, the newest first."""
+        times, rows = self._level_for(window.age_s)
+        step_ms = window.increment_s * 1000
+        newest = now_ms // step_ms * step_ms
+        found = []
+        for time_ms in range(newest, newest - window.age_s * 1000 - 1, -step_ms):
+            place = bisect_right(times, time_ms) - 1
+            value = rows[place][column] if place >= 0 else 0
+            found.append({"sample": value, "timestamp": time_ms})
+        return found
+
+    def _level_for(self, age_s: int) -> tuple[list[int], list[Row]]:
+        for level, retention in zip(self._levels, self._retention, strict=True):
+            if retention.span_s >= age_s:
+                return level
+        return self._levels[-1]

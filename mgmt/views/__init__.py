@@ -1,0 +1,1 @@
+"""How things look in the HTTP API: the only place where the broker's objects become JSON."""

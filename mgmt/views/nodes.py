@@ -1,0 +1,322 @@
+"""The node as JSON: overview, node and memory, with RabbitMQ's fields where they make sense here.
+
+Fields that are about Erlang's runtime are there for programs that read them, with the nearest
+thing that this process has, or 0.
+"""
+
+import os
+import platform
+import time
+from typing import Any
+
+from broker.exchanges import EXCHANGE_TYPES
+from broker.memory_measures import resident_bytes
+from broker.net.closing import RUNNING
+from broker.net.handshake import COMPATIBLE_VERSION, PRODUCT, version
+from mgmt.node import NODE, Node, file_limit, open_files
+from mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, message_row
+from mgmt.statistics.series import Series, Window
+from mgmt.views.queues import memory_of
+from mgmt.views.values import text
+
+ALARM_NAMES = {"memory": "mem_alarm", "disk": "disk_free_alarm"}
+RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
+MECHANISMS = {
+    "PLAIN": "SASL PLAIN authentication mechanism",
+    "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "EXTERNAL": "TLS peer verification-based authentication plugin",
+    "RABBIT-CR-DEMO": "RabbitMQ Demo challenge-response authentication mechanism",
+}
+
+
+def exchange_types() -> list[dict[str, Any]]:
+    """Those that can be declared."""
+    return [
+        {"name": name, "description": f"AMQP {name} exchange", "enabled": True}
+        for name in EXCHANGE_TYPES
+    ]
+
+
+def listeners(node: Node) -> list[dict[str, Any]]:
+    """What listens."""
+    return [
+        {
+            "node": node.name, "protocol": protocol, "ip_address": listener.host or "::",
+            "port": listener.port, "socket_opts": {"backlog": node.config.tcp_backlog, "nodelay": node.config.tcp_nodelay, "linger": [node.config.tcp_linger, node.config.tcp_linger_timeout_s], "exit_on_close": False},
+        }
+        for protocol, listener in node.listeners
+    ]  # fmt: skip
+
+
+def contexts(node: Node) -> list[dict[str, Any]]:
+    """What is served over HTTP."""
+    titles = {"http": "RabbitMQ Management", "https": "RabbitMQ Management",
+              "http/prometheus": "RabbitMQ Prometheus"}  # fmt: skip
+    return [
+        {
+            "node": node.name, "description": titles[protocol], "path": "/",
+            "ip": listener.host or "0.0.0.0", "port": str(listener.port), "ssl_opts": [], "cowboy_opts": "",
+            "protocol": protocol.partition("/")[0],
+        }
+        for protocol, listener in node.listeners
+        if protocol in titles
+    ]  # fmt: skip
+
+
+def overview(node: Node, windows: tuple[Window | None, Window | None]) -> dict[str, Any]:
+    """The node, and its totals. windows: samples that are asked for, of messages and lengths."""
+    sampler = node.sampler
+    broker = sampler.broker
+    vhosts = broker.services.vhosts.values()
+    now_ms = sampler.now_ms()
+    messages, lengths = windows
+    row = (*message_row(sampler.totals()), 0, 0)
+    ready = sum(q.backing.ready_count for v in vhosts for q in v.queues.values())
+    unacked = sum(q.backing.unacked_count for v in vhosts for q in v.queues.values())
+    running = [one for one in broker.connections if one.state is RUNNING]
+    return {
+        **versions(node),
+        "rates_mode": "basic",
+        "sample_retention_policies": RETENTION,
+        "exchange_types": exchange_types(),
+        "cluster_name": text(node.cluster_name),
+        "cluster_tags": [],
+        "node_tags": [],
+        "default_queue_type": "classic",
+        "release_series_support_status": "supported",
+        "disable_stats": False,
+        "is_op_policy_updating_enabled": True,
+        "enable_queue_totals": False,
+        "message_stats": _counted(MESSAGES + DISK, row, sampler.messages, now_ms, messages),
+        "churn_rates": _counted(CHURN, sampler.churn_row(), sampler.churn, now_ms, messages),
+        "queue_totals": _counted(
+            LENGTHS, (ready + unacked, ready, unacked), sampler.lengths, now_ms, lengths
+        ),
+        "object_totals": {
+            "channels": sum(len(one.channels) for one in running),
+            "connections": len(running),
+            "consumers": sum(len(q.ring.consumers) for v in vhosts for q in v.queues.values()),
+            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+            "queues": sum(len(vhost.queues) for vhost in vhosts),
+        },
+        "statistics_db_event_queue": 0,
+        "node": node.name,
+        "listeners": listeners(node),
+        "contexts": contexts(node),
+    }
+
+
+def versions(node: Node) -> dict[str, Any]:
+    """What it is."""
+    return {
+        "management_version": COMPATIBLE_VERSION,
+        "rabbitmq_version": COMPATIBLE_VERSION,
+        "product_name": PRODUCT,
+        "product_version": COMPATIBLE_VERSION,
+        "leveret_version": version(),
+        "erlang_version": "0",
+        "erlang_full_version": f"none; Python {platform.python_version()}",
+    }
+
+
+def _counted(
+    names: tuple[str, ...], row: tuple[int, ...], series: Series, now_ms: int,
+    window: Window | None,
+) -> dict[str, Any]:  # fmt: skip
+    counted: dict[str, Any] = {}
+    for column, name in enumerate(names):
+        counted[name] = row[column]
+        counted[f"{name}_details"] = series.details(column, now_ms, window)
+    return counted
+
+
+def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
+    """One node of `/api/nodes`."""
+    sampler = node.sampler
+    alarms = sampler.broker.services.alarms
+    row = node.node_row()
+    view: dict[str, Any] = {
+        "name": node.name,
+        "type": "disc",
+        "running": True,
+        "being_drained": False,
+        "partitions": [],
+        "os_pid": str(os.getpid()),
+        "uptime": int((time.time() - node.started_at_s) * 1000),
+        "processors": os.cpu_count() or 1,
+        "run_queue": 0,
+        "fd_total": file_limit(),
+        "sockets_total": file_limit(),
+        "proc_total": 1_048_576,
+        "mem_limit": node.memory_limit,
+        "mem_alarm": alarms.has("memory"),
+        "mem_calculation_strategy": node.config.vm_memory_calculation_strategy,
+        "disk_free_limit": node.disk_limit,
+        "disk_free_alarm": alarms.has("disk"),
+        "rates_mode": "basic",
+        "net_ticktime": 60,
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {
+                "name": name, "description": description,
+                "enabled": name in node.config.auth_mechanisms,
+            }
+            for name, description in MECHANISMS.items()
+        ],
+        "applications": [
+            {"name": "rabbit", "description": "Leveret", "version": COMPATIBLE_VERSION},
+            {"name": "leveret", "description": "Leveret", "version": version()},
+        ],
+        "contexts": contexts(node),
+        "log_files": log_files(node),
+        "db_dir": str(node.data_dir or ""),
+        "config_files": [],
+        "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "cluster_links": [],
+        "metrics_gc_queue_length": dict.fromkeys(_GARBAGE_QUEUES, 0),
+        "ra_open_file_metrics": {"ra_log_wal": 0, "ra_log_segment_writer": 0},
+    }  # fmt: skip
+    for column, name in enumerate(NODE):
+        view[name] = row[column]
+        view[f"{name}_details"] = sampler.node.details(column, sampler.now_ms(), window)
+    for name in _RUNTIME_COUNTERS:
+        view[name] = 0
+        view[f"{name}_details"] = {"rate": 0.0}
+    churn = _counted(CHURN, sampler.churn_row(), sampler.churn, sampler.now_ms(), window)
+    return {**view, **churn}
+
+
+_RUNTIME_COUNTERS = (
+    "io_read_count", "io_read_bytes", "io_read_avg_time", "io_write_count", "io_write_bytes",
+    "io_write_avg_time", "io_sync_count", "io_sync_avg_time", "io_seek_count", "io_seek_avg_time",
+    "io_reopen_count", "mnesia_ram_tx_count", "mnesia_disk_tx_count", "msg_store_read_count",
+    "msg_store_write_count", "queue_index_read_count", "queue_index_write_count", "gc_num",
+    "gc_bytes_reclaimed", "context_switches",
+)  # fmt: skip
+
+
+_GARBAGE_QUEUES = (
+    "connection_closed", "channel_closed", "consumer_deleted", "exchange_deleted",
+    "queue_deleted", "vhost_deleted", "node_node_deleted", "channel_consumer_deleted",
+)  # fmt: skip
+
+
+def log_files(node: Node) -> list[str]:
+    """Where it logs to."""
+    config = node.config
+    found = ["<stdout>"] if config.log_console else []
+    if config.log_file is not None:
+        found.append(str((config.log_dir or node.data_dir or "") / config.log_file))  # type: ignore[operator]
+    return found
+
+
+def memory_breakdown(node: Node) -> dict[str, Any]:
+    """Bytes by category, and what the process has in all."""
+    broker = node.broker
+    queues = connections = channels = 0
+    if broker is not None:
+        for vhost in broker.services.vhosts.values():
+            for queue in vhost.queues.values():
+                queues += memory_of(queue, queue.backing.status())
+        for connection in broker.connections:
+            connections += _CONNECTION_BYTES
+            channels += _CHANNEL_BYTES * len(connection.channels)
+    total = resident_bytes()
+    code = min(_CODE_BYTES, total)
+    other = max(0, total - queues - connections - channels - code)
+    return {
+        "connection_readers": connections // 2,
+        "connection_writers": connections - connections // 2,
+        "connection_channels": channels,
+        "connection_other": 0,
+        "queue_procs": queues,
+        "queue_slave_procs": 0,
+        "quorum_queue_procs": 0,
+        "quorum_queue_dlx_procs": 0,
+        "stream_queue_procs": 0,
+        "stream_queue_replica_reader_procs": 0,
+        "stream_queue_coordinator_procs": 0,
+        "plugins": 0,
+        "other_proc": other,
+        "metrics": 0,
+        "mgmt_db": 0,
+        "mnesia": 0,
+        "quorum_ets": 0,
+        "other_ets": 0,
+        "binary": 0,
+        "msg_index": 0,
+        "code": code,
+        "atom": 0,
+        "other_system": 0,
+        "allocated_unused": 0,
+        "reserved_unallocated": 0,
+        "strategy": node.config.vm_memory_calculation_strategy,
+        "total": {"erlang": total, "rss": total, "allocated": total},
+    }
+
+
+_CONNECTION_BYTES, _CHANNEL_BYTES, _CODE_BYTES = 3_072, 1_024, 30_000_000
+"""Of a connection and of a channel docs/performance.md has figures; of Python and its modules."""
+
+
+def status(node: Node) -> dict[str, Any]:
+    """What `rabbitmqctl status` shows."""
+    breakdown = memory_breakdown(node)
+    alarms = node.broker.services.alarms.sources if node.broker is not None else ()
+    vhosts = node.broker.services.vhosts.values() if node.broker is not None else ()
+    return {
+        "node": node.name,
+        "pid": os.getpid(),
+        "os": f"{platform.system()} {platform.release()}",
+        "uptime": int(time.time() - node.started_at_s),
+        "is_running": node.broker is not None,
+        "is_under_maintenance": False,
+        **versions(node),
+        "python_version": platform.python_version(),
+        "config_files": [],
+        "log_files": log_files(node),
+        "data_directory": str(node.data_dir or ""),
+        "enabled_plugin_file": "",
+        "active_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
+        "alarms": [{"alarm": f"resource_limit {name}", "node": node.name} for name in alarms],
+        "tags": [],
+        "memory": breakdown,
+        "vm_memory_calculation_strategy": node.config.vm_memory_calculation_strategy,
+        "vm_memory_high_watermark_setting": _watermark_setting(node),
+        "vm_memory_high_watermark_limit": node.memory_limit,
+        "file_descriptors": {
+            "total_limit": file_limit(), "total_used": open_files(),
+            "sockets_limit": file_limit(), "sockets_used": len(node.connections),
+        },
+        "disk_free_limit": node.disk_limit,
+        "disk_free": node.disk_free,
+        "run_queue": 0,
+        "processes": {"limit": 1_048_576, "used": 1},
+        "totals": {
+            "connection_count": len(node.connections),
+            "queue_count": sum(len(vhost.queues) for vhost in vhosts),
+            "virtual_host_count": len(vhosts),
+        },
+        "listeners": [
+            {
+                "interface": listener.host or "[::]", "node": node.name, "port": listener.port,
+                "protocol": protocol, "purpose": _PURPOSES.get(protocol, protocol),
+            }
+            for protocol, listener in node.listeners
+        ],
+    }  # fmt: skip
+
+
+_PURPOSES = {
+    "amqp": "AMQP 0-9-1",
+    "amqp/ssl": "AMQP 0-9-1 over TLS",
+    "http": "HTTP API",
+    "https": "HTTP API over TLS (HTTPS)",
+    "http/prometheus": "Prometheus exporter API over HTTP",
+}
+
+
+def _watermark_setting(node: Node) -> dict[str, float]:
+    if node.config.vm_memory_high_watermark_bytes is not None:
+        return {"absolute": node.config.vm_memory_high_watermark_bytes}
+    return {"relative": node.config.vm_memory_high_watermark_relative}
