@@ -14,6 +14,7 @@ from broker.net.tls import make_server_context
 from broker.server import Broker
 from mgmt.api.server import ManagementServer
 from mgmt.definitions import DefinitionsError, Import
+from mgmt.metrics.server import MetricsServer
 from mgmt.node import Node
 
 logger = logging.getLogger("leveret.management")
@@ -25,6 +26,7 @@ class Management:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._server = ManagementServer(node)
+        self._metrics = MetricsServer(node)
 
     async def broker_started(self, broker: Broker) -> None:
         """The broker listens, for the first time or again."""
@@ -64,7 +66,11 @@ class Management:
             node.listeners.append(("https", await self._server.listen(wanted, context)))
             if options.certfile is not None:
                 node.certificates["https"] = options.certfile
+        if config.prometheus_port:
+            wanted = Listener(config.prometheus_bind, config.prometheus_port)
+            node.listeners.append(("http/prometheus", await self._metrics.listen(wanted)))
 
     async def stop(self) -> None:
         """Listen no more."""
         await self._server.close()
+        await self._metrics.close()

@@ -221,6 +221,8 @@ def _attributes(settled: dict[str, Settled]) -> dict[str, Any]:
     values["tcp_listeners"] = _tcp_listeners(bind, port, values.get("tcp_listeners"))
     if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management_bind"):
         values["management_bind"] = bind
+    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "prometheus_bind"):
+        values["prometheus_bind"] = bind
     _leave_one(settled, values, "disk_free_limit_bytes", "disk_free_limit_relative")
     _leave_one(
         settled, values, "vm_memory_high_watermark_bytes", "vm_memory_high_watermark_relative"

@@ -59,7 +59,11 @@ class ManagementSettings:
         default_text="none",
     )
     prometheus_port: int = setting(
-        "prometheus.tcp.port", PORT, 15692, "The port of the metrics; 0 switches it off."
+        "prometheus.tcp.port",
+        PORT,
+        15692,
+        "The port of the metrics; 0 switches it off.",
+        flag="prometheus_port",
     )
     prometheus_bind: str | None = setting(
         "prometheus.tcp.ip",

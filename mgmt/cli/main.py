@@ -44,6 +44,9 @@ def serve(
     management_port: Annotated[
         int | None, typer.Option(help="The management API's port; 0 for none.")
     ] = None,
+    prometheus_port: Annotated[
+        int | None, typer.Option(help="The metrics' port; 0 for none.")
+    ] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     flags: dict[str, object] = {
@@ -52,6 +55,7 @@ def serve(
         "bind": bind,
         "port": port,
         "management_port": management_port,
+        "prometheus_port": prometheus_port,
     }
     try:
         run_server(load_config(config, os.environ, flags))

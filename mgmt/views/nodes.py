@@ -42,10 +42,18 @@ def listeners(node: Node) -> list[dict[str, Any]]:
     return [
         {
             "node": node.name, "protocol": protocol, "ip_address": listener.host or "::",
-            "port": listener.port, "socket_opts": {"backlog": node.config.tcp_backlog, "nodelay": node.config.tcp_nodelay, "linger": [node.config.tcp_linger, node.config.tcp_linger_timeout_s], "exit_on_close": False},
+            "port": listener.port, "socket_opts": _socket_options(node),
         }
         for protocol, listener in node.listeners
     ]  # fmt: skip
+
+
+def _socket_options(node: Node) -> dict[str, Any]:
+    config = node.config
+    return {
+        "backlog": config.tcp_backlog, "nodelay": config.tcp_nodelay,
+        "linger": [config.tcp_linger, config.tcp_linger_timeout_s], "exit_on_close": False,
+    }  # fmt: skip
 
 
 def contexts(node: Node) -> list[dict[str, Any]]:
@@ -55,7 +63,8 @@ def contexts(node: Node) -> list[dict[str, Any]]:
     return [
         {
             "node": node.name, "description": titles[protocol], "path": "/",
-            "ip": listener.host or "0.0.0.0", "port": str(listener.port), "ssl_opts": [], "cowboy_opts": "",
+            "ip": listener.host or "0.0.0.0", "port": str(listener.port), "ssl_opts": [],
+            "cowboy_opts": "",
             "protocol": protocol.partition("/")[0],
         }
         for protocol, listener in node.listeners

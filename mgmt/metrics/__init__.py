@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, with the names of RabbitMQ's plugin."""
