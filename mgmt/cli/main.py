@@ -11,6 +11,7 @@ from broker.config import ConfigError, load_config
 from broker.net.handshake import version
 from mgmt.cli import store
 from mgmt.cli.serve import serve as run_server
+from mgmt.ctl.main import main as run_ctl
 from storage.data_directory import DataDirectoryError
 from storage.disk import StoreError
 from storage.metadata import MetadataError
@@ -63,6 +64,15 @@ def serve(
         _give_up(str(error), EXIT_BAD_CONFIGURATION)
     except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
         _give_up(str(error), EXIT_CANNOT_START)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def ctl(context: typer.Context) -> None:
+    """Look at a running node and steer it: what leveretctl does."""
+    sys.exit(run_ctl(context.args))
 
 
 @app.command(name="version")

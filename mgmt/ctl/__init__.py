@@ -1,0 +1,1 @@
+"""`leveretctl`: the commands of rabbitmqctl and rabbitmq-diagnostics, over the control socket."""
