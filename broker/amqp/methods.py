@@ -164,12 +164,12 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 
 
 def encode_method(method: type[base.Frame], **arguments: Any) -> bytes:
-    """The payload of a method frame. Every argument must be named, but for reserved ones."""
+    """The payload of a method frame. What is not named is empty, 0 or false."""
     parts = [_METHOD_ID.pack(method.index >> 16, method.index & 0xFFFF)]
     bits: list[bool] = []
     for name, kind in _SIGNATURES[method.index]:
         if kind == "bit":
-            bits.append(arguments[name])
+            bits.append(arguments.get(name, False))
             continue
         parts.append(_pack_bits(bits))
         bits = []

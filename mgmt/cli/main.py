@@ -12,6 +12,7 @@ from broker.net.handshake import version
 from mgmt.cli import store
 from mgmt.cli.serve import serve as run_server
 from mgmt.ctl.main import main as run_ctl
+from mgmt.perf.main import main as run_perf
 from storage.data_directory import DataDirectoryError
 from storage.disk import StoreError
 from storage.metadata import MetadataError
@@ -73,6 +74,15 @@ def serve(
 def ctl(context: typer.Context) -> None:
     """Look at a running node and steer it: what leveretctl does."""
     sys.exit(run_ctl(context.args))
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def perf(context: typer.Context) -> None:
+    """Load a broker and measure it, with PerfTest's options (--help)."""
+    sys.exit(run_perf(context.args))
 
 
 @app.command(name="version")

@@ -1,0 +1,1 @@
+"""`leveret perf`: a load tool with PerfTest's options."""
