@@ -1,22 +1,56 @@
-"""The user name in a client's certificate, for SASL EXTERNAL.
+"""The user name in a client's certificate, for SASL EXTERNAL, and certificates as texts.
 
-It is the common name, the whole distinguished name, or a subject alternative name, as
-`ssl_cert_login_from` says. A distinguished name is written as RabbitMQ writes it: the most specific
-part first, parts with commas between them (RFC 4514).
+The name is the common name, the whole distinguished name, or a subject alternative name, as
+`ssl_cert_login_from` says. A distinguished name is written as RabbitMQ writes it, since users are
+called that: the most specific part first, commas between the parts, and all that is not printable
+ASCII as escaped bytes of UTF-8. That is RFC 4514, but for more types that have a name, and for a
+few characters that need no escape there (`rabbit_cert_info`).
+
+A certificate counts only if it was checked. TLS asks clients for one if `ssl_options.verify` is
+`verify_peer`, and not otherwise.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from broker.config import Config
+
 COMMON_NAME, DISTINGUISHED_NAME = "common_name", "distinguished_name"
-SUBJECT_ALTERNATIVE_NAME = "subject_alternative_name"
+
+VERIFY_PEER = "verify_peer"
+
+_TYPES = {
+    NameOID.SURNAME: "SN", NameOID.GIVEN_NAME: "GIVENNAME", NameOID.INITIALS: "INITIALS",
+    NameOID.GENERATION_QUALIFIER: "GENERATIONQUALIFIER", NameOID.COMMON_NAME: "CN",
+    NameOID.LOCALITY_NAME: "L", NameOID.STATE_OR_PROVINCE_NAME: "ST",
+    NameOID.ORGANIZATION_NAME: "O", NameOID.ORGANIZATIONAL_UNIT_NAME: "OU",
+    NameOID.TITLE: "TITLE", NameOID.COUNTRY_NAME: "C", NameOID.SERIAL_NUMBER: "SERIALNUMBER",
+    NameOID.PSEUDONYM: "PSEUDONYM", NameOID.DOMAIN_COMPONENT: "DC",
+    NameOID.EMAIL_ADDRESS: "EMAILADDRESS", NameOID.STREET_ADDRESS: "STREET",
+    NameOID.USER_ID: "UID",
+}  # fmt: skip
+_ESCAPED_FIRST = b" #"
+_ESCAPED = b'"+,;<>\\'
+_PRINTABLE_MIN, _PRINTABLE_MAX = 0x20, 0x7D
+"""RabbitMQ escapes the tilde as well."""
 
 _SAN_TYPES: dict[str, type[x509.GeneralName]] = {
     "dns": x509.DNSName, "ip": x509.IPAddress, "email": x509.RFC822Name,
     "uri": x509.UniformResourceIdentifier, "other_name": x509.OtherName,
 }  # fmt: skip
+_ASN1_STRINGS = {
+    0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be",
+    0x1E: "utf-16-be",
+}  # fmt: skip
+"""Tags of ASN.1: UTF8String, PrintableString, TeletexString, IA5String, UniversalString and
+BMPString."""
+_LENGTH_FOLLOWS = 0x80
+
+
+class CertificateRefused(Exception):
+    """A client that logs in with its certificate has none that counts; the text says why."""
 
 
 class CertificateLogin(NamedTuple):
@@ -27,19 +61,81 @@ class CertificateLogin(NamedTuple):
     san_index: int = 0
 
 
+def name_from_session(session: Any, config: Config) -> str:
+    """The user name that a TLS session (an `SSLObject`; None: no TLS) gives its client.
+
+    Raises CertificateRefused.
+    """
+    if session is None:
+        raise CertificateRefused("not a TLS-enabled connection")
+    if config.tls_verify != VERIFY_PEER:
+        raise CertificateRefused(
+            "clients' certificates are not checked: set ssl_options.verify to verify_peer"
+        )
+    der = session.getpeercert(binary_form=True)
+    if not der:
+        raise CertificateRefused("the client has sent no certificate")
+    login = CertificateLogin(
+        config.tls_login_from, config.tls_login_san_type, config.tls_login_san_index
+    )
+    name = peer_name(der, login)
+    if name is None:
+        raise CertificateRefused(f"there is no name in the client's certificate: {login}")
+    return name
+
+
 def peer_name(der: bytes, login: CertificateLogin) -> str | None:
-    """The user name in a certificate; None if it has no such part."""
+    """The user name in a certificate; None if it has no such part, or is no certificate."""
     try:
         certificate = x509.load_der_x509_certificate(der)
+        if login.source == COMMON_NAME:
+            # Several common names are one with commas, in RabbitMQ.
+            names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            return ",".join(_text(name.value) for name in names) or None
+        if login.source == DISTINGUISHED_NAME:
+            return distinguished_name(certificate.subject) or None
+        return _alternative_name(certificate, login)
     except ValueError:
         return None
-    if login.source == COMMON_NAME:
-        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        # Several common names are one with commas, in RabbitMQ.
-        return ",".join(str(name.value) for name in names) or None
-    if login.source == DISTINGUISHED_NAME:
-        return certificate.subject.rfc4514_string() or None
-    return _alternative_name(certificate, login)
+
+
+# Distinguished names
+
+
+def distinguished_name(name: x509.Name) -> str:
+    """A subject or an issuer, as RabbitMQ writes it."""
+    parts = ["+".join(_attribute(one) for one in part) for part in name.rdns]
+    return ",".join(reversed(parts))
+
+
+def _attribute(attribute: x509.NameAttribute[Any]) -> str:
+    type_name = _TYPES.get(attribute.oid, attribute.oid.dotted_string)
+    return f"{type_name}={_escape(_text(attribute.value).encode())}"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+def _escape(value: bytes) -> str:
+    last = len(value) - 1
+    return "".join(
+        f"\\{byte:c}" if _needs_backslash(byte, index, last) else _printable(byte)
+        for index, byte in enumerate(value)
+    )
+
+
+def _needs_backslash(byte: int, index: int, last: int) -> bool:
+    if byte in _ESCAPED or (index == 0 and byte in _ESCAPED_FIRST):
+        return True
+    return index == last and byte == ord(" ")
+
+
+def _printable(byte: int) -> str:
+    return chr(byte) if _PRINTABLE_MIN <= byte <= _PRINTABLE_MAX else f"\\{byte:02X}"
+
+
+# Alternative names
 
 
 def _alternative_name(certificate: x509.Certificate, login: CertificateLogin) -> str | None:
@@ -52,5 +148,24 @@ def _alternative_name(certificate: x509.Certificate, login: CertificateLogin) ->
     if login.san_index >= len(names):
         return None
     value = names[login.san_index].value
-    # The value of an other name is ASN.1: a tag, a length and then the text.
-    return value[2:].decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    name = _asn1_string(value) if isinstance(value, bytes) else str(value)
+    return name or None
+
+
+def _asn1_string(der: bytes) -> str | None:
+    """The text of an `otherName`, whose value may be anything; None if it is no string."""
+    encoding = _ASN1_STRINGS.get(der[0]) if len(der) >= 2 else None
+    if encoding is None:
+        return None
+    # A short length is the byte itself, a long one is in as many bytes as the byte says.
+    start = 2 + (der[1] - _LENGTH_FOLLOWS if der[1] >= _LENGTH_FOLLOWS else 0)
+    return der[start:].decode(encoding)
+
+
+# Times
+
+
+def validity(certificate: x509.Certificate) -> str:
+    """From when to when, as RabbitMQ writes it."""
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return f"{start:%Y-%m-%dT%H:%M:%SZ} - {end:%Y-%m-%dT%H:%M:%SZ}"

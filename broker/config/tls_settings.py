@@ -164,9 +164,7 @@ class TlsSettings:
     )
     tls_login_from: str = setting(
         "ssl_cert_login_from",
-        one_of(
-            "common_name", "distinguished_name", "subject_alternative_name", "subject_alt_name"
-        ),
+        one_of("common_name", "distinguished_name", "subject_alternative_name", "subject_alt_name"),
         "distinguished_name",
         "What in a client's certificate is its user name, with the mechanism EXTERNAL.",
     )

@@ -1,23 +1,36 @@
-"""TLS: contexts out of configuration, certificates that are reloaded, and what a session shows.
+"""TLS: contexts out of options, certificates that are replaced while a node runs, and sessions.
 
-A context stays the same object as long as the node runs; `CertificateWatcher` looks at the files
-every few seconds and loads them into it again, so that new connections get the new certificate and
-those that are open go on. Files that are wrong are logged, and the old ones stay in force.
+`make_server_context` makes the context that a listener keeps for as long as it is open.
+`CertificateWatcher` looks at its files every few seconds, and makes another context when they have
+changed, which from then on stands in for the first: new connections get the new certificate and are
+checked against the new authorities, and no session of the old ones is resumed. Those that are open
+go on. Files that are wrong are logged, and the context before them stays in force.
+
+OpenSSL speaks for itself poorly when a file is wrong: `_why_it_is_refused` looks at what it would
+not take. Facts about what management shows: RabbitMQ's `rabbit_ssl`.
 """
 
 import logging
+import re
 import ssl
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 
+from broker.auth.certificates import VERIFY_PEER, distinguished_name, validity
 from broker.clock import Clock, Timer
 from broker.config.tls_settings import TlsOptions
 
 LOOK_MS = 5_000
-VERSIONS = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
+TLS_1_2, TLS_1_3 = "tlsv1.2", "tlsv1.3"
+VERSIONS = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
+ALL_SUITES = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
 
 logger = logging.getLogger("leveret.tls")
 
@@ -26,77 +39,249 @@ class TlsError(ValueError):
     """TLS cannot be set up; the text names the file or the option and says what is wrong."""
 
 
-def make_server_context(options: TlsOptions) -> ssl.SSLContext:
-    """A context for a listener. Raises TlsError."""
-    if options.certfile is None:
-        raise TlsError("a TLS listener needs a certificate: set certfile and keyfile")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    versions = [VERSIONS[name] for name in options.versions or VERSIONS]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    if options.honor_cipher_order:
-        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
-    if options.ciphers:
+# Sessions
+
+
+class ServerSession(ssl.SSLObject):
+    """The TLS session of one client; says in the log why a handshake fails.
+
+    An event loop tells nobody of a client that does not get through its handshake.
+    """
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Raises ssl.SSLError."""
         try:
-            context.set_ciphers(":".join(options.ciphers))
-        except ssl.SSLError:
-            raise TlsError(f"no cipher suite of {', '.join(options.ciphers)} is known") from None
+            super().do_handshake()
+            self._check_depth()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            logger.warning("the TLS handshake of a client failed: %s", _reason(error))
+            raise
+
+    def _check_depth(self) -> None:
+        context = self.context
+        if not isinstance(context, ServerContext) or context.verify_mode is ssl.CERT_NONE:
+            return
+        # A method of SSLObject itself from Python 3.13 on.
+        session = self if hasattr(self, "get_verified_chain") else vars(self)["_sslobj"]
+        chain = session.get_verified_chain() or ()
+        between = len(chain) - 2
+        if between > context.depth:
+            raise ssl.SSLCertVerificationError(
+                1, f"there are {between} authorities below the topmost one; depth allows for "
+                f"{context.depth}"
+            )  # fmt: skip
+
+
+class ServerContext(ssl.SSLContext):
+    """A context of a listener.
+
+    depth: see `TlsOptions`. successor: the context that makes the sessions in place of this one.
+    """
+
+    sslobject_class = ServerSession
+    depth = 0
+    successor: "ServerContext | None" = None
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        """A session, for a connection that was just accepted; the event loop calls it."""
+        if self.successor is not None:
+            return self.successor.wrap_bio(*arguments, **options)
+        return super().wrap_bio(*arguments, **options)
+
+
+def _reason(error: ssl.SSLError) -> str:
+    verified: str = getattr(error, "verify_message", "")
+    code: str | None = getattr(error, "reason", None)
+    return verified or (code.replace("_", " ").lower() if code else str(error.args[-1]))
+
+
+# Contexts
+
+
+def make_server_context(options: TlsOptions) -> ServerContext:
+    """A context for a listener. Raises TlsError."""
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
+    context.depth = options.depth
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if not options.honor_cipher_order:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    _set_versions_and_suites(context, options)
     context.verify_mode = _verify_mode(options)
-    load_certificates(context, options)
+    _load_files(context, options)
     return context
 
 
 def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
-    if options.verify != "verify_peer":
-        return ssl.CERT_NONE
-    if options.cacertfile is None:
-        raise TlsError("verify_peer needs authorities to check against: set cacertfile")
-    return ssl.CERT_REQUIRED if options.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
+    if options.verify == VERIFY_PEER:
+        if options.cacertfile is None:
+            raise TlsError("verify_peer needs authorities to check against: set cacertfile")
+        return ssl.CERT_REQUIRED if options.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
+    if options.fail_if_no_peer_cert:
+        raise TlsError("fail_if_no_peer_cert needs verify_peer: set verify")
+    return ssl.CERT_NONE
 
 
-def load_certificates(context: ssl.SSLContext, options: TlsOptions) -> None:
-    """Load the files into a context, for handshakes to come. Raises TlsError."""
-    assert options.certfile is not None
-    for path in (options.certfile, options.keyfile, options.cacertfile):
-        if path is not None and not path.is_file():
-            raise TlsError(f"the file {path} is missing")
+def _set_versions_and_suites(context: ssl.SSLContext, options: TlsOptions) -> None:
+    versions = set(options.versions or VERSIONS)
+    if unknown := versions - set(VERSIONS):
+        raise TlsError(
+            f"the TLS version {', '.join(sorted(unknown))} is not known: versions are "
+            f"{' and '.join(VERSIONS)}"
+        )
+    if options.ciphers:
+        versions = _set_suites(context, options.ciphers, versions)
+    spoken = [VERSIONS[name] for name in versions]
+    context.minimum_version, context.maximum_version = min(spoken), max(spoken)
+
+
+def _set_suites(context: ssl.SSLContext, ciphers: Sequence[str], versions: set[str]) -> set[str]:
+    """Permit the suites; the versions that are left, which are those that have any of them."""
+    known = _known_suites()
+    names = [_openssl_name(cipher) for cipher in ciphers]
+    unknown = [cipher for cipher, name in zip(ciphers, names, strict=True) if name not in known]
+    if unknown:
+        raise TlsError(
+            f"the cipher suite {', '.join(unknown)} is not known: `openssl ciphers -s ALL` lists "
+            "those that are"
+        )
+    modern = {name for name in names if known[name] == TLS_1_3}
+    older = [name for name in names if known[name] != TLS_1_3]
+    if older:
+        context.set_ciphers(":".join(older))
+    usable = {version for version in versions if (modern if version == TLS_1_3 else older)}
+    if not usable:
+        raise TlsError(
+            f"none of the cipher suites {', '.join(ciphers)} is of {' or '.join(sorted(versions))}"
+        )
+    offered = {one["name"] for one in context.get_ciphers() if _version_of(one) == TLS_1_3}
+    if TLS_1_3 in usable and modern != offered:
+        logger.warning(
+            "the suites of TLS 1.3 cannot be chosen one by one: all are offered, %s",
+            ", ".join(sorted(offered)),
+        )
+    return usable
+
+
+def _known_suites() -> dict[str, str]:
+    """The version of each suite that OpenSSL has."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers(ALL_SUITES)
+    return {one["name"]: _version_of(one) for one in context.get_ciphers()}
+
+
+def _version_of(suite: Any) -> str:
+    return str(suite["protocol"]).lower()
+
+
+def _openssl_name(name: str) -> str:
+    """TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 to OpenSSL."""
+    exchange, is_iana, cipher = name.removeprefix("TLS_").partition("_WITH_")
+    if not is_iana:
+        return name
+    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("_CBC_", "_")
+    cipher = cipher.removesuffix("_SHA256") if "POLY1305" in cipher else cipher
+    cipher = cipher.replace("CCM_8", "CCM8")
+    words = cipher if exchange == "RSA" else f"{exchange}_{cipher}"
+    return words.replace("_", "-")
+
+
+# Files
+
+
+def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
+    """Load certificate, key, authorities and parameters. Raises TlsError."""
+    if options.certfile is None:
+        raise TlsError("a TLS listener needs a certificate: set certfile and keyfile")
+    for path in _files(options):
+        _read(path)
     try:
         # Without a password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(options.certfile, options.keyfile, password=options.password)
-    except ssl.SSLError as error:
-        raise TlsError(
-            f"the certificate {options.certfile} and the key {options.keyfile or options.certfile} "
-            f"cannot be used: {error.reason or error}; both have to be PEM, the key has to be the "
-            "certificate's, and its password has to be right"
-        ) from None
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsError(_why_it_is_refused(options, options.certfile, error)) from None
     if options.cacertfile is not None:
         try:
             context.load_verify_locations(options.cacertfile)
-        except ssl.SSLError as error:
-            raise TlsError(f"{options.cacertfile} holds no certificates: {error}") from None
+        except ssl.SSLError:
+            raise TlsError(f"{options.cacertfile} holds no certificates in PEM form") from None
+    if options.dhfile is not None:
+        try:
+            context.load_dh_params(str(options.dhfile))
+        except ssl.SSLError:
+            raise TlsError(
+                f"{options.dhfile} holds no Diffie-Hellman parameters in PEM form"
+            ) from None
+
+
+def _files(options: TlsOptions) -> list[Path]:
+    named = (options.certfile, options.keyfile, options.cacertfile, options.dhfile)
+    return [path for path in named if path is not None]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TlsError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _why_it_is_refused(options: TlsOptions, certfile: Path, error: Exception) -> str:
+    """What is wrong with a certificate, its key or its password."""
+    keyfile = options.keyfile or certfile
+    try:
+        certificate = x509.load_pem_x509_certificate(_read(certfile))
+    except ValueError:
+        return f"{certfile} holds no certificate in PEM form"
+    key_text = _read(keyfile)
+    if b"PRIVATE KEY-----" not in key_text:
+        return f"{keyfile} holds no private key in PEM form"
+    is_encrypted = b"ENCRYPTED" in key_text
+    if is_encrypted and not options.password:
+        return f"the key {keyfile} is encrypted: set password"
+    try:
+        password = options.password.encode() if is_encrypted else None
+        key = serialization.load_pem_private_key(key_text, password)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        if is_encrypted:
+            return f"the password is not that of the key {keyfile}, or the key is damaged"
+        return f"the key {keyfile} is damaged"
+    if key.public_key() != certificate.public_key():
+        return f"the key {keyfile} does not belong to the certificate {certfile}"
+    told = _reason(error) if isinstance(error, ssl.SSLError) else str(error)
+    return f"OpenSSL does not take the certificate {certfile} with the key {keyfile}: {told}"
+
+
+def expiries_of(path: Path) -> list[datetime]:
+    """When each certificate in a file ends; none, and a line in the log, if it cannot be read."""
+    try:
+        certificates = x509.load_pem_x509_certificates(path.read_bytes())
+    except (OSError, ValueError) as error:
+        logger.error("the certificates in %s cannot be read: %s", path, error)
+        return []
+    return [certificate.not_valid_after_utc for certificate in certificates]
 
 
 def expiry_of(path: Path) -> datetime | None:
-    """When the first certificate in a file ends; None if it cannot be read."""
-    try:
-        return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
-    except (OSError, ValueError) as error:
-        logger.error("the certificate %s cannot be read: %s", path, error)
-        return None
+    """When the first of the certificates in a file ends; None if they cannot be read."""
+    return min(expiries_of(path), default=None)
+
+
+# Replacing certificates
 
 
 class CertificateWatcher:
-    """Reloads the files of contexts when they change."""
+    """Replaces the contexts of listeners when their files change."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watched: list[tuple[ssl.SSLContext, TlsOptions]] = []
-        self._seen: dict[Path, tuple[float, int]] = {}
+        self._watched: list[_Watched] = []
         self._timer: Timer | None = None
 
-    def watch(self, context: ssl.SSLContext, options: TlsOptions) -> None:
-        """Keep a context's certificates fresh."""
-        self._watched.append((context, options))
-        self._seen.update(_stamps(options))
+    def watch(self, context: ServerContext, options: TlsOptions) -> None:
+        """Keep a listener's context fresh."""
+        self._watched.append(_Watched(context, options))
         if self._timer is None:
             self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
 
@@ -111,54 +296,108 @@ class CertificateWatcher:
         self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
 
     def reload(self) -> None:
-        """Load what has changed."""
-        for context, options in self._watched:
-            stamps = _stamps(options)
-            if all(self._seen.get(path) == stamp for path, stamp in stamps.items()):
-                continue
-            self._seen.update(stamps)
-            try:
-                # Into a context of its own first: a half of a new pair must not be taken.
-                make_server_context(options)
-                load_certificates(context, options)
-            except TlsError as error:
-                logger.error("certificates were changed and are not used: %s", error)
-            else:
-                logger.info("the certificate %s was loaded again", options.certfile)
+        """Load what has changed, now."""
+        for watched in self._watched:
+            watched.refresh()
 
 
-def _stamps(options: TlsOptions) -> dict[Path, tuple[float, int]]:
-    stamps = {}
-    for path in (options.certfile, options.keyfile, options.cacertfile):
-        if path is not None:
-            try:
-                found = path.stat()
-            except OSError:
-                # Missing for a moment, or for good; loading says so.
-                stamps[path] = (0.0, 0)
-            else:
-                stamps[path] = (found.st_mtime, found.st_ino)
+class Stamp(NamedTuple):
+    """By what a file is seen to be another."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+
+class _Watched:
+    """The context of a listener, and what its files were like when they were loaded."""
+
+    def __init__(self, context: ServerContext, options: TlsOptions) -> None:
+        self._context = context
+        self._options = options
+        self._stamps = _stamps(options)
+
+    def refresh(self) -> None:
+        """Have another context stand in if a file is another than it was."""
+        stamps = _stamps(self._options)
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._context.successor = make_server_context(self._options)
+        except TlsError as error:
+            logger.error("certificates were changed, and the old ones stay in use: %s", error)
+        else:
+            logger.info("the certificate %s was loaded again", self._options.certfile)
+
+
+def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
+    """None for a file that is missing, for a moment or for good; loading says so."""
+    stamps: dict[Path, Stamp | None] = {}
+    for path in _files(options):
+        try:
+            found = path.stat()
+        except OSError:
+            stamps[path] = None
+        else:
+            stamps[path] = Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
     return stamps
 
 
-def session_facts(session: Any) -> dict[str, Any]:
-    """What RabbitMQ's management shows of a connection's TLS session (an `SSLObject`)."""
-    cipher = session.cipher() or ("", "", 0)
-    version = str(session.version() or "").lower()
+# Facts for management
+
+
+class Suite(NamedTuple):
+    """The parts of a cipher suite, by Erlang's names."""
+
+    key_exchange: str
+    cipher: str
+    mac: str
+
+
+_KEY_EXCHANGES = frozenset({"ECDHE", "DHE", "ECDSA", "RSA", "DSS", "PSK"})
+_AUTHENTICATED = {"GCM": "_gcm", "CCM": "_ccm", "CCM8": "_ccm_8", "POLY1305": "_poly1305"}
+
+
+def suite_parts(name: str) -> Suite:
+    """The parts of a suite that OpenSSL calls so."""
+    if name.startswith("TLS_"):
+        cipher, _, _ = name.removeprefix("TLS_").lower().rpartition("_")
+        return Suite("any", cipher, "aead")
+    words = name.split("-")
+    exchange = list(takewhile(_KEY_EXCHANGES.__contains__, words))
+    cipher, mode, *_ = [*words[len(exchange) :], "", ""]
+    cipher = re.sub(r"^(aes|aria|camellia)(\d+)$", r"\1_\2", cipher.lower())
+    key_exchange = "_".join(exchange).lower() or "rsa"
+    if mode in _AUTHENTICATED:
+        return Suite(key_exchange, cipher + _AUTHENTICATED[mode], "aead")
+    return Suite(key_exchange, f"{cipher}_cbc", mode.lower())
+
+
+def session_facts(session: ssl.SSLObject) -> dict[str, Any]:
+    """What RabbitMQ's management shows of a connection's TLS session."""
+    name, _, _ = session.cipher() or ("", "", 0)
+    suite = suite_parts(name)
     facts: dict[str, Any] = {
         "ssl": True,
-        "ssl_protocol": version,
-        "ssl_cipher": cipher[0],
-        "ssl_key_exchange": "any" if version == "tlsv1.3" else cipher[0].partition("-")[0].lower(),
-        "ssl_hash": "aead" if "GCM" in cipher[0] or "CHACHA" in cipher[0] else "sha",
+        "ssl_protocol": str(session.version() or "").lower(),
+        "ssl_key_exchange": suite.key_exchange,
+        "ssl_cipher": suite.cipher,
+        "ssl_hash": suite.mac,
     }
     der = session.getpeercert(binary_form=True)
-    if der:
+    return facts | _certificate_facts(der) if der else facts
+
+
+def _certificate_facts(der: bytes) -> dict[str, str]:
+    try:
         certificate = x509.load_der_x509_certificate(der)
-        facts["peer_cert_subject"] = certificate.subject.rfc4514_string()
-        facts["peer_cert_issuer"] = certificate.issuer.rfc4514_string()
-        facts["peer_cert_validity"] = (
-            f"{certificate.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ} - "
-            f"{certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
-        )
-    return facts
+        return {
+            "peer_cert_subject": distinguished_name(certificate.subject),
+            "peer_cert_issuer": distinguished_name(certificate.issuer),
+            "peer_cert_validity": validity(certificate),
+        }
+    except ValueError as error:
+        # OpenSSL takes some that are malformed.
+        logger.warning("a client's certificate cannot be shown: %s", error)
+        return {}

@@ -34,7 +34,7 @@ route("exchanges", () => {
       type: values.type, durable: values.durable, auto_delete: values.auto_delete, internal: values.internal,
       arguments: object(values.arguments)}));
     if (done) {
-      element.reset();
+      element.elements.name.value = "";
       list.refresh();
     }
   }, h("div", {class: "fields"}, field("Virtual host", vhostChoice()), nameField(), field("Type", select("type", TYPES))),

@@ -60,7 +60,7 @@ function draw(picture, said, vhost, all, filter) {
     const x2 = BOX + GAP + 10;
     return svg("g", {}, svg("path", {d: `M${x1} ${y1} C${x1 + GAP / 2} ${y1} ${x2 - GAP / 2} ${y2} ${x2} ${y2}`}),
       svg("title", {}, `${one.source} to ${one.destination} with '${one.routing_key}'`),
-      svg("text", {x: x1 + 12, y: y1 - 4 + (y2 - y1) * 0.08, "font-size": 10}, clip(one.routing_key, 18)));
+      svg("text", {x: x2 - 8, y: y2 - 4, "text-anchor": "end"}, clip(one.routing_key, 28)));
   });
   const boxes = [...lefts].map(([name, row]) => box(10, row, title(name), to("exchanges", vhost, name), "exchange"));
   for (const [key, row] of rights) {

@@ -37,7 +37,7 @@ function addForm(list) {
   const element = form("Add queue", async (values, made) => {
     const done = await attempt(`Queue ${values.name} added`, () => put(path("queues", values.vhost, values.name), body(values)));
     if (done) {
-      made.reset();
+      made.elements.name.value = "";
       replace(outcome);
       list.refresh();
     }

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.auth.passwords import SHA256, SHA512, hash_password
 from broker.auth.identity import Identity
-from broker.auth.users import NoSuchUser, User, UserDirectory, is_loopback, may_connect_from
+from broker.auth.passwords import SHA256, SHA512, hash_password
+from broker.auth.users import NoSuchUser, UserDirectory, is_loopback, may_connect_from
 from storage.metadata import MetadataError, NoMetadata
 from storage.metadata_rows import UserRow
 

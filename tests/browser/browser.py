@@ -1,0 +1,141 @@
+"""A person at the pages: finds things by what they are called, and waits as long as it takes."""
+
+import time
+from urllib.parse import quote
+
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
+from selenium.webdriver.common.by import By
+
+WAIT_SECONDS = 10
+
+
+class Browser:
+    """driver: selenium's. node: whose pages these are."""
+
+    def __init__(self, driver, node):
+        self.driver = driver
+        self.node = node
+        self.url = f"http://127.0.0.1:{node.http_port}/"
+
+    def log_in(self, name="guest", password="guest"):
+        self.driver.get("about:blank")
+        self.driver.get(self.url)
+        self.driver.execute_script("sessionStorage.clear(); localStorage.clear()")
+        self.driver.get(self.url)
+        self.type("User name", name)
+        self.type("Password", password)
+        self.press("Log in")
+        self.see_title("Overview")
+
+    def go(self, *parts):
+        """To a page by its address."""
+        self.driver.get(self.url + "#/" + "/".join(quote(part, safe="") for part in parts))
+
+    # Seeing
+
+    def wait(self, condition, what):
+        """What the condition gives, once it gives something."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        problem = None
+        while time.monotonic() < deadline:
+            try:
+                found = condition()
+                if found:
+                    return found
+            except (StaleElementReferenceException, NoSuchElementException) as error:
+                problem = error
+            except WebDriverException as error:
+                problem = error
+            time.sleep(0.05)
+        raise AssertionError(f"not seen: {what} ({problem})\n{self.text()[:2000]}")
+
+    def text(self):
+        """All that is on the page."""
+        return self.driver.find_element(By.TAG_NAME, "body").text
+
+    def see(self, text):
+        self.wait(lambda: text in self.text(), text)
+
+    def see_not(self, text):
+        self.wait(lambda: text not in self.text(), f"that there is no {text}")
+
+    def see_title(self, title):
+        self.wait(
+            lambda: self.driver.find_element(By.TAG_NAME, "h1").text == title, f"heading {title}"
+        )
+
+    # Doing
+
+    def control(self, label, inside=None):
+        """The control that a label is for."""
+        scope = inside or self.driver
+
+        def find():
+            for one in scope.find_elements(By.TAG_NAME, "label"):
+                if one.text.partition(" (")[0].strip() == label and one.is_displayed():
+                    return self.driver.find_element(By.ID, one.get_attribute("for"))
+            return None
+
+        return self.wait(find, f"a control labelled {label}")
+
+    def type(self, label, text, inside=None):
+        control = self.control(label, inside)
+        control.clear()
+        control.send_keys(text)
+
+    def choose(self, label, value, inside=None):
+        control = self.control(label, inside)
+        self.wait(
+            lambda: [
+                one
+                for one in control.find_elements(By.TAG_NAME, "option")
+                if one.get_attribute("value") == value
+            ],
+            f"the choice {value}",
+        )[0].click()
+
+    def check(self, label, inside=None):
+        self.control(label, inside).click()
+
+    def button(self, name, inside=None):
+        scope = inside or self.driver
+
+        def find():
+            for one in scope.find_elements(By.TAG_NAME, "button"):
+                if name in (one.text, one.get_attribute("aria-label")) and one.is_displayed():
+                    return one
+            return None
+
+        return self.wait(find, f"a button {name}")
+
+    def press(self, name, inside=None):
+        self.driver.execute_script(
+            "arguments[0].scrollIntoView({block: 'center'})", self.button(name, inside)
+        )
+        self.button(name, inside).click()
+
+    def panel(self, name):
+        """A part of the page by its heading."""
+        return self.wait(
+            lambda: self.driver.find_element(By.CSS_SELECTOR, f'section[aria-label="{name}"]'), name
+        )
+
+    def dialog(self):
+        return self.wait(
+            lambda: self.driver.find_element(By.CSS_SELECTOR, "dialog[open]"), "a dialog"
+        )
+
+    def follow(self, text):
+        self.wait(lambda: self.driver.find_element(By.LINK_TEXT, text), f"a link {text}").click()
+
+    def errors(self):
+        """What the page complained of to its console, but for answers that the test asked for."""
+        return [
+            entry["message"]
+            for entry in self.driver.get_log("browser")
+            if entry["level"] == "SEVERE" and "Failed to load resource" not in entry["message"]
+        ]
