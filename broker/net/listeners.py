@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 from broker.config import Config, Listener
 
+TLS_SHUTDOWN_SECONDS_MAX = 3.0
+"""How long a client may take to answer the end of a TLS session before its socket is closed."""
+
 
 async def open_listener(
     listener: Listener,
@@ -17,17 +20,20 @@ async def open_listener(
 ) -> list[asyncio.Server]:
     """Accept clients on one address. Raises OSError, with the address in its text.
 
-    context: with TLS.
+    context: for TLS; None for plain connections. A client that does not get through its TLS
+    handshake never becomes a connection.
     """
     loop = asyncio.get_running_loop()
-    timeout_s = config.tls_handshake_timeout_ms / 1000 if context is not None else None
+    handshake_s = config.tls_handshake_timeout_ms / 1000 if context is not None else None
+    shutdown_s = TLS_SHUTDOWN_SECONDS_MAX if context is not None else None
     return [
         await loop.create_server(
             make_connection,
             sock=one,
             backlog=config.tcp_backlog,
             ssl=context,
-            ssl_handshake_timeout=timeout_s,
+            ssl_handshake_timeout=handshake_s,
+            ssl_shutdown_timeout=shutdown_s,
         )
         for one in _bind(listener, config)
     ]

@@ -1,4 +1,4 @@
-"""TLS: contexts out of options, certificates that are replaced while a node runs, and sessions.
+"""TLS: contexts out of options, certificates that are replaced while a node runs, and facts.
 
 `make_server_context` makes the context that a listener keeps for as long as it is open.
 `CertificateWatcher` looks at its files every few seconds, and makes another context when they have
@@ -11,11 +11,9 @@ not take. Facts about what management shows: RabbitMQ's `rabbit_ssl`.
 """
 
 import logging
-import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,78 +21,27 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from broker.auth.certificates import VERIFY_PEER, distinguished_name, validity
+from broker.auth.certificates import VERIFY_NONE, VERIFY_PEER, distinguished_name, validity
 from broker.clock import Clock, Timer
 from broker.config.tls_settings import TlsOptions
+from broker.net.cipher_suites import (
+    is_known_to_erlang_only,
+    known_suites,
+    openssl_name,
+    suite_parts,
+    version_of,
+)
+from broker.net.tls_session import ServerContext, reason_of
 
 LOOK_MS = 5_000
 TLS_1_2, TLS_1_3 = "tlsv1.2", "tlsv1.3"
 VERSIONS = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
-ALL_SUITES = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
 
 logger = logging.getLogger("leveret.tls")
 
 
 class TlsError(ValueError):
     """TLS cannot be set up; the text names the file or the option and says what is wrong."""
-
-
-# Sessions
-
-
-class ServerSession(ssl.SSLObject):
-    """The TLS session of one client; says in the log why a handshake fails.
-
-    An event loop tells nobody of a client that does not get through its handshake.
-    """
-
-    def do_handshake(self) -> None:
-        """Go on with the handshake. Raises ssl.SSLError."""
-        try:
-            super().do_handshake()
-            self._check_depth()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError as error:
-            logger.warning("the TLS handshake of a client failed: %s", _reason(error))
-            raise
-
-    def _check_depth(self) -> None:
-        context = self.context
-        if not isinstance(context, ServerContext) or context.verify_mode is ssl.CERT_NONE:
-            return
-        # A method of SSLObject itself from Python 3.13 on.
-        session = self if hasattr(self, "get_verified_chain") else vars(self)["_sslobj"]
-        chain = session.get_verified_chain() or ()
-        between = len(chain) - 2
-        if between > context.depth:
-            raise ssl.SSLCertVerificationError(
-                1, f"there are {between} authorities below the topmost one; depth allows for "
-                f"{context.depth}"
-            )  # fmt: skip
-
-
-class ServerContext(ssl.SSLContext):
-    """A context of a listener.
-
-    depth: see `TlsOptions`. successor: the context that makes the sessions in place of this one.
-    """
-
-    sslobject_class = ServerSession
-    depth = 0
-    successor: "ServerContext | None" = None
-
-    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """A session, for a connection that was just accepted; the event loop calls it."""
-        if self.successor is not None:
-            return self.successor.wrap_bio(*arguments, **options)
-        return super().wrap_bio(*arguments, **options)
-
-
-def _reason(error: ssl.SSLError) -> str:
-    verified: str = getattr(error, "verify_message", "")
-    code: str | None = getattr(error, "reason", None)
-    return verified or (code.replace("_", " ").lower() if code else str(error.args[-1]))
 
 
 # Contexts
@@ -114,6 +61,8 @@ def make_server_context(options: TlsOptions) -> ServerContext:
 
 
 def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
+    if options.verify not in (VERIFY_PEER, VERIFY_NONE):
+        raise TlsError(f"verify is {options.verify!r}: it has to be {VERIFY_PEER} or {VERIFY_NONE}")
     if options.verify == VERIFY_PEER:
         if options.cacertfile is None:
             raise TlsError("verify_peer needs authorities to check against: set cacertfile")
@@ -138,53 +87,39 @@ def _set_versions_and_suites(context: ssl.SSLContext, options: TlsOptions) -> No
 
 def _set_suites(context: ssl.SSLContext, ciphers: Sequence[str], versions: set[str]) -> set[str]:
     """Permit the suites; the versions that are left, which are those that have any of them."""
-    known = _known_suites()
-    names = [_openssl_name(cipher) for cipher in ciphers]
-    unknown = [cipher for cipher, name in zip(ciphers, names, strict=True) if name not in known]
-    if unknown:
-        raise TlsError(
-            f"the cipher suite {', '.join(unknown)} is not known: `openssl ciphers -s ALL` lists "
-            "those that are"
-        )
+    known = known_suites()
+    names = _usable_names(ciphers, known)
     modern = {name for name in names if known[name] == TLS_1_3}
-    older = [name for name in names if known[name] != TLS_1_3]
-    if older:
-        context.set_ciphers(":".join(older))
+    older = [name for name in names if name not in modern]
     usable = {version for version in versions if (modern if version == TLS_1_3 else older)}
     if not usable:
         raise TlsError(
             f"none of the cipher suites {', '.join(ciphers)} is of {' or '.join(sorted(versions))}"
         )
-    offered = {one["name"] for one in context.get_ciphers() if _version_of(one) == TLS_1_3}
+    if older:
+        context.set_ciphers(":".join(older))
+    offered = {one["name"] for one in context.get_ciphers() if version_of(one) == TLS_1_3}
     if TLS_1_3 in usable and modern != offered:
         logger.warning(
-            "the suites of TLS 1.3 cannot be chosen one by one: all are offered, %s",
+            "the cipher suites of TLS 1.3 cannot be chosen one by one: all are offered, %s",
             ", ".join(sorted(offered)),
         )
     return usable
 
 
-def _known_suites() -> dict[str, str]:
-    """The version of each suite that OpenSSL has."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_ciphers(ALL_SUITES)
-    return {one["name"]: _version_of(one) for one in context.get_ciphers()}
-
-
-def _version_of(suite: Any) -> str:
-    return str(suite["protocol"]).lower()
-
-
-def _openssl_name(name: str) -> str:
-    """TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 to OpenSSL."""
-    exchange, is_iana, cipher = name.removeprefix("TLS_").partition("_WITH_")
-    if not is_iana:
-        return name
-    cipher = re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("_CBC_", "_")
-    cipher = cipher.removesuffix("_SHA256") if "POLY1305" in cipher else cipher
-    cipher = cipher.replace("CCM_8", "CCM8")
-    words = cipher if exchange == "RSA" else f"{exchange}_{cipher}"
-    return words.replace("_", "-")
+def _usable_names(ciphers: Sequence[str], known: Container[str]) -> list[str]:
+    """OpenSSL's names of those suites that it has."""
+    names = [openssl_name(cipher) for cipher in ciphers]
+    missing = [name for name in names if name not in known]
+    wrong = [name for name in missing if not is_known_to_erlang_only(name)]
+    if wrong:
+        raise TlsError(
+            f"the cipher suite {', '.join(wrong)} is not known: `openssl ciphers ALL` lists those "
+            "that are"
+        )
+    if missing:
+        logger.warning("OpenSSL has no cipher suite %s: left out", ", ".join(missing))
+    return [name for name in names if name in known]
 
 
 # Files
@@ -249,7 +184,7 @@ def _why_it_is_refused(options: TlsOptions, certfile: Path, error: Exception) ->
         return f"the key {keyfile} is damaged"
     if key.public_key() != certificate.public_key():
         return f"the key {keyfile} does not belong to the certificate {certfile}"
-    told = _reason(error) if isinstance(error, ssl.SSLError) else str(error)
+    told = reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
     return f"OpenSSL does not take the certificate {certfile} with the key {keyfile}: {told}"
 
 
@@ -345,33 +280,6 @@ def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
 
 
 # Facts for management
-
-
-class Suite(NamedTuple):
-    """The parts of a cipher suite, by Erlang's names."""
-
-    key_exchange: str
-    cipher: str
-    mac: str
-
-
-_KEY_EXCHANGES = frozenset({"ECDHE", "DHE", "ECDSA", "RSA", "DSS", "PSK"})
-_AUTHENTICATED = {"GCM": "_gcm", "CCM": "_ccm", "CCM8": "_ccm_8", "POLY1305": "_poly1305"}
-
-
-def suite_parts(name: str) -> Suite:
-    """The parts of a suite that OpenSSL calls so."""
-    if name.startswith("TLS_"):
-        cipher, _, _ = name.removeprefix("TLS_").lower().rpartition("_")
-        return Suite("any", cipher, "aead")
-    words = name.split("-")
-    exchange = list(takewhile(_KEY_EXCHANGES.__contains__, words))
-    cipher, mode, *_ = [*words[len(exchange) :], "", ""]
-    cipher = re.sub(r"^(aes|aria|camellia)(\d+)$", r"\1_\2", cipher.lower())
-    key_exchange = "_".join(exchange).lower() or "rsa"
-    if mode in _AUTHENTICATED:
-        return Suite(key_exchange, cipher + _AUTHENTICATED[mode], "aead")
-    return Suite(key_exchange, f"{cipher}_cbc", mode.lower())
 
 
 def session_facts(session: ssl.SSLObject) -> dict[str, Any]:

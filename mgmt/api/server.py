@@ -23,6 +23,7 @@ from broker.config import Listener
 from mgmt.api.call import Call
 from mgmt.api.errors import ApiError, not_authorised
 from mgmt.api.headers import Headers
+from mgmt.api.listing import pick_columns
 from mgmt.api.resources import RESOURCES
 from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from mgmt.node import Node
@@ -185,7 +186,7 @@ class ManagementServer:
         """What the route's function says; asked again if a backend had to be asked first."""
         while True:
             try:
-                return await one.handler(call)
+                return _with_columns(call, await one.handler(call))
             except Undecided as undecided:
                 settled = undecided.settle()
             await settled
@@ -231,6 +232,14 @@ class ManagementServer:
         response.headers.update(error.headers)
         self._headers.add(request, response)
         return response
+
+
+def _with_columns(call: Call, answer: Any) -> Any:
+    """Of a single object, only the columns that are asked for; lists have seen to it."""
+    columns = call.query("columns")
+    if columns and isinstance(answer, dict) and "items" not in answer:
+        return pick_columns(answer, columns)
+    return answer
 
 
 def _as(request: web.Request, method: str) -> web.Request:

@@ -32,7 +32,7 @@ class Command:
     @property
     def required(self) -> int:
         """How many arguments it needs at least."""
-        plain = self.usage.partition("[")[0]
+        plain = self.usage.partition("[")[0].partition(" | ")[0]
         return plain.count("<")
 
     @property

@@ -86,7 +86,7 @@ class Run:
             await self._watch()
         for worker in self._workers:
             if worker.returncode is None:
-                worker.terminate()
+                worker.kill()
             await worker.wait()
         if self._error:
             sys.stderr.write(f"leveret perf: {self._error}\n")

@@ -325,12 +325,13 @@ def test_pages_fit_a_phone_and_have_names_for_everything(browser, page):
 
 
 UNNAMED = """
-const named = (one) => one.getAttribute('aria-label') || one.labels?.length || one.textContent.trim()
-  || one.closest('label');
-const found = [...document.querySelectorAll('button, input, select, textarea, a')].filter((one) => !named(one));
+const named = (one) => one.getAttribute('aria-label') || one.labels?.length
+  || one.textContent.trim() || one.closest('label');
+const all = [...document.querySelectorAll('button, input, select, textarea, a')];
 const levels = [...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]));
 const jumps = levels.filter((level, place) => place && level > levels[place - 1] + 1);
-return [...found.map((one) => one.outerHTML), ...jumps.map((level) => `h${level} out of order`)];
+return [...all.filter((one) => !named(one)).map((one) => one.outerHTML),
+  ...jumps.map((level) => `h${level} out of order`)];
 """
 
 

@@ -85,7 +85,11 @@ class CertificateAuthority:
         """A certificate in NAME.pem and its key in NAME.key. names: its alternative names."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(
-            subject or name_of(name), key, self, names=names, lifetime=lifetime
+            name_of(name) if subject is None else subject,
+            key,
+            self,
+            names=names,
+            lifetime=lifetime,
         )
         certfile, keyfile = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         certfile.write_bytes(

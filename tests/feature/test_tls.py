@@ -1,0 +1,286 @@
+"""Clients over TLS: pika, aio-pika and openssl s_client, with and without certificates."""
+
+import asyncio
+import contextlib
+import os
+import ssl
+from dataclasses import replace
+from inspect import signature
+
+import aio_pika
+import pika
+import pytest
+import uvloop
+
+from broker.config import Config, Listener
+from broker.testing import LOOPBACK, EmbeddedBroker
+from tests.feature.certificate_authority import CertificateAuthority
+
+SECONDS_MAX = 15
+LARGE_BYTES = 3_000_000
+REFUSED = (aio_pika.exceptions.AMQPConnectionError, ssl.SSLError, ConnectionError)
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return CertificateAuthority(tmp_path)
+
+
+@pytest.fixture
+def config(authority):
+    """A TLS listener that asks for certificates and does not insist on them."""
+    server = authority.issue("server", names=["localhost", LOOPBACK])
+    return Config(
+        tls_listeners=(Listener(LOOPBACK, 0),),
+        tls_cacertfile=authority.certfile,
+        tls_certfile=server.certfile,
+        tls_keyfile=server.keyfile,
+        tls_verify="verify_peer",
+    )
+
+
+def port_of(embedded):
+    return embedded.broker.tls_listening_on[0].port
+
+
+def client_context(authority, identity=None):
+    context = ssl.create_default_context(cafile=authority.certfile)
+    if identity is not None:
+        context.load_cert_chain(identity.certfile, identity.keyfile)
+    return context
+
+
+def connect(embedded, context):
+    """A connection of aio-pika's."""
+    url = f"amqps://guest:guest@{LOOPBACK}:{port_of(embedded)}/"
+    return asyncio.wait_for(aio_pika.connect(url, ssl_context=context), SECONDS_MAX)
+
+
+async def s_client(embedded, *options):
+    """What openssl says of a connection."""
+    process = await asyncio.create_subprocess_exec(
+        "openssl", "s_client", "-connect", f"{LOOPBACK}:{port_of(embedded)}", "-brief", *options,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    output, _ = await asyncio.wait_for(process.communicate(), SECONDS_MAX)
+    return output.decode()
+
+
+async def until(condition):
+    async with asyncio.timeout(SECONDS_MAX):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+# Clients
+
+
+def test_pika_publishes_and_consumes(config, authority):
+    with EmbeddedBroker.in_thread(config) as broker:
+        parameters = pika.ConnectionParameters(
+            LOOPBACK,
+            broker.call(port_of),
+            ssl_options=pika.SSLOptions(client_context(authority), "localhost"),
+            socket_timeout=SECONDS_MAX,
+            blocked_connection_timeout=SECONDS_MAX,
+        )
+        with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.queue_declare("q")
+            channel.basic_publish("", "q", b"hello")
+            assert channel.basic_get("q", auto_ack=True)[2] == b"hello"
+
+
+async def test_large_messages_and_many_come_through_whole(config, authority):
+    bodies = [os.urandom(LARGE_BYTES), *(str(number).encode() for number in range(500))]
+    async with (
+        EmbeddedBroker(config) as embedded,
+        await connect(embedded, client_context(authority)) as connection,
+    ):
+        channel = await connection.channel()
+        queue = await channel.declare_queue("q")
+        for body in bodies:
+            await channel.default_exchange.publish(aio_pika.Message(body), "q")
+        async with queue.iterator(no_ack=True, timeout=SECONDS_MAX) as messages:
+            received = [(await anext(messages)).body for _ in bodies]
+    assert received == bodies
+
+
+async def test_management_is_told_of_the_session(config, authority):
+    client = client_context(authority, authority.issue("hare"))
+    async with EmbeddedBroker(config) as embedded, await connect(embedded, client):
+        (connection,) = embedded.broker.connections
+        facts = connection.tls_facts()
+        assert (facts["ssl"], facts["ssl_protocol"]) == (True, "tlsv1.3")
+        assert facts["peer_cert_subject"] == "CN=hare,O=Burrow"
+
+
+async def test_plain_listeners_stay_plain(config):
+    async with EmbeddedBroker(config) as embedded, await aio_pika.connect(embedded.url):
+        (connection,) = embedded.broker.connections
+        assert connection.tls_facts() == {}
+
+
+# Versions
+
+
+@pytest.mark.parametrize(("option", "version"), [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")])
+async def test_versions_that_are_spoken(config, authority, option, version):
+    async with EmbeddedBroker(config) as embedded:
+        output = await s_client(embedded, option, "-CAfile", str(authority.certfile))
+        assert f"Protocol version: {version}" in output
+        assert "Verification: OK" in output
+
+
+@pytest.mark.parametrize(
+    ("versions", "option"),
+    [
+        ((), "-tls1_1"),
+        (("tlsv1.3",), "-tls1_2"),
+        (("tlsv1.2",), "-tls1_3"),
+    ],
+)
+async def test_versions_that_are_not_are_refused_with_an_alert(config, caplog, versions, option):
+    async with EmbeddedBroker(replace(config, tls_versions=versions)) as embedded:
+        output = await s_client(embedded, option)
+        assert "alert protocol version" in output
+        assert "the TLS handshake of a client failed: unsupported protocol" in caplog.text
+        assert not embedded.broker.connections
+
+
+# Clients' certificates
+
+
+async def test_a_client_must_have_a_certificate_if_that_is_asked(config, authority, tmp_path):
+    strict = replace(config, tls_fail_if_no_peer_cert=True)
+    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
+    async with EmbeddedBroker(strict) as embedded:
+        with pytest.raises(REFUSED, match=r"(?i)certificate required"):
+            await connect(embedded, client_context(authority))
+        with pytest.raises(REFUSED, match=r"(?i)unknown ca"):
+            await connect(embedded, client_context(authority, stranger))
+        async with await connect(embedded, client_context(authority, authority.issue("hare"))):
+            assert len(embedded.broker.connections) == 1
+
+
+async def test_a_certificate_of_a_stranger_is_refused_even_if_none_is_needed(
+    config, authority, tmp_path
+):
+    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
+    async with EmbeddedBroker(config) as embedded:
+        with pytest.raises(REFUSED, match=r"(?i)unknown ca"):
+            await connect(embedded, client_context(authority, stranger))
+
+
+async def test_without_verification_nobody_looks_at_it(config, authority, tmp_path):
+    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
+    async with (
+        EmbeddedBroker(replace(config, tls_verify="verify_none")) as embedded,
+        await connect(embedded, client_context(authority, stranger)),
+    ):
+        (connection,) = embedded.broker.connections
+        assert "peer_cert_subject" not in connection.tls_facts()
+
+
+async def test_too_many_authorities_between(config, authority, tmp_path):
+    burrow = CertificateAuthority(tmp_path, "burrow", above=authority)
+    client = client_context(authority, burrow.issue("client", chain=[burrow]))
+    async with EmbeddedBroker(replace(config, tls_depth=0)) as embedded:
+        with pytest.raises(REFUSED):
+            await connect(embedded, client)
+    async with (
+        EmbeddedBroker(replace(config, tls_depth=1)) as embedded,
+        await connect(embedded, client),
+    ):
+        assert len(embedded.broker.connections) == 1
+
+
+# Clients that do not get through
+
+
+async def test_a_client_that_speaks_no_tls_is_dropped_at_once(config, caplog):
+    async with EmbeddedBroker(config) as embedded:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port_of(embedded))
+        writer.write(b"AMQP\x00\x00\x09\x01")
+        async with asyncio.timeout(SECONDS_MAX):
+            assert await reader.read() == b""
+        writer.close()
+        assert "the TLS handshake of a client failed: wrong version number" in caplog.text
+
+
+@pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01"])
+async def test_a_client_that_does_not_go_on_is_dropped(config, first):
+    async with EmbeddedBroker(replace(config, tls_handshake_timeout_ms=100)) as embedded:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port_of(embedded))
+        writer.write(first)
+        with contextlib.suppress(ConnectionError):
+            async with asyncio.timeout(SECONDS_MAX):
+                assert await reader.read() == b""
+        writer.close()
+        assert not embedded.broker.connections
+
+
+# Replacing certificates
+
+
+async def test_a_new_certificate_is_for_new_connections(config, authority, tmp_path):
+    async with (
+        EmbeddedBroker(config, virtual_clock=True) as embedded,
+        await connect(embedded, client_context(authority)) as early,
+    ):
+        channel = await early.channel()
+        other = CertificateAuthority(tmp_path, "other")
+        other.issue("server", names=["localhost", LOOPBACK])
+        embedded.advance(seconds=5)
+        with pytest.raises(REFUSED, match="certificate verify failed"):
+            await connect(embedded, client_context(authority))
+        async with await connect(embedded, client_context(other)):
+            # The early one goes on with the session it has.
+            assert (await channel.declare_queue("q")).name == "q"
+            assert len(embedded.broker.connections) == 2
+
+
+async def test_a_bad_certificate_changes_nothing(config, authority, caplog):
+    async with EmbeddedBroker(config, virtual_clock=True) as embedded:
+        config.tls_certfile.write_text("-----BEGIN CERTIFICATE-----\n")
+        embedded.advance(seconds=5)
+        assert "server.pem holds no certificate in PEM form" in caplog.text
+        async with await connect(embedded, client_context(authority)):
+            assert len(embedded.broker.connections) == 1
+
+
+# Ending
+
+
+async def test_a_broker_that_stops_tells_its_tls_clients(config, authority):
+    embedded = EmbeddedBroker(config)
+    await embedded.start()
+    connection = await connect(embedded, client_context(authority))
+    closed = []
+    connection.close_callbacks.add(lambda _, error: closed.append(error))
+    await asyncio.wait_for(embedded.stop(), SECONDS_MAX)
+    await until(lambda: closed)
+    assert "CONNECTION_FORCED" in str(closed[0])
+
+
+# The event loop of a served node
+
+ON_UVLOOP = [
+    test_large_messages_and_many_come_through_whole,
+    test_management_is_told_of_the_session,
+    test_a_client_must_have_a_certificate_if_that_is_asked,
+    test_too_many_authorities_between,
+    test_a_client_that_speaks_no_tls_is_dropped_at_once,
+    test_a_new_certificate_is_for_new_connections,
+    test_a_broker_that_stops_tells_its_tls_clients,
+]
+"""uvloop does TLS in code of its own, so that these are worth doing on it, too."""
+
+
+@pytest.mark.parametrize("check", ON_UVLOOP)
+def test_on_uvloop(request, check):
+    arguments = {name: request.getfixturevalue(name) for name in signature(check).parameters}
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(check(**arguments))

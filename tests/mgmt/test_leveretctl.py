@@ -1,0 +1,252 @@
+"""`leveretctl` against a node, over its control socket: what it prints and how it ends."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pika
+import pytest
+
+from tests.mgmt.node import ServedNode
+
+
+class Ctl:
+    """Runs the command in a process of its own, as a shell does."""
+
+    def __init__(self, node):
+        self._node = node
+
+    def run(self, *arguments, stdin="", data_dir=None):
+        command = [sys.executable, "-m", "mgmt.ctl.main", "--data-dir",
+                   data_dir or self._node.data_dir, *arguments]  # fmt: skip
+        return subprocess.run(
+            list(map(str, command)), input=stdin, capture_output=True, text=True, timeout=30,
+            check=False,
+        )  # fmt: skip
+
+    def __call__(self, *arguments, **options):
+        """What it prints; it has to go well."""
+        done = self.run(*arguments, **options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def fails(self, *arguments, **options):
+        """The exit code and what is printed about it."""
+        done = self.run(*arguments, **options)
+        assert done.returncode != 0, done.stdout
+        return done.returncode, done.stderr
+
+
+@pytest.fixture
+def ctl(node):
+    return Ctl(node)
+
+
+def test_users_from_the_first_to_the_last_day(ctl, node, vhost):
+    user = f"{vhost}-anna"
+    assert ctl("add_user", user, "secret") == (
+        f'Adding user "{user}" ...\nDone. Don\'t forget to grant the user permissions to some '
+        "virtual hosts! See 'leveretctl help set_permissions' to learn more.\n"
+    )
+    assert ctl.fails("add_user", user, "x") == (70, f'Error:\nUser "{user}" already exists\n')
+    assert f"{user}\t[]\n" in ctl("list_users")
+    ctl("set_user_tags", user, "monitoring", "management")
+    assert f"{user}\t[monitoring, management]\n" in ctl("-q", "list_users")
+    assert ctl("authenticate_user", user, "secret").endswith("Success\n")
+    assert ctl.fails("authenticate_user", user, "wrong")[0] == 65
+    ctl("change_password", user, stdin="other\n")
+    ctl("authenticate_user", user, "other")
+    ctl("clear_password", user)
+    assert ctl.fails("authenticate_user", user, "other")[0] == 65
+    ctl("set_permissions", "-p", vhost, user, "^a", ".*", "")
+    assert ctl("-p", vhost, "list_permissions").splitlines()[0] == (
+        f'Listing permissions for vhost "{vhost}" ...'
+    )
+    assert ctl("-s", "list_user_permissions", user) == f"{vhost}\t^a\t.*\t\n"
+    ctl("clear_permissions", "-p", vhost, user)
+    assert ctl("-s", "list_user_permissions", user) == ""
+    ctl("delete_user", user)
+    assert ctl.fails("delete_user", user) == (67, f'Error:\nUser "{user}" does not exist\n')
+
+
+def test_lists_have_columns_and_formats(ctl, node, vhost):
+    node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-max-length": 5}})
+    assert ctl("list_queues", "-p", vhost) == (
+        f"Timeout: 60.0 seconds ...\nListing queues for vhost {vhost} ...\nname\tmessages\nq\t0\n"
+    )
+    assert ctl("-q", "list_queues", "-p", vhost, "name", "durable", "arguments") == (
+        'name\tdurable\targuments\nq\ttrue\t{"x-max-length":5}\n'
+    )
+    assert json.loads(ctl("list_queues", "-p", vhost, "--formatter", "json")) == [
+        {"name": "q", "messages": 0}
+    ]
+    assert ctl("list_queues", "-p", vhost, "--formatter=csv") == "name,messages\nq,0\n"
+    assert "│ q    │ 0        │" in ctl("list_queues", "-p", vhost, "--formatter", "pretty_table")
+    assert ctl("list_queues", "-p", vhost, "--no-table-headers").endswith(" ...\nq\t0\n")
+    code, text = ctl.fails("list_queues", "name", "bogus")
+    assert (code, "Info key(s) bogus are not supported" in text) == (64, True)
+    assert "amq.topic\ttopic\n" in ctl("list_exchanges", "-p", vhost)
+    assert "\texchange\tq\tqueue\tq\t[]\n" in ctl("list_bindings", "-p", vhost)
+
+
+def test_clients_are_listed_and_closed(ctl, node, vhost, channel):
+    channel.queue_declare("q")
+    channel.basic_consume("q", lambda *_: None, consumer_tag="tag")
+    rows = ctl("-s", "list_connections", "vhost", "user", "state", "channels").splitlines()
+    assert f"{vhost}\tguest\trunning\t1" in rows
+    assert "q\t<" in ctl("-s", "-p", vhost, "list_consumers")
+    assert ctl("-s", "list_channels", "vhost", "consumer_count").count(f"{vhost}\t1\n") == 1
+    assert ctl("close_all_connections", "-p", vhost, "maintenance").endswith(
+        "Closed 1 connections\n"
+    )
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance"):
+        channel.connection.process_data_events(5)
+
+
+def test_policies_limits_and_parameters(ctl, node, vhost):
+    ctl("set_policy", "-p", vhost, "p", "^a", '{"max-length":5}', "--priority", "3",
+        "--apply-to", "queues")  # fmt: skip
+    assert ctl("-s", "list_policies", "-p", vhost) == (
+        f'{vhost}\tp\t^a\tqueues\t{{"max-length":5}}\t3\n'
+    )
+    assert "p\t^a" in ctl("list_policies_that_match", "-p", vhost, "abc")
+    code, text = ctl.fails("set_policy", "-p", vhost, "p", "^a", '{"bogus":1}')
+    assert (code, "not recognised policy settings" in text) == (69, True)
+    assert ctl.fails("set_policy", "-p", vhost, "p", "^a", "{no")[0] == 65
+    ctl("clear_policy", "-p", vhost, "p")
+    ctl("set_vhost_limits", "-p", vhost, '{"max-queues": 100}')
+    assert ctl("-q", "list_vhost_limits", "-p", vhost) == '{"max-queues":100}\n'
+    ctl("clear_vhost_limits", "-p", vhost)
+    assert ctl("-q", "list_vhost_limits", "-p", vhost) == ""
+    ctl("set_parameter", "-p", vhost, "shovel", "s", '{"a":1}')
+    assert 'shovel\ts\t{"a":1}\n' in ctl("list_parameters", "-p", vhost)
+    ctl("clear_parameter", "-p", vhost, "shovel", "s")
+    ctl("set_global_parameter", f"g{vhost}", "[1]")
+    assert f"g{vhost}\t[1]\n" in ctl("list_global_parameters")
+    ctl("clear_global_parameter", f"g{vhost}")
+
+
+def test_queues_are_purged_and_deleted(ctl, node, vhost):
+    node.put(f"queues/{vhost}/q", {"durable": True})
+    node.publish(vhost, "q", "x")
+    ctl("purge_queue", "-p", vhost, "q")
+    node.publish(vhost, "q", "x")
+    assert ctl.fails("delete_queue", "-p", vhost, "q", "--if-empty")[0] == 69
+    assert ctl("delete_queue", "-p", vhost, "q").endswith("deleted with 1 ready messages\n")
+    assert ctl.fails("delete_queue", "-p", vhost, "q") == (64, "Error:\nQueue not found\n")
+
+
+def test_definitions_go_out_and_in(ctl, node, vhost, tmp_path):
+    node.put(f"queues/{vhost}/q", {"durable": True})
+    path = tmp_path / "definitions.json"
+    ctl("export_definitions", path)
+    node.delete(f"queues/{vhost}/q")
+    shown = ctl("import_definitions", path, "--dry-run")
+    assert f"+ queue 'q' in vhost '{vhost}'" in shown
+    assert node.request("GET", f"queues/{vhost}/q").status == 404
+    ctl("import_definitions", path)
+    assert node.get(f"queues/{vhost}/q")["durable"]
+    assert json.loads(ctl("export_definitions", "-"))["queues"]
+    assert ctl.fails("import_definitions", "-", stdin="{bad")[0] == 65
+    assert ctl.fails("import_definitions", tmp_path / "none")[0] == 66
+
+
+def test_the_node_is_looked_at(ctl, node):
+    status = json.loads(ctl("status", "--formatter", "json"))
+    assert (status["node"], status["is_running"]) == (node.name, True)
+    assert "Node name: " + node.name in ctl("status")
+    assert ctl("ping").endswith("Ping succeeded\n")
+    assert ctl("check_running").endswith("is fully booted and running\n")
+    assert ctl("check_local_alarms").endswith("reported no local alarms\n")
+    assert str(node.http_port) in ctl("check_port_connectivity")
+    assert ctl.fails("check_port_listener", "1")[0] == 69
+    ctl("check_port_listener", node.port)
+    ctl("check_protocol_listener", "amqp091")
+    assert f"port: {node.port}, protocol: amqp" in ctl("listeners")
+    assert ctl("-q", "server_version") == "3.12.14\n"
+    assert "code: " in ctl("memory_breakdown", "--unit", "mb")
+    assert "Cluster name: " in ctl("cluster_status")
+    assert "channel_max = 2047" in ctl("environment")
+    assert "Listing users" in ctl("report")
+    assert "queue" in ctl("observer", "--once")
+
+
+def test_limits_of_memory_and_disk(ctl, node):
+    ctl("set_vm_memory_high_watermark", "absolute", "1")
+    try:
+        code, text = ctl.fails("check_local_alarms")
+        assert (code, "resource_limit memory" in text) == (69, True)
+    finally:
+        ctl("set_vm_memory_high_watermark", "0.4")
+    ctl("check_local_alarms")
+    ctl("set_disk_free_limit", "1000GB")
+    try:
+        assert "resource_limit disk" in ctl("alarms")
+    finally:
+        ctl("set_disk_free_limit", "50MB")
+    assert ctl.fails("set_vm_memory_high_watermark", "lots")[0] == 65
+
+
+def test_wrong_use_is_told(ctl, tmp_path):
+    code, text = ctl.fails("add_user")
+    assert (code, "not enough arguments" in text) == (64, True)
+    code, text = ctl.fails("lst_users")
+    assert (code, "Did you mean 'list_users'?" in text) == (64, True)
+    assert ctl.fails("list_users", "--bogus")[0] == 64
+    assert ctl.fails("list_users", "--formatter", "bogus")[0] == 64
+    assert ctl.fails("-n", "other@host", "ping")[0] == 69
+    code, text = ctl.fails("ping", data_dir=tmp_path)
+    assert (code, "the node is not running" in text) == (69, True)
+    assert ctl.fails("eval", "1+1.")[0] == 64
+    assert "list_queues" in ctl("help")
+    assert "leveretctl" in ctl("help", "list_queues")
+    assert "list_users\n" in ctl("autocomplete", "list_u")
+
+
+def test_nobody_else_can_use_the_socket(node):
+    mode = os.stat(node.data_dir / "control.socket").st_mode
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_over_the_network_the_routes_of_the_node_are_closed(node):
+    url = ["--url", f"http://127.0.0.1:{node.http_port}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mgmt.ctl.main", *url, "list_users"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "guest" in done.stdout) == (0, True)
+    done = subprocess.run(
+        [sys.executable, "-m", "mgmt.ctl.main", *url, "stop_app"],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "control socket" in done.stderr) == (64, True)
+    assert node.request("GET", "node/status").status == 404
+
+
+@pytest.fixture
+def own_node(tmp_path):
+    """A node that a test may stop."""
+    served = ServedNode(tmp_path, name="own@localhost")
+    yield served
+    served.stop()
+
+
+def test_stopping_resetting_and_starting(own_node):
+    ctl = Ctl(own_node)
+    own_node.put("queues/%2F/kept", {"durable": True})
+    ctl("stop_app")
+    assert ctl.fails("check_running")[0] == 69
+    assert own_node.request("GET", "overview").status == 503
+    ctl("start_app")
+    ctl("await_startup")
+    assert own_node.get("queues/%2F/kept")["durable"]
+    assert ctl.fails("reset")[0] == 65
+    ctl("stop_app")
+    ctl("reset")
+    ctl("start_app")
+    assert own_node.get("queues") == []
+    ctl("rotate_logs")
+    ctl("stop")
+    assert own_node.process.wait(10) == 0

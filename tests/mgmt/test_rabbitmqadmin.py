@@ -1,0 +1,87 @@
+"""RabbitMQ's own script, rabbitmqadmin, against a node: as it comes with Debian's package."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+HOMES = Path("/usr/lib/rabbitmq/lib")
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    """The script, out of the management plugin of an installed RabbitMQ."""
+    for plugin in sorted(HOMES.glob("rabbitmq_server-*/plugins/rabbitmq_management-*")):
+        if plugin.is_dir():
+            for found in plugin.glob("priv/www/cli/rabbitmqadmin"):
+                return found
+        elif zipfile.is_zipfile(plugin):
+            with zipfile.ZipFile(plugin) as archive:
+                for name in archive.namelist():
+                    if name.endswith("priv/www/cli/rabbitmqadmin"):
+                        path = tmp_path_factory.mktemp("script") / "rabbitmqadmin"
+                        path.write_bytes(archive.read(name))
+                        return path
+    pytest.skip("RabbitMQ's package, which has rabbitmqadmin, is not installed")
+
+
+@pytest.fixture
+def admin(node, vhost, script):
+    def run(*arguments):
+        command = [sys.executable, script, "-P", node.http_port, "-V", vhost, *arguments]
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_declaring_publishing_getting_and_deleting(admin, node, vhost):
+    assert admin("declare", "queue", "name=q", "durable=true") == "queue declared\n"
+    assert admin("declare", "exchange", "name=x", "type=topic") == "exchange declared\n"
+    admin("declare", "binding", "source=x", "destination=q", "routing_key=a.#")
+    assert admin("publish", "exchange=x", "routing_key=a.b", "payload=hello") == (
+        "Message published\n"
+    )
+    got = json.loads(admin("-f", "raw_json", "get", "queue=q", "ackmode=ack_requeue_false"))
+    assert [message["payload"] for message in got] == ["hello"]
+    assert "q" in admin("-f", "tsv", "list", "queues", "name", "messages")
+    admin("purge", "queue", "name=q")
+    admin("delete", "queue", "name=q")
+    assert node.request("GET", f"queues/{vhost}/q").status == 404
+
+
+def test_everything_can_be_listed(admin):
+    for name in ("users", "vhosts", "connections", "exchanges", "bindings", "permissions",
+                 "channels", "consumers", "parameters", "policies", "queues", "nodes",
+                 "vhost_limits", "operator_policies"):  # fmt: skip
+        admin("list", name)
+    assert "rabbitmq_version" in admin("show", "overview")
+
+
+def test_policies_parameters_users_and_definitions(admin, node, vhost, tmp_path):
+    admin("declare", "policy", "name=p", "pattern=^a", 'definition={"max-length":5}')
+    admin("declare", "user", "name=scripted", "password=p", "tags=management")
+    admin(
+        "declare",
+        "permission",
+        f"vhost={vhost}",
+        "user=scripted",
+        "configure=.",
+        "write=.",
+        "read=.",
+    )
+    admin("declare", "vhost_limit", f"vhost={vhost}", "name=max-queues", "value=7")
+    assert node.get("users/scripted")["tags"] == ["management"]
+    admin("delete", "user", "name=scripted")
+    path = tmp_path / "definitions.json"
+    admin("export", path)
+    assert [one["name"] for one in json.loads(path.read_text())["policies"]] == ["p"]
+    admin("delete", "policy", "name=p")
+    admin("import", path)
+    assert node.get(f"policies/{vhost}/p")["definition"] == {"max-length": 5}
