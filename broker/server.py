@@ -15,6 +15,7 @@ from broker.actor import Turns
 from broker.alarms import DISK
 from broker.amqp.field_table import decode_table
 from broker.auth.access_control import AccessControl
+from broker.auth.backends.chain import build_chain
 from broker.auth.backends.internal import InternalBackend
 from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
@@ -58,10 +59,11 @@ logger = logging.getLogger("leveret.broker")
 def make_services(
     config: Config, metadata: Metadata, clock: Clock, loop: asyncio.AbstractEventLoop
 ) -> Services:
-    """What all connections share, with nothing in it yet. Raises ValueError for bad backends."""
+    """What all connections share, with nothing in it yet. Raises BackendError for bad backends."""
     users, permissions = UserDirectory(metadata), PermissionTable(metadata)
     internal = InternalBackend(users, permissions)
     parameters = Parameters(metadata)
+    chain = build_chain(config, clock, internal) if config.auth_backends_are_set else None
     return Services(
         config=config,
         clock=clock,
@@ -69,7 +71,7 @@ def make_services(
         metadata=metadata,
         users=users,
         permissions=permissions,
-        access=AccessControl(config, clock, internal, None),
+        access=AccessControl(config, clock, internal, chain),
         parameters=parameters,
         limits=Limits(parameters),
         policies=PolicyTable(parameters),

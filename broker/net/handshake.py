@@ -19,7 +19,8 @@ FRAME_BYTES_MIN = 4096
 """Smaller a frame_max may not be (specification, section 4.2.3); the limit before tuning, too."""
 
 LOCALES = "en_US"
-MECHANISMS = ("PLAIN", "AMQPLAIN")
+EXTERNAL = "EXTERNAL"
+MECHANISMS = ("PLAIN", "AMQPLAIN", EXTERNAL, "RABBIT-CR-DEMO")
 
 CAPABILITIES = (
     "publisher_confirms",

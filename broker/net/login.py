@@ -16,10 +16,14 @@ from broker.amqp.frames import PROTOCOL_HEADER
 from broker.amqp.methods import long_string_argument, method_name, table_argument
 from broker.amqp.reply_codes import ACCESS_REFUSED
 from broker.auth.access_control import Undecided
+from broker.auth.certificates import CertificateRefused, name_from_session
+from broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
+from broker.auth.challenge_response import ChallengeResponse
 from broker.auth.identity import Identity, LoginAttempt
 from broker.auth.sasl import SaslError, read_response
 from broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
+    EXTERNAL,
     LOCALES,
     MECHANISMS,
     Tuning,
@@ -45,6 +49,7 @@ class Guest(Protocol):
     client_properties: Table
     tuning: Tuning
     mechanism: str
+    tls: Any
 
     def has_capability(self, name: str) -> bool:
         """The client said in its properties that it can do this."""
@@ -71,7 +76,7 @@ class Guest(Protocol):
 class Login:
     """The handshake of one connection; dropped when it is over."""
 
-    __slots__ = ("_connection", "_header", "_is_judged", "_step", "_user")
+    __slots__ = ("_challenge", "_connection", "_header", "_is_judged", "_step", "_user")
 
     def __init__(self, connection: Guest) -> None:
         self._connection = connection
@@ -79,6 +84,7 @@ class Login:
         self._header = b""
         self._user: Identity | None = None
         self._is_judged = False
+        self._challenge: ChallengeResponse | None = None
 
     @property
     def is_waiting_for_header(self) -> bool:
@@ -128,6 +134,8 @@ class Login:
         """The next step. Raises ConnectionFault."""
         if self._step == STARTING and isinstance(method, commands.Connection.StartOk):
             self._handle_start_ok(method)
+        elif self._challenge is not None and isinstance(method, commands.Connection.SecureOk):
+            self._handle_secure_ok(method)
         elif self._step == TUNING and isinstance(method, commands.Connection.TuneOk):
             self._handle_tune_ok(method)
         elif self._step == OPENING and isinstance(method, commands.Connection.Open):
@@ -137,28 +145,67 @@ class Login:
 
     @property
     def _mechanisms(self) -> list[str]:
-        """Those that are configured and known here."""
-        configured = self._connection.services.config.auth_mechanisms
-        return [name for name in configured if name in MECHANISMS]
+        """Those that are configured and known here, and make sense on this connection."""
+        connection = self._connection
+        configured = connection.services.config.auth_mechanisms
+        return [
+            name
+            for name in configured
+            if name in MECHANISMS and (name != EXTERNAL or connection.tls is not None)
+        ]
 
     def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
         connection = self._connection
         connection.client_properties = table_argument(method.client_properties)
         if method.mechanism not in self._mechanisms:
             raise frame_error(f"unknown authentication mechanism '{method.mechanism}'")
+        connection.mechanism = method.mechanism
+        response = long_string_argument(method.response)
+        if method.mechanism == CHALLENGE_RESPONSE:
+            self._challenge = ChallengeResponse()
+            connection.send(
+                0, commands.Connection.Secure, challenge=self._challenge.challenge(response)
+            )
+            return
+        credentials: tuple[str, str | None]
         try:
-            name, password = read_response(method.mechanism, long_string_argument(method.response))
+            if method.mechanism == EXTERNAL:
+                credentials = self._certificate_credentials()
+            else:
+                credentials = read_response(method.mechanism, response)
         except SaslError as error:
             raise frame_error(str(error)) from None
-        self._authenticate(
-            LoginAttempt(name, password, connection.peer_host, connection.name), method
+        self._log_in(*credentials, method)
+
+    def _certificate_credentials(self) -> tuple[str, str | None]:
+        """The name in the client's certificate, which proves itself. Raises 403."""
+        connection = self._connection
+        try:
+            return name_from_session(connection.tls, connection.services.config), None
+        except CertificateRefused as refused:
+            logger.error("%s: %s", connection.name, refused)
+            raise self._refusal() from None
+
+    def _handle_secure_ok(self, method: commands.Connection.SecureOk) -> None:
+        assert self._challenge is not None
+        try:
+            credentials = self._challenge.credentials(long_string_argument(method.response))
+        except SaslError as error:
+            raise frame_error(str(error)) from None
+        self._log_in(*credentials, method)
+
+    def _refusal(self) -> ConnectionFault:
+        return login_refused(
+            f"Login was refused using authentication mechanism {self._connection.mechanism}. "
+            "For details see the broker logfile."
         )
+
+    def _log_in(self, name: str, password: str | None, method: base.Frame) -> None:
+        connection = self._connection
+        attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
+        self._authenticate(attempt, method)
         if self._user is None:
-            raise login_refused(
-                f"Login was refused using authentication mechanism {method.mechanism}. "
-                "For details see the broker logfile."
-            )
-        connection.mechanism = method.mechanism
+            raise self._refusal()
         self._step = TUNING
         offered = self._offered_tuning()
         connection.send(
