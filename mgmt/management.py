@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 
 from broker.config import Listener
+from broker.config.tls_settings import TlsOptions
 from broker.net.tls import make_server_context
+from broker.net.tls_session import ServerContext
 from broker.server import Broker
 from mgmt.api.server import ManagementServer
 from mgmt.definitions import DefinitionsError, Import
 from mgmt.metrics.server import MetricsServer
-from mgmt.node import Node
+from mgmt.node import CertificateFiles, Node
 
 logger = logging.getLogger("leveret.management")
 
@@ -27,6 +29,7 @@ class Management:
         self._node = node
         self._server = ManagementServer(node)
         self._metrics = MetricsServer(node)
+        self._contexts: list[tuple[ServerContext, TlsOptions]] = []
 
     async def broker_started(self, broker: Broker) -> None:
         """The broker listens, for the first time or again."""
@@ -35,8 +38,10 @@ class Management:
         amqp = [("amqp", one) for one in broker.listening_on]
         amqps = [("amqp/ssl", one) for one in broker.tls_listening_on]
         node.listeners = [*amqp, *amqps, *kept]
-        if amqps and config.tls_certfile is not None:
-            node.certificates["amqp/ssl"] = config.tls_certfile
+        if amqps:
+            self._note_certificates("amqp/ssl", config.tls_options())
+        for context, options in self._contexts:
+            broker.certificates.watch(context, options)
         if config.definitions_file is not None:
             await self._load_definitions(broker, config.definitions_file)
 
@@ -54,21 +59,33 @@ class Management:
         config, node = self._node.config, self._node
         if node.data_dir is not None:
             await self._server.listen_for_control(node.data_dir)
-        if config.management_port:
-            wanted = Listener(config.management_bind, config.management_port)
-            node.listeners.append(("http", await self._server.listen(wanted)))
-        if config.management_tls_port:
-            options = config.tls_options("management_tls")
-            context = make_server_context(options)
-            if node.broker is not None:
-                node.broker.certificates.watch(context, options)
-            wanted = Listener(config.management_tls_bind, config.management_tls_port)
-            node.listeners.append(("https", await self._server.listen(wanted, context)))
-            if options.certfile is not None:
-                node.certificates["https"] = options.certfile
-        if config.prometheus_port:
-            wanted = Listener(config.prometheus_bind, config.prometheus_port)
-            node.listeners.append(("http/prometheus", await self._metrics.listen(wanted)))
+        for protocol, server, host, port, prefix in (
+            ("http", self._server, config.management_bind, config.management_port, None),
+            ("https", self._server, config.management_tls_bind, config.management_tls_port,
+             "management_tls"),
+            ("http/prometheus", self._metrics, config.prometheus_bind, config.prometheus_port,
+             None),
+            ("https/prometheus", self._metrics, config.prometheus_tls_bind,
+             config.prometheus_tls_port, "prometheus_tls"),
+        ):  # fmt: skip
+            if port:
+                context = None if prefix is None else self._context(protocol, prefix)
+                listener = await server.listen(Listener(host, port), context)
+                node.listeners.append((protocol, listener))
+
+    def _context(self, protocol: str, prefix: str) -> ServerContext:
+        """What a port speaks TLS with; replaced files count without a restart."""
+        options = self._node.config.tls_options(prefix)
+        context = make_server_context(options)
+        self._contexts.append((context, options))
+        if self._node.broker is not None:
+            self._node.broker.certificates.watch(context, options)
+        self._note_certificates(protocol, options)
+        return context
+
+    def _note_certificates(self, protocol: str, options: TlsOptions) -> None:
+        files = CertificateFiles(options.certfile, options.cacertfile)
+        self._node.certificates[protocol] = files
 
     async def stop(self) -> None:
         """Listen no more."""

@@ -12,15 +12,13 @@ import resource
 import shutil
 import time
 from collections.abc import Callable, Coroutine
-from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.config import Config, Listener
 from broker.disk_monitor import DiskMonitor, free_bytes
 from broker.memory_measures import resident_bytes
 from broker.memory_monitor import MemoryMonitor, memory_limit_bytes, total_memory_bytes
-from broker.net.tls import expiry_of
 from broker.server import Broker
 from mgmt.audit import AuditLog
 from mgmt.statistics.sampler import Sampler
@@ -36,6 +34,13 @@ logger = logging.getLogger("leveret")
 MakeBroker = Callable[[], Broker]
 
 
+class CertificateFiles(NamedTuple):
+    """The files of a listener that speaks TLS: its own certificate, and those it trusts."""
+
+    certfile: Path | None
+    cacertfile: Path | None
+
+
 class NodeError(Exception):
     """What was asked of the node cannot be done in the state that it is in."""
 
@@ -44,7 +49,7 @@ class Node:
     """A broker in its process.
 
     broker: None while it is stopped. listeners: what listens, with its protocol; whoever opens a
-    port adds it. stop_requested: set when the process is to end.
+    port adds it, and its certificates. stop_requested: set when the process is to end.
     """
 
     def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
@@ -54,7 +59,7 @@ class Node:
         self.stop_requested = asyncio.Event()
         self.started_at_s = time.time()
         self.listeners: list[tuple[str, Listener]] = []
-        self.certificates: dict[str, Path] = {}
+        self.certificates: dict[str, CertificateFiles] = {}
         self.rotate_logs: Callable[[], object] = lambda: None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
@@ -65,11 +70,6 @@ class Node:
     def name(self) -> str:
         """`leveret@host`."""
         return self.config.node_name
-
-    def certificate_expiry(self, protocol: str) -> datetime | None:
-        """When the certificate of a listener ends; None if it has none."""
-        path = self.certificates.get(protocol)
-        return None if path is None else expiry_of(path)
 
     @property
     def sampler(self) -> Sampler:

@@ -28,6 +28,7 @@ ANSWER_MS = 15_000
 ANSWERS_MAX = 4096
 
 Question = tuple[object, ...]
+"""What was asked, of which backend: users of two backends may have one name."""
 
 logger = logging.getLogger("leveret.auth")
 
@@ -137,7 +138,7 @@ class AccessControl:
         backend = identity.authorization
         if backend is None:
             return False
-        question = (identity, vhost, peer_host)
+        question = (id(backend), identity, vhost, peer_host)
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
     def check(self, identity: Identity, vhost: str, kind: str, name: str, permission: str) -> None:
@@ -146,7 +147,7 @@ class AccessControl:
         if kind == EXCHANGE and not name:
             name = DEFAULT_EXCHANGE
         allowed = backend is not None and self._decide(
-            (identity, vhost, kind, name, permission),
+            (id(backend), identity, vhost, kind, name, permission),
             lambda: backend.may_use(identity, vhost, kind, name, permission),
         )
         if not allowed:
@@ -161,7 +162,7 @@ class AccessControl:
         """Raise 403 if the identity's routing keys on this exchange are limited to others."""
         backend = identity.authorization
         allowed = backend is not None and self._decide(
-            (identity, vhost, exchange, routing_key, permission, "topic"),
+            (id(backend), identity, vhost, exchange, routing_key, permission),
             lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
         if not allowed:

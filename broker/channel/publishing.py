@@ -122,6 +122,16 @@ def publish(
         _observe(channel, messages, target.queues)
 
 
+def refuse(channel: Channel, count: int, reason: str) -> None:
+    """Take none of a run: an alarm lasts too long. Raises 406 where there are no confirms."""
+    confirms = channel.confirms
+    if confirms is None:
+        raise precondition_failed(f"publishing is refused: {reason}")
+    for _ in range(count):
+        confirms.published += 1
+        channel.refuse(confirms.published)
+
+
 def check_message_size(channel: Channel, body_bytes: int) -> None:
     """Raise 406 for a body above the configured size."""
     size_max = channel.connection.services.config.max_message_size_bytes

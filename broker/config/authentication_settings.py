@@ -1,14 +1,20 @@
-"""The settings of logging in: mechanisms, and the backends that know users and permissions."""
+"""The settings of logging in: mechanisms, and the backends that know users and permissions.
+
+Those of the LDAP backend are in ldap_settings.py.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker.config.declaration import listed_setting, named_setting, setting
-from broker.config.values import BOOLEAN, MILLISECONDS, NAME, PATH, TEXT, one_of, whole_number
+from broker.config.ldap_settings import LdapSettings
+from broker.config.values import BOOLEAN, MILLISECONDS, NAME, PATH, TEXT, one_of
+
+VERIFY = one_of("verify_peer", "verify_none")
 
 
 @dataclass(frozen=True)
-class AuthenticationSettings:
+class AuthenticationSettings(LdapSettings):
     """What `Config` has of them."""
 
     auth_mechanisms: tuple[str, ...] = listed_setting(
@@ -20,8 +26,8 @@ class AuthenticationSettings:
     auth_backends: tuple[tuple[str, str], ...] = named_setting(
         "auth_backends.$number",
         NAME,
-        "Who is asked for users and permissions, in the order of the numbers: internal, http, ldap "
-        "or oauth2 (or their modules' names in RabbitMQ). Without any it is internal.",
+        "Who is asked for users and permissions, in the order of the numbers: internal, http, "
+        "ldap, oauth2 or cache (or their modules' names in RabbitMQ). Without any it is internal.",
     )
     auth_backends_authentication: tuple[tuple[str, str], ...] = named_setting(
         "auth_backends.$number.authn",
@@ -37,6 +43,20 @@ class AuthenticationSettings:
     # The cache
     auth_cache_backend: str = setting(
         "auth_cache.cached_backend", NAME, "internal", "Whose answers the backend cache keeps."
+    )
+    auth_cache_authentication: str | None = setting(
+        "auth_cache.cached_backend.authn",
+        NAME,
+        None,
+        "Whose answers on users it keeps.",
+        default_text="auth_cache.cached_backend",
+    )
+    auth_cache_authorization: str | None = setting(
+        "auth_cache.cached_backend.authz",
+        NAME,
+        None,
+        "Whose answers on permissions it keeps.",
+        default_text="auth_cache.cached_backend",
     )
     auth_cache_ttl_ms: int = setting(
         "auth_cache.cache_ttl", MILLISECONDS, 15_000, "How long it keeps them."
@@ -76,63 +96,45 @@ class AuthenticationSettings:
     auth_http_timeout_ms: int = setting(
         "auth_http.request_timeout", MILLISECONDS, 15_000, "How long an answer may take."
     )
-
-    # LDAP
-    auth_ldap_servers: tuple[str, ...] = listed_setting(
-        "auth_ldap.servers.$number",
-        NAME,
-        (),
-        "The LDAP servers, asked in this order.",
-        default_text="none",
+    auth_http_connection_timeout_ms: int | None = setting(
+        "auth_http.connection_timeout",
+        MILLISECONDS,
+        None,
+        "How long connecting may take.",
+        default_text="auth_http.request_timeout",
     )
-    auth_ldap_port: int = setting(
-        "auth_ldap.port", whole_number(minimum=1, maximum=65_535), 389, "Their port."
+    auth_http_tls_cacertfile: Path | None = setting(  # noqa: RUF009
+        "auth_http.ssl_options.cacertfile",
+        PATH,
+        None,
+        "The authorities of the server's certificate.",
+        default_text="the system's",
     )
-    auth_ldap_use_ssl: bool = setting("auth_ldap.use_ssl", BOOLEAN, False, "Speak TLS with them.")
-    auth_ldap_use_starttls: bool = setting(
-        "auth_ldap.use_starttls", BOOLEAN, False, "Begin TLS on a plain connection."
+    auth_http_tls_certfile: Path | None = setting(  # noqa: RUF009
+        "auth_http.ssl_options.certfile", PATH, None, "The node's certificate for the server."
     )
-    auth_ldap_timeout_ms: int = setting(
-        "auth_ldap.timeout", MILLISECONDS, 10_000, "How long an answer may take."
+    auth_http_tls_keyfile: Path | None = setting(  # noqa: RUF009
+        "auth_http.ssl_options.keyfile",
+        PATH,
+        None,
+        "The key of that.",
+        default_text="in the certificate's file",
     )
-    auth_ldap_user_dn_pattern: str = setting(
-        "auth_ldap.user_dn_pattern",
-        TEXT,
-        "${username}",
-        "The distinguished name of a user; ${username} is filled in.",
+    auth_http_tls_password: str = setting(
+        "auth_http.ssl_options.password", TEXT, "", "The password of the key.", is_secret=True
     )
-    auth_ldap_dn_lookup_base: str = setting(
-        "auth_ldap.dn_lookup_base", TEXT, "", "Where a user's entry is searched for.",
-        default_text="none",
-    )  # fmt: skip
-    auth_ldap_dn_lookup_attribute: str = setting(
-        "auth_ldap.dn_lookup_attribute", TEXT, "", "The attribute that holds the user name.",
-        default_text="none",
-    )  # fmt: skip
-    auth_ldap_bind_dn: str = setting(
-        "auth_ldap.other_bind.user_dn",
+    auth_http_tls_verify: str = setting(
+        "auth_http.ssl_options.verify",
+        VERIFY,
+        "verify_peer",
+        "Whether the server's certificate is checked.",
+    )
+    auth_http_tls_sni: str = setting(
+        "auth_http.ssl_options.sni",
         TEXT,
         "",
-        "Who the node is when it looks for users and groups.",
-        default_text="the user who logs in",
-    )
-    auth_ldap_bind_password: str = setting(
-        "auth_ldap.other_bind.password", TEXT, "", "The password of that.", is_secret=True
-    )
-    auth_ldap_vhost_query: str = setting(
-        "auth_ldap.vhost_access_query", TEXT, "{constant, true}", "Who may open a vhost."
-    )
-    auth_ldap_resource_query: str = setting(
-        "auth_ldap.resource_access_query",
-        TEXT,
-        "{constant, true}",
-        "Who may configure, write or read a queue or an exchange.",
-    )
-    auth_ldap_topic_query: str = setting(
-        "auth_ldap.topic_access_query", TEXT, "{constant, true}", "Who may use a routing key."
-    )
-    auth_ldap_tag_queries: tuple[tuple[str, str], ...] = named_setting(
-        "auth_ldap.tag_queries.$tag", TEXT, "Who has a tag, such as administrator."
+        "The name that the server's certificate has to have; none is the host of the address.",
+        default_text="none",
     )
 
     # OAuth 2
@@ -154,14 +156,37 @@ class AuthenticationSettings:
         "auth_oauth2.additional_scopes_key",
         TEXT,
         "",
-        "Another claim with scopes; dots lead into objects.",
+        "Other claims with scopes, separated by blanks; dots lead into objects.",
+        default_text="none",
+    )
+    oauth2_scope_aliases: tuple[tuple[str, str], ...] = named_setting(
+        "auth_oauth2.scope_aliases.$alias",
+        TEXT,
+        "The scopes, separated by blanks, that a scope of this name stands for.",
+    )
+    oauth2_numbered_aliases: tuple[tuple[str, str], ...] = named_setting(
+        "auth_oauth2.scope_aliases.$number.alias",
+        NAME,
+        "The name of an alias, where it cannot be a word of a key.",
+    )
+    oauth2_numbered_scopes: tuple[tuple[str, str], ...] = named_setting(
+        "auth_oauth2.scope_aliases.$number.scope",
+        TEXT,
+        "The scopes that the alias of the same number stands for.",
+    )
+    oauth2_resource_server_type: str = setting(
+        "auth_oauth2.resource_server_type",
+        TEXT,
+        "",
+        "The type of those authorization_details of a token that are for this node.",
         default_text="none",
     )
     oauth2_username_claims: tuple[str, ...] = listed_setting(
         "auth_oauth2.preferred_username_claims.$number",
         NAME,
-        ("sub", "client_id"),
-        "Claims that name the user, the first that is there.",
+        (),
+        "Claims that name the user, the first that is there; after them come sub and client_id.",
+        default_text="none",
     )
     oauth2_verify_audience: bool = setting(
         "auth_oauth2.verify_aud", BOOLEAN, True, "Whether the audience of a token is checked."
@@ -171,7 +196,7 @@ class AuthenticationSettings:
         NAME,
         (),
         "The algorithms that signatures may have.",
-        default_text="RS*, PS*, ES* and EdDSA; HS* for keys that are no PEM",
+        default_text="all that fit the key",
     )
     oauth2_signing_keys: tuple[tuple[str, Path], ...] = named_setting(
         "auth_oauth2.signing_keys.$id", PATH, "Files of the keys that sign tokens, by their ids."
@@ -193,8 +218,25 @@ class AuthenticationSettings:
         "The issuer, whose openid-configuration says where the keys are.",
         default_text="none",
     )
+    oauth2_https_cacertfile: Path | None = setting(  # noqa: RUF009
+        "auth_oauth2.https.cacertfile",
+        PATH,
+        None,
+        "The authorities of the certificate there.",
+        default_text="the system's",
+    )
+    oauth2_https_verify: str = setting(
+        "auth_oauth2.https.verify auth_oauth2.https.peer_verification",
+        VERIFY,
+        "verify_peer",
+        "Whether that certificate is checked.",
+    )
 
     @property
     def auth_backends_are_set(self) -> bool:
         """Other backends than the node's own users are configured."""
-        return bool(self.auth_backends or self.auth_backends_authentication)
+        return bool(
+            self.auth_backends
+            or self.auth_backends_authentication
+            or self.auth_backends_authorization
+        )

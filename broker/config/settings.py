@@ -285,6 +285,21 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
         "How many failed logins from one address are looked at; more are refused unseen.",
     )
 
+    publisher_blocked_timeout_ms: int | None = setting(
+        "publisher_blocked_timeout",
+        unless(MILLISECONDS, "infinity"),
+        None,
+        "How long an alarm may hold a publisher up; after that what it publishes is refused, with "
+        "basic.nack where it has confirms and by closing its channel where it has none.",
+        default_text="infinity",
+    )
+    compat: str = setting(
+        "compat",
+        one_of("3.12", "4.x"),
+        "3.12",
+        "The RabbitMQ that the node is to be taken for, where the two behave differently.",
+    )
+
     # Memory and disk. Where there are two ways to state a limit, the number of bytes goes first;
     # of the disk's two, `load_config` leaves one.
     vm_memory_high_watermark_relative: float = setting(

@@ -219,8 +219,9 @@ class Connection(ClosingSide):
             return
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        if self.services.flow.is_held:
-            self.hold_back()
+        if self.services.flow.is_held and self.hold_back():
+            publishing.refuse(target_channel, len(bodies), self.services.alarms.reason)
+            return
         header = self._header(properties)
         target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
         try:

@@ -13,10 +13,13 @@ from broker.amqp.field_table import Table
 
 PRODUCT = "RabbitMQ"
 COMPATIBLE_VERSION = "3.12.14"
+COMPATIBLE_VERSIONS = {"3.12": COMPATIBLE_VERSION, "4.x": "4.1.4"}
 """Client libraries switch behaviour on product and version: what they are to take us for."""
 
 FRAME_BYTES_MIN = 4096
 """Smaller a frame_max may not be (specification, section 4.2.3); the limit before tuning, too."""
+FRAME_BYTES_MIN_4 = 8192
+"""The same of RabbitMQ from 4.1 on."""
 
 LOCALES = "en_US"
 EXTERNAL = "EXTERNAL"
@@ -51,7 +54,7 @@ def version() -> str:
         return "unreleased"
 
 
-def server_properties(cluster_name: str) -> Table:
+def server_properties(cluster_name: str, compat: str = "3.12") -> Table:
     """What connection.start tells of the server."""
     return {
         "capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))),
@@ -60,7 +63,7 @@ def server_properties(cluster_name: str) -> Table:
         "information": ("S", f"Leveret {version()}, an AMQP 0-9-1 broker"),
         "platform": ("S", f"Python {platform.python_version()}"),
         "product": ("S", PRODUCT),
-        "version": ("S", COMPATIBLE_VERSION),
+        "version": ("S", COMPATIBLE_VERSIONS[compat]),
     }
 
 
@@ -72,12 +75,12 @@ class Tuning(NamedTuple):
     heartbeat_s: int
 
 
-def check_tuning(offered: Tuning, chosen: Tuning) -> None:
+def check_tuning(offered: Tuning, chosen: Tuning, frame_bytes_min: int = FRAME_BYTES_MIN) -> None:
     """Raise 530 if the client chose more than it was offered, or too little.
 
     The heartbeat is the client's to choose.
     """
-    _check("frame_max", chosen.frame_bytes_max, FRAME_BYTES_MIN, offered.frame_bytes_max)
+    _check("frame_max", chosen.frame_bytes_max, frame_bytes_min, offered.frame_bytes_max)
     _check("channel_max", chosen.channel_max, 1, offered.channel_max)
 
 

@@ -24,6 +24,8 @@ from broker.auth.sasl import SaslError, read_response
 from broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
     EXTERNAL,
+    FRAME_BYTES_MIN,
+    FRAME_BYTES_MIN_4,
     LOCALES,
     MECHANISMS,
     Tuning,
@@ -116,7 +118,10 @@ class Login:
             commands.Connection.Start,
             version_major=versions[0],
             version_minor=versions[1],
-            server_properties=server_properties(connection.services.config.cluster_name or ""),
+            server_properties=server_properties(
+                connection.services.config.cluster_name or connection.services.config.node_name,
+                connection.services.config.compat,
+            ),
             mechanisms=" ".join(self._mechanisms),
             locales=LOCALES,
         )
@@ -134,7 +139,7 @@ class Login:
         """The next step. Raises ConnectionFault."""
         if self._step == STARTING and isinstance(method, commands.Connection.StartOk):
             self._handle_start_ok(method)
-        elif self._challenge is not None and isinstance(method, commands.Connection.SecureOk):
+        elif self._is_challenged and isinstance(method, commands.Connection.SecureOk):
             self._handle_secure_ok(method)
         elif self._step == TUNING and isinstance(method, commands.Connection.TuneOk):
             self._handle_tune_ok(method)
@@ -142,6 +147,10 @@ class Login:
             self._handle_open(method)
         else:
             raise frame_error(f"{method_name(method)} is not expected while {self._step}")
+
+    @property
+    def _is_challenged(self) -> bool:
+        return self._step == STARTING and self._challenge is not None
 
     @property
     def _mechanisms(self) -> list[str]:
@@ -164,7 +173,9 @@ class Login:
         if method.mechanism == CHALLENGE_RESPONSE:
             self._challenge = ChallengeResponse()
             connection.send(
-                0, commands.Connection.Secure, challenge=self._challenge.challenge(response)
+                0,
+                commands.Connection.Secure,
+                challenge=self._challenge.challenge(response).decode(),
             )
             return
         credentials: tuple[str, str | None]
@@ -239,7 +250,9 @@ class Login:
 
     def _handle_tune_ok(self, method: commands.Connection.TuneOk) -> None:
         chosen = Tuning(method.channel_max, method.frame_max, method.heartbeat)
-        check_tuning(self._offered_tuning(), chosen)
+        is_4 = self._connection.services.config.compat == "4.x"
+        least = FRAME_BYTES_MIN_4 if is_4 else FRAME_BYTES_MIN
+        check_tuning(self._offered_tuning(), chosen, least)
         self._step = OPENING
         self._connection.tune(chosen)
 

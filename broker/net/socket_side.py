@@ -16,6 +16,7 @@ from pamqp import base, commands
 from broker.amqp.frames import HEARTBEAT_FRAME
 from broker.amqp.methods import method_frame
 from broker.channel.channel import Channel
+from broker.clock import Timer
 from broker.net.tls import session_facts
 from broker.services import Services
 
@@ -45,10 +46,11 @@ class SocketSide(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_blocked_as", "_bytes_this_round", "_is_paused_for_turn", "_is_write_paused",
-        "_round_of_reads", "_transport", "bytes_in", "bytes_out", "confirming", "is_congested",
-        "is_dirty", "is_in_flow", "is_waiting", "name", "out", "out_bytes", "own_host", "own_port",
-        "peer_host", "peer_port", "reads", "services", "tls", "writes",
+        "_blocked_as", "_bytes_this_round", "_is_paused_for_turn", "_is_refusing",
+        "_is_write_paused", "_refusal_timer", "_round_of_reads", "_transport", "bytes_in",
+        "bytes_out", "confirming", "is_congested", "is_dirty", "is_in_flow", "is_waiting",
+        "name", "out", "out_bytes", "own_host", "own_port", "peer_host", "peer_port", "reads",
+        "services", "tls", "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services) -> None:
@@ -68,6 +70,8 @@ class SocketSide(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_write_paused = False
         self._blocked_as = ""
+        self._is_refusing = False
+        self._refusal_timer: Timer | None = None
         self.is_in_flow = False
         self._is_paused_for_turn = False
         self._round_of_reads = 0
@@ -130,7 +134,7 @@ class SocketSide(asyncio.Protocol):
 
         RabbitMQ's management shows it as a connection's state.
         """
-        if self._blocked_as:
+        if self._blocked_as or self._is_refusing:
             return "blocked"
         return "flow" if self.is_in_flow else "running"
 
@@ -144,13 +148,19 @@ class SocketSide(asyncio.Protocol):
         if self._transport is not None and self.is_reading and not self._is_paused_for_turn:
             self._transport.resume_reading()
 
-    def hold_back(self) -> None:
-        """Publishers are held back and the client publishes: read no more until that is over."""
+    def hold_back(self) -> bool:
+        """Publishers are held back and the client publishes: read no more until that is over.
+
+        True if it has waited for so long that what it publishes is to be refused instead.
+        """
         if self.services.alarms.are_in_force:
+            if self._is_refusing:
+                return True
             self._block()
         if self.services.flow.is_congested and not self.is_in_flow and self._transport is not None:
             self.is_in_flow = True
             self._transport.pause_reading()
+        return False
 
     def congestion_changed(self) -> None:
         """The store got behind, or has caught up."""
@@ -166,10 +176,23 @@ class SocketSide(asyncio.Protocol):
         if self.has_capability("connection.blocked"):
             self.send(0, commands.Connection.Blocked, reason=self._blocked_as)
         logger.warning("%s is blocked: %s", self.name, self._blocked_as)
+        timeout_ms = self.services.config.publisher_blocked_timeout_ms
+        if timeout_ms is not None:
+            clock = self.services.clock
+            self._refusal_timer = clock.call_later_ms(timeout_ms, self._refuse_from_now_on)
+
+    def _refuse_from_now_on(self) -> None:
+        """The alarm lasts too long: read on, and refuse what is published."""
+        if self._blocked_as:
+            self._is_refusing = True
+            logger.warning("%s is still blocked: what it publishes is refused", self.name)
+            self._blocked_as = ""
+            self.resume_reading()
 
     def alarms_changed(self) -> None:
         """The broker calls this when an alarm comes or goes."""
-        if not self._blocked_as or self.services.alarms.are_in_force or self._transport is None:
+        was_blocked = self._blocked_as or self._is_refusing
+        if not was_blocked or self.services.alarms.are_in_force or self._transport is None:
             return
         self.stop_blocking()
         if self.has_capability("connection.blocked"):
@@ -177,6 +200,10 @@ class SocketSide(asyncio.Protocol):
 
     def stop_blocking(self) -> None:
         """Read again, for whatever reason the connection was held back."""
+        self._is_refusing = False
+        if self._refusal_timer is not None:
+            self._refusal_timer.cancel()
+            self._refusal_timer = None
         if self._blocked_as and self._transport is not None:
             self._blocked_as = ""
             self.resume_reading()

@@ -7,6 +7,7 @@ from typing import Any
 from pamqp import commands
 
 from broker.amqp.properties import ContentHeader
+from broker.net.tls import expiries_of
 from mgmt.api.call import Call
 from mgmt.api.directly import connect, make
 from mgmt.api.errors import bad_request
@@ -67,24 +68,40 @@ async def check_alarms(call: Call) -> Any:
 
 @route("GET", "/health/checks/certificate-expiration/{within}/{unit}")
 async def check_certificates(call: Call) -> Any:
-    """No certificate of a listener ends within that time."""
-    days = UNITS_DAYS.get(call.path("unit"))
+    """No certificate of a listener, nor one that it trusts, ends within that time."""
+    days = UNITS_DAYS.get(call.path("unit").lower())
     within = call.path("within")
-    if days is None:
-        raise bad_request(f"Time unit not recognised. Use {', '.join(UNITS_DAYS)}.")
     if not within.isdigit():
         raise bad_request("Invalid expiration value.")
-    end = datetime.now(UTC) + timedelta(days=days * int(within))
+    if days is None:
+        raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
+    try:
+        end = datetime.now(UTC) + timedelta(days=days * int(within))
+    except OverflowError:
+        end = datetime.max.replace(tzinfo=UTC)
     expired = [
-        {"interface": listener.host or "::", "node": call.node.name, "port": listener.port,
-         "protocol": protocol, "certfile_expires_on": [expires_at.isoformat()]}
+        {
+            "node": call.node.name, "protocol": protocol, "interface": listener.host or "::",
+            "port": listener.port, "certfile": str(files.certfile or ""),
+            "cacertfile": str(files.cacertfile or ""),
+            "certfile_expires_on": ends, "cacertfile_expires_on": trusted_ends,
+        }
         for protocol, listener in call.node.listeners
-        for expires_at in [call.node.certificate_expiry(protocol)]
-        if expires_at is not None and expires_at < end
+        for files in [call.node.certificates.get(protocol)]
+        if files is not None
+        for ends in [_ends_before(files.certfile, end)]
+        for trusted_ends in [_ends_before(files.cacertfile, end)]
+        if ends or trusted_ends
     ]  # fmt: skip
     if not expired:
         return OK
     return failed("Certificates expiring", expired=expired)
+
+
+def _ends_before(path: Path | None, end: datetime) -> list[str]:
+    """When those certificates in a file end that end too early."""
+    ends = expiries_of(path) if path is not None else []
+    return [one.strftime("%Y-%m-%d %H:%M:%S") for one in ends if one < end]
 
 
 @route("GET", "/health/checks/port-listener/{port}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from broker.auth.backends.chain import BackendError
 from broker.config import ConfigError, load_config
 from broker.net.handshake import version
 from mgmt.cli import store
@@ -62,6 +63,8 @@ def serve(
     try:
         run_server(load_config(config, os.environ, flags))
     except ConfigError as error:
+        _give_up(str(error), EXIT_BAD_CONFIGURATION)
+    except BackendError as error:
         _give_up(str(error), EXIT_BAD_CONFIGURATION)
     except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
         _give_up(str(error), EXIT_CANNOT_START)

@@ -1,6 +1,7 @@
 """The HTTP server of the metrics, on a port of its own and without a login, as in RabbitMQ."""
 
 import logging
+import ssl
 
 from aiohttp import web
 
@@ -18,25 +19,29 @@ class MetricsServer:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._collector = Collector(node)
-        self._runner: web.AppRunner | None = None
+        self._runners: list[web.AppRunner] = []
 
-    async def listen(self, listener: Listener) -> Listener:
+    async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve; where, with the port that the system chose."""
         application = web.Application()
         path = self._node.config.prometheus_path.rstrip("/")
         application.router.add_get(path, self._totals)
         application.router.add_get(f"{path}/per-object", self._per_object)
         application.router.add_get(f"{path}/detailed", self._detailed)
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, listener.host, listener.port, reuse_address=True).start()
-        address = self._runner.addresses[0]
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        self._runners.append(runner)
+        site = web.TCPSite(
+            runner, listener.host, listener.port, ssl_context=context, reuse_address=True
+        )
+        await site.start()
+        address = runner.addresses[0]
         return Listener(address[0], address[1])
 
     async def close(self) -> None:
         """Serve no more."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        for runner in self._runners:
+            await runner.cleanup()
 
     def _require_broker(self) -> None:
         try:

@@ -131,7 +131,7 @@ def leveret(
         config.write_text(settings)
         command = program or [sys.executable, "-m", "mgmt.cli.main", "serve"]
         command = [*command, "--bind", HOST, "--config", str(config)]
-        command += ["--port", str(port), "--management-port", "0"]
+        command += ["--port", str(port), "--management-port", "0", "--prometheus-port", "0"]
         command += ["--data-dir", str(home or Path(directory) / "data")]
         with _running("leveret", command, port, Path(directory), dict(os.environ)) as broker:
             yield broker

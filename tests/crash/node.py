@@ -30,7 +30,7 @@ class Node:
     def start(self, **environment):
         """Start it and wait until it is ready; False if it died before."""
         command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", "127.0.0.1"]
-        command += ["--port", str(self.port), "--management-port", "0"]
+        command += ["--port", str(self.port), "--management-port", "0", "--prometheus-port", "0"]
         command += ["--data-dir", str(self.directory)]
         started_at = time.monotonic()
         self.log = open(f"{self.directory}.log", "a+")  # noqa: SIM115

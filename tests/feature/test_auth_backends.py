@@ -126,7 +126,7 @@ def test_a_server_that_is_down_locks_nobody_else_out():
 
 
 def test_a_backend_that_does_not_exist_stops_the_start():
-    with pytest.raises(BackendError, match="there is no backend 'nis'"):  # noqa: SIM117
+    with pytest.raises(BackendError, match="there is no backend 'nis'"):
         with EmbeddedBroker.in_thread(replace(Config(), auth_backends=(("1", "nis"),))):
             pass
 

@@ -26,7 +26,16 @@ class Server:
         self.port = free_port()
         self.folder = folder
         command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", "127.0.0.1"]
-        command += ["--port", str(self.port), "--management-port", "0", "--data-dir", str(folder)]
+        command += [
+            "--port",
+            str(self.port),
+            "--management-port",
+            "0",
+            "--prometheus-port",
+            "0",
+            "--data-dir",
+            str(folder),
+        ]
         self.process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

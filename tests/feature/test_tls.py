@@ -197,6 +197,50 @@ async def test_too_many_authorities_between(config, authority, tmp_path):
         assert len(embedded.broker.connections) == 1
 
 
+# Logging in with a certificate
+
+
+def log_in(port, context):
+    """A connection of pika's that proves who it is by its certificate alone."""
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(
+            LOOPBACK,
+            port,
+            credentials=pika.credentials.ExternalCredentials(),
+            ssl_options=pika.SSLOptions(context, "localhost"),
+            socket_timeout=SECONDS_MAX,
+            stack_timeout=SECONDS_MAX,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "user"),
+    [
+        ("distinguished_name", "CN=hare,O=Burrow"),
+        ("common_name", "hare"),
+        ("subject_alternative_name", "hare.example"),
+    ],
+)
+def test_the_certificate_says_who_it_is(config, authority, source, user):
+    named = replace(config, auth_mechanisms=("EXTERNAL",), tls_login_from=source, default_user=user)
+    client = client_context(authority, authority.issue("hare", names=["hare.example"]))
+    with EmbeddedBroker.in_thread(named) as broker:
+        with contextlib.closing(log_in(broker.call(port_of), client)):
+            names = broker.call(lambda it: [one.user.name for one in it.broker.connections])
+        assert names == [user]
+
+
+def test_nobody_logs_in_with_a_certificate_that_names_no_user_or_with_none(config, authority):
+    named = replace(config, auth_mechanisms=("EXTERNAL", "PLAIN"), tls_login_from="common_name")
+    with EmbeddedBroker.in_thread(named) as broker:
+        port = broker.call(port_of)
+        fox = client_context(authority, authority.issue("fox"))
+        for context in (fox, client_context(authority)):
+            with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="EXTERNAL"):
+                log_in(port, context)
+
+
 # Clients that do not get through
 
 

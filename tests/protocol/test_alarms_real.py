@@ -176,7 +176,16 @@ def served(folder, settings):
     file = folder / "rabbitmq.conf"
     file.write_text(settings)
     command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--config", str(file)]
-    command += ["--bind", LOOPBACK, "--port", str(port), "--management-port", "0"]
+    command += [
+        "--bind",
+        LOOPBACK,
+        "--port",
+        str(port),
+        "--management-port",
+        "0",
+        "--prometheus-port",
+        "0",
+    ]
     command += ["--data-dir", str(folder / "data")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

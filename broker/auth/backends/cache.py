@@ -1,92 +1,105 @@
-"""Keeps another backend's answers for a while, as rabbitmq_auth_backend_cache does.
+"""Keeps the answers of other backends for a while, as rabbitmq_auth_backend_cache does.
 
-What is allowed is kept for `auth_cache.cache_ttl`; what is refused is asked again, unless
-`auth_cache.cache_refusals` says otherwise. Passwords are not kept, but a hash of them with a random
-key that ends with the process.
+What is allowed is kept for `auth_cache.cache_ttl`, but no longer than the login itself is good.
+What is refused is asked again, unless `auth_cache.cache_refusals` says otherwise. Questions are
+kept with a hash of the password in them, made with a random key that ends with the process. When
+there are too many answers, the oldest goes.
 """
 
 import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
+from broker.auth.backends.pair import Pair
 from broker.auth.identity import Answer, Identity, LoginAttempt
 from broker.clock import Clock
 
 ANSWERS_MAX = 10_000
 
+Question = tuple[object, ...]
+
 
 class CachedBackend:
-    """Both kinds of backend around another that is both."""
+    """Both kinds of backend, around others."""
 
-    def __init__(self, inner: Any, clock: Clock, ttl_ms: int, keeps_refusals: bool) -> None:
+    def __init__(self, inner: Pair, clock: Clock, ttl_ms: int, keeps_refusals: bool) -> None:
         self._inner = inner
         self._clock = clock
         self._ttl_ms = ttl_ms
         self._keeps_refusals = keeps_refusals
         self._key = secrets.token_bytes(32)
-        self._answers: dict[tuple[object, ...], tuple[Any, int]] = {}
+        self._answers: dict[Question, tuple[Any, int]] = {}
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
-        """As the other says, or said of late."""
-        secret = None
-        if attempt.password is not None:
-            data = attempt.password.encode("utf-8", "surrogateescape")
-            secret = hmac.new(self._key, data, hashlib.sha256).digest()
-        question = ("user", attempt.name, secret, attempt.peer_host)
+        """As the others say, or said of late."""
+        question = ("user", attempt.name, self._hashed(attempt.password), attempt.peer_host)
         known = self._known(question)
         if known is not None:
-            return known[0]  # type: ignore[no-any-return]
-        identity: Identity | None = await self._inner.authenticate(attempt)
-        self._keep(question, identity, identity is not None)
+            identity: Identity | None = known[0]
+            return identity
+        identity = await self._inner.authenticate(attempt)
+        if identity is not None:
+            identity = replace(identity, authorization=self)
+        self._keep(question, identity, identity)
         return identity
 
+    def _hashed(self, password: str | None) -> bytes | None:
+        if password is None:
+            return None
+        data = password.encode("utf-8", "surrogateescape")
+        return hmac.new(self._key, data, hashlib.sha256).digest()
+
     async def renew(self, identity: Identity, secret: str) -> Identity | None:
-        """A new secret is new to the cache, too."""
-        renewed: Identity | None = await self._inner.renew(identity, secret)
-        return renewed
+        """A new secret is always asked about."""
+        renewed = await self._inner.renew(identity, secret)
+        return None if renewed is None else replace(renewed, authorization=self)
 
     def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Answer:
-        """As the other says, or said of late."""
-        question = ("vhost", identity, vhost, peer_host)
-        return self._answer(question, lambda: self._inner.may_use_vhost(identity, vhost, peer_host))
+        """As the others say, or said of late."""
+        question = ("vhost", identity, identity.state, vhost, peer_host)
+        return self._answer(
+            question, identity, lambda: self._inner.may_use_vhost(identity, vhost, peer_host)
+        )
 
     def may_use(
         self, identity: Identity, vhost: str, kind: str, name: str, permission: str
     ) -> Answer:
-        """As the other says, or said of late."""
-        question = ("resource", identity, vhost, kind, name, permission)
+        """As the others say, or said of late."""
+        question = ("resource", identity, identity.state, vhost, kind, name, permission)
         return self._answer(
-            question, lambda: self._inner.may_use(identity, vhost, kind, name, permission)
+            question, identity, lambda: self._inner.may_use(identity, vhost, kind, name, permission)
         )
 
     def may_use_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> Answer:
-        """As the other says, or said of late."""
-        question = ("topic", identity, vhost, exchange, routing_key, permission)
+        """As the others say, or said of late."""
+        question = ("topic", identity, identity.state, vhost, exchange, routing_key, permission)
         return self._answer(
             question,
+            identity,
             lambda: self._inner.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
 
-    def _answer(self, question: tuple[object, ...], ask: Callable[[], Answer]) -> Answer:
+    def _answer(self, question: Question, identity: Identity, ask: Callable[[], Answer]) -> Answer:
         known = self._known(question)
         if known is not None:
             return bool(known[0])
         answer = ask()
         if isinstance(answer, bool):
-            self._keep(question, answer, answer)
+            self._keep(question, answer, identity)
             return answer
-        return self._later(question, answer)
+        return self._later(question, identity, answer)
 
-    async def _later(self, question: tuple[object, ...], answer: Awaitable[bool]) -> bool:
+    async def _later(self, question: Question, identity: Identity, answer: Awaitable[bool]) -> bool:
         allowed = await answer
-        self._keep(question, allowed, allowed)
+        self._keep(question, allowed, identity)
         return allowed
 
-    def _known(self, question: tuple[object, ...]) -> tuple[Any] | None:
+    def _known(self, question: Question) -> tuple[Any] | None:
         found = self._answers.get(question)
         if found is None:
             return None
@@ -95,14 +108,20 @@ class CachedBackend:
             return None
         return (found[0],)
 
-    def _keep(self, question: tuple[object, ...], answer: Any, is_positive: bool) -> None:
-        if is_positive or self._keeps_refusals:
-            if len(self._answers) >= ANSWERS_MAX:
-                self._answers.clear()
-            self._answers[question] = (answer, self._clock.now_ms() + self._ttl_ms)
+    def _keep(self, question: Question, answer: Any, identity: Identity | None) -> None:
+        if not answer and not self._keeps_refusals:
+            return
+        self._answers.pop(question, None)
+        if len(self._answers) >= ANSWERS_MAX:
+            del self._answers[next(iter(self._answers))]
+        self._answers[question] = (answer, self._clock.now_ms() + self._lifetime_ms(identity))
+
+    def _lifetime_ms(self, identity: Identity | None) -> int:
+        if identity is None or identity.expires_at_s is None:
+            return self._ttl_ms
+        left_ms = int((identity.expires_at_s - self._clock.wall_time_s()) * 1000)
+        return min(self._ttl_ms, max(0, left_ms))
 
     async def close(self) -> None:
-        """Let go of the other's connections."""
-        close = getattr(self._inner, "close", None)
-        if close is not None:
-            await close()
+        """Let go of the others' connections."""
+        await self._inner.close()

@@ -1,181 +1,277 @@
-"""The query language of LDAP permissions, as RabbitMQ's documentation has it. Pure.
+"""The language of LDAP permissions, as RabbitMQ's documentation has it.
 
-A query is an Erlang term: `{in_group, "cn=${vhost}-users,ou=groups,dc=example,dc=com"}`. Its
-strings may have variables, which are filled in; in distinguished names what is filled in is
-escaped, so that a user name cannot become a part of the name's structure.
+A query is an Erlang term: `{in_group, "cn=${vhost}-users,ou=groups,dc=example,dc=com"}`. It is
+compiled once, so that a query that makes no sense stops the start, and then asked for each
+permission, with what the permission is about as its variables.
+
+What is filled in for a variable is a part of a name or of a pattern and never more: in a
+distinguished name it is escaped for that, and in a regular expression it stands for itself.
+
+A query that cannot be answered (an attribute is missing, no case of a `for` applies) counts as
+false in an `and` or an `or`. Anywhere else, in a `not` above all, it makes the answer a refusal.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<punct>[{}\[\],])|"(?P<string>(?:[^"\\]|\\.)*)"|'(?P<quoted>[^']*)'|(?P<atom>[a-z]\w*))"""
-)
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+from broker.auth.backends.erlang_terms import Atom, TermError, parse_term
+
+MEMBER = "member"
+SUBTREE, SINGLE_LEVEL = "subtree", "single_level"
+SCOPES = {
+    SUBTREE: SUBTREE, SINGLE_LEVEL: SINGLE_LEVEL, "singlelevel": SINGLE_LEVEL,
+    "one_level": SINGLE_LEVEL, "onelevel": SINGLE_LEVEL,
+}  # fmt: skip
+
+_VARIABLE = re.compile(r"\$\{([\w.]+)\}")
+_FIRST_PART = re.compile(r"(?:[^,\\]|\\.)*,?", re.DOTALL)
+_IN_DN = re.compile(r'[\\,+"<>;=]')
 
 
 class QueryError(ValueError):
-    """A query cannot be read; the text says where."""
+    """A query is none, or has no answer; the text says why."""
 
 
-class Atom(str):
-    """A word without quotes."""
+class Directory(Protocol):
+    """What a query asks of the directory."""
 
-    __slots__ = ()
+    def exists(self, dn: str) -> bool:
+        """There is such an entry."""
 
+    def has_value(self, dn: str, attribute: str, value: str) -> bool:
+        """An attribute of the entry has the value."""
 
-def parse(text: str) -> Any:
-    """The term: tuples, lists, atoms and strings. Raises QueryError."""
-    tokens = _tokens(text)
-    term, place = _term(tokens, 0)
-    if place != len(tokens):
-        raise QueryError(f"'{text}' goes on after its end")
-    return term
+    def find(self, base: str, attribute: str, value: str, scope: str) -> list[str]:
+        """The distinguished names of entries below a base whose attribute has the value."""
 
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, place = [], 0
-    stripped = text.rstrip().removesuffix(".")
-    while place < len(stripped.rstrip()):
-        found = _TOKEN.match(stripped, place)
-        if found is None:
-            raise QueryError(f"'{text}' cannot be read from '{stripped[place:]}' on")
-        kind = str(found.lastgroup)
-        value = found[kind]
-        if kind == "string":
-            value = re.sub(r"\\(.)", r"\1", value)
-        tokens.append(("atom" if kind == "quoted" else kind, value))
-        place = found.end()
-    return tokens
+    def values(self, dn: str, attribute: str) -> list[str]:
+        """The values of an entry's attribute."""
 
 
-def _term(tokens: list[tuple[str, str]], place: int) -> tuple[Any, int]:
-    if place >= len(tokens):
-        raise QueryError("a query ends too early")
-    kind, value = tokens[place]
-    if kind == "string":
-        return value, place + 1
-    if kind == "atom":
-        return Atom(value), place + 1
-    if value not in "{[":
-        raise QueryError(f"a query has '{value}' where a term has to be")
-    close = "}" if value == "{" else "]"
-    items: list[Any] = []
-    place += 1
-    while place < len(tokens) and tokens[place] != ("punct", close):
-        if items:
-            if tokens[place] != ("punct", ","):
-                raise QueryError("there is a comma missing in a query")
-            place += 1
-        item, place = _term(tokens, place)
-        items.append(item)
-    if place >= len(tokens):
-        raise QueryError(f"a '{value}' of a query is not closed")
-    return (tuple(items) if value == "{" else items), place + 1
+@dataclass(frozen=True)
+class Question:
+    """What a query is asked about. group_base: where nested groups are; empty if nobody said."""
+
+    variables: Mapping[str, str]
+    directory: Directory
+    group_base: str = ""
+
+    @property
+    def user_dn(self) -> str:
+        """The distinguished name of the user."""
+        return self.variables["user_dn"]
+
+
+Query = Callable[[Question], bool]
+Texts = Callable[[Question], list[str]]
+
+
+def compile_query(text: str) -> Query:
+    """The query of a text. Raises QueryError."""
+    try:
+        return _query(parse_term(text))
+    except TermError as error:
+        raise QueryError(str(error)) from None
+
+
+# Filling in
+
+
+def fill(pattern: str, variables: Mapping[str, str]) -> str:
+    r"""A pattern with its variables filled in: a distinguished name, or whatever has no `=`.
+
+    A directory may also take `name@domain` or `domain\name` for a user; nothing is escaped there.
+    """
+    return _filled(pattern, variables, escape_dn if "=" in pattern else str)
 
 
 def escape_dn(value: str) -> str:
     """A value for a distinguished name (RFC 4514)."""
-    escaped = re.sub(r'([\\,+"<>;=])', r"\\\1", value).replace("\0", "\\00")
+    escaped = _IN_DN.sub(r"\\\g<0>", value).replace("\0", "\\00")
     if escaped[:1] in (" ", "#"):
         escaped = "\\" + escaped
-    return escaped[:-1] + "\\ " if escaped.endswith(" ") and len(escaped) > 1 else escaped
+    return escaped[:-1] + "\\ " if escaped.endswith(" ") and len(value) > 1 else escaped
 
 
-def fill(pattern: str, variables: Mapping[str, str], *, in_dn: bool = True) -> str:
-    """A pattern with its variables filled in; `user_dn` is a distinguished name already."""
-
+def _filled(pattern: str, variables: Mapping[str, str], escape: Callable[[str], str]) -> str:
     def value(found: re.Match[str]) -> str:
         name = found[1]
-        text = variables.get(name, found[0])
-        return text if not in_dn or name == "user_dn" else escape_dn(text)
+        if name not in variables:
+            return found[0]
+        is_dn_already = name == "user_dn" and escape is escape_dn
+        return variables[name] if is_dn_already else escape(variables[name])
 
     return _VARIABLE.sub(value, pattern)
 
 
-class Directory:
-    """What a query asks of the directory. Each may wait."""
-
-    def exists(self, dn: str) -> bool:
-        """There is such an entry."""
-        raise NotImplementedError
-
-    def has_member(self, group: str, attribute: str, member: str) -> bool:
-        """The group's attribute has the member's distinguished name."""
-        raise NotImplementedError
-
-    def groups_of(self, member: str, attribute: str, base: str) -> list[str]:
-        """The groups below a base whose attribute has the member."""
-        raise NotImplementedError
-
-    def values(self, dn: str, attribute: str) -> list[str]:
-        """The values of an entry's attribute."""
-        raise NotImplementedError
+# Queries
 
 
-def evaluate(query: Any, variables: Mapping[str, str], directory: Directory) -> bool:
-    """Whether a query is true. Raises QueryError for one that is none."""
-    match query:
-        case Atom():
-            return query == "true"
-        case ("constant", Atom() as value):
-            return value == "true"
-        case ("exists", str() as pattern):
-            return directory.exists(fill(pattern, variables))
-        case ("in_group", str() as pattern, *rest):
-            attribute = rest[0] if rest else "member"
-            group = fill(pattern, variables)
-            return directory.has_member(group, attribute, variables["user_dn"])
-        case ("in_group_nested", str() as pattern, *rest):
-            attribute = rest[0] if rest else "member"
-            return _in_nested_group(fill(pattern, variables), attribute, variables, directory)
-        case ("not", inner):
-            return not evaluate(inner, variables, directory)
-        case ("and", list() as parts):
-            return all(evaluate(part, variables, directory) for part in parts)
-        case ("or", list() as parts):
-            return any(evaluate(part, variables, directory) for part in parts)
-        case ("match", one, other):
-            texts, patterns = _texts(one, variables, directory), _texts(other, variables, directory)
-            return any(re.search(pattern, text) for text in texts for pattern in patterns)
-        case ("equals", one, other):
-            found = set(_texts(one, variables, directory))
-            return bool(found & set(_texts(other, variables, directory)))
-        case ("for", list() as cases):
-            for name, value, inner in cases:
-                if variables.get(str(name)) == str(value):
-                    return evaluate(inner, variables, directory)
-            return False
+def _query(term: Any) -> Query:
+    match term:
+        case Atom(word) if word in ("true", "false"):
+            return lambda _: word == "true"
+        case (Atom("constant"), Atom(word)) if word in ("true", "false"):
+            return lambda _: word == "true"
+        case (Atom("exists"), str(pattern)):
+            return lambda asked: asked.directory.exists(fill(pattern, asked.variables))
+        case (Atom("in_group"), str(pattern)):
+            return _in_group(pattern, MEMBER)
+        case (Atom("in_group"), str(pattern), str(attribute)):
+            return _in_group(pattern, attribute)
+        case (Atom("in_group_nested"), str(pattern)):
+            return _in_group_nested(pattern, MEMBER, SUBTREE)
+        case (Atom("in_group_nested"), str(pattern), str(attribute)):
+            return _in_group_nested(pattern, attribute, SUBTREE)
+        case (Atom("in_group_nested"), str(pattern), str(attribute), Atom(scope)):
+            return _in_group_nested(pattern, attribute, scope)
+        case (Atom("not"), inner):
+            negated = _query(inner)
+            return lambda asked: not negated(asked)
+        case (Atom("and"), list(parts)):
+            all_of = [_query(part) for part in parts]
+            return lambda asked: all(_is_true(query, asked) for query in all_of)
+        case (Atom("or"), list(parts)):
+            any_of = [_query(part) for part in parts]
+            return lambda asked: any(_is_true(query, asked) for query in any_of)
+        case (Atom("equals"), one, other):
+            return _equals(_texts(one), _texts(other))
+        case (Atom("match"), one, pattern):
+            return _match(_texts(one), _texts(pattern, re.escape))
+        case (Atom("for"), list(cases)):
+            return _for([_case(one) for one in cases])
         case _:
-            raise QueryError(f"'{query}' is no query")
+            raise QueryError(f"{shown(term)} is not a query")
 
 
-def _in_nested_group(
-    group: str, attribute: str, variables: Mapping[str, str], directory: Directory
-) -> bool:
+def _is_true(query: Query, asked: Question) -> bool:
+    try:
+        return query(asked)
+    except QueryError:
+        return False
+
+
+def _in_group(pattern: str, attribute: str) -> Query:
+    def query(asked: Question) -> bool:
+        group = fill(pattern, asked.variables)
+        return asked.directory.has_value(group, attribute, asked.user_dn)
+
+    return query
+
+
+def _in_group_nested(pattern: str, attribute: str, scope: str) -> Query:
+    if scope not in SCOPES:
+        raise QueryError(f"the scope {scope} is none: it is {SUBTREE} or {SINGLE_LEVEL}")
+
+    def query(asked: Question) -> bool:
+        group = fill(pattern, asked.variables)
+        return _is_below(asked, group, attribute, SCOPES[scope])
+
+    return query
+
+
+def _is_below(asked: Question, group: str, attribute: str, scope: str) -> bool:
     """The user is in the group, or in a group that is; cycles end where they began."""
-    base = group.partition(",")[2]
+    base = asked.group_base or _FIRST_PART.sub("", group, count=1)
     seen: set[str] = set()
-    waiting = [variables["user_dn"]]
+    waiting = [asked.user_dn]
     while waiting:
-        member = waiting.pop()
-        for found in directory.groups_of(member, attribute, base):
-            if found.lower() == group.lower():
+        for found in asked.directory.find(base, attribute, waiting.pop(), scope):
+            name = _comparable(found)
+            if name == _comparable(group):
                 return True
-            if found.lower() not in seen:
-                seen.add(found.lower())
+            if name not in seen:
+                seen.add(name)
                 waiting.append(found)
     return False
 
 
-def _texts(term: Any, variables: Mapping[str, str], directory: Directory) -> list[str]:
+def _comparable(dn: str) -> str:
+    return re.sub(r"\s*,\s*", ",", dn).lower()
+
+
+def _equals(one: Texts, other: Texts) -> Query:
+    """Several values of an attribute equal one text if one of them does."""
+
+    def query(asked: Question) -> bool:
+        left, right = one(asked), other(asked)
+        if len(left) > 1 and len(right) > 1:
+            return left == right
+        return not set(left).isdisjoint(right)
+
+    return query
+
+
+def _match(one: Texts, patterns: Texts) -> Query:
+    def query(asked: Question) -> bool:
+        left, right = one(asked), patterns(asked)
+        if len(left) > 1 and len(right) > 1:
+            raise QueryError("several values of an attribute cannot match several others")
+        try:
+            return any(re.search(pattern, text) for text in left for pattern in right)
+        except re.error as error:
+            raise QueryError(f"a pattern of match is no regular expression: {error}") from None
+
+    return query
+
+
+def _case(term: Any) -> tuple[str, str, Query]:
     match term:
-        case ("string", str() as pattern):
-            return [fill(pattern, variables, in_dn=False)]
-        case ("attribute", str() as pattern, str() as name):
-            return directory.values(fill(pattern, variables), name)
-        case str():
-            return [fill(term, variables, in_dn=False)]
+        case (Atom(name), str(value), inner):
+            return str(name), str(value), _query(inner)
         case _:
-            raise QueryError(f"'{term}' is neither a string nor an attribute")
+            raise QueryError(f"{shown(term)} is no case of a for: a variable, its value, a query")
+
+
+def _for(cases: list[tuple[str, str, Query]]) -> Query:
+    def query(asked: Question) -> bool:
+        for name, value, inner in cases:
+            if name not in asked.variables:
+                raise QueryError(f"there is no variable {name} in this query")
+            if asked.variables[name] == value:
+                return inner(asked)
+        raise QueryError("no case of a for applies")
+
+    return query
+
+
+# Texts
+
+
+def _texts(term: Any, escape: Callable[[str], str] = str) -> Texts:
+    """The values that a string, or an attribute, stands for: one or more."""
+    match term:
+        case (Atom("attribute"), str(pattern), str(name)):
+            return _attribute(pattern, str(name))
+        case (Atom("string"), str(pattern)):
+            return lambda asked: [_filled(pattern, asked.variables, escape)]
+        case str(pattern) if not isinstance(term, Atom):
+            return lambda asked: [_filled(pattern, asked.variables, escape)]
+        case _:
+            raise QueryError(f"{shown(term)} is neither a string nor an attribute")
+
+
+def _attribute(pattern: str, name: str) -> Texts:
+    def texts(asked: Question) -> list[str]:
+        dn = fill(pattern, asked.variables)
+        values = asked.directory.values(dn, name)
+        if not values:
+            raise QueryError(f"the entry {dn} has no attribute {name}")
+        return values
+
+    return texts
+
+
+def shown(term: Any) -> str:
+    """A term as Erlang writes it, for messages."""
+    match term:
+        case tuple():
+            return f"{{{', '.join(map(shown, term))}}}"
+        case list():
+            return f"[{', '.join(map(shown, term))}]"
+        case Atom():
+            return str(term)
+        case _:
+            return f'"{term}"'

@@ -257,7 +257,7 @@ def test_a_rabbitmq_conf_with_every_documented_key_starts_us(tmp_path: Path) -> 
     assert config.definitions_file == Path("/etc/rabbitmq/definitions.json")
     ignored = {setting.key for setting in config.settings_without_effect}
     assert "cluster_formation.classic_config.nodes.1" in ignored
-    assert "auth_ldap.ssl_options.sni" in ignored
+    assert "auth_ldap.ssl_options.hostname_verification" in ignored
 
 
 def test_the_files_of_the_docker_image_start_us(tmp_path: Path) -> None:

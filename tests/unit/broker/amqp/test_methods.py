@@ -134,10 +134,9 @@ def test_bits_share_an_octet():
     assert {name: getattr(decoded, name) for name in bits} == bits
 
 
-def test_reserved_arguments_need_not_be_named():
+def test_what_is_not_named_is_empty():
     assert encode_method(commands.Connection.OpenOk) == b"\0\x0a\0\x29\0"
-    with pytest.raises(KeyError):
-        encode_method(commands.Queue.Declare, queue="q")
+    assert encode_method(commands.Queue.Declare, queue="q") == b"\0\x32\0\x0a\0\0\1q\0\0\0\0\0"
 
 
 def test_access_request_of_amqp_0_8():

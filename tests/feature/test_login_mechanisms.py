@@ -1,0 +1,97 @@
+"""Logging in with a certificate (EXTERNAL) and by challenge (RABBIT-CR-DEMO); too many failures."""
+
+import ssl
+from dataclasses import replace
+
+import pika
+import pytest
+from pamqp import commands
+
+from broker.amqp.frames import PROTOCOL_HEADER
+from broker.config import Config, Listener
+from broker.testing import LOOPBACK, EmbeddedBroker
+from tests.feature.certificate_authority import CertificateAuthority
+from tests.protocol.raw_client import RawClient
+
+REFUSED = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.AuthenticationError)
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return CertificateAuthority(tmp_path)
+
+
+@pytest.fixture
+def config(authority):
+    server = authority.issue("server", names=["localhost", LOOPBACK])
+    return Config(
+        auth_mechanisms=("PLAIN", "EXTERNAL"), tls_listeners=(Listener(LOOPBACK, 0),),
+        tls_cacertfile=authority.certfile, tls_certfile=server.certfile,
+        tls_keyfile=server.keyfile, tls_verify="verify_peer", tls_login_from="common_name",
+    )  # fmt: skip
+
+
+def connect(broker, authority, identity):
+    context = ssl.create_default_context(cafile=authority.certfile)
+    if identity is not None:
+        context.load_cert_chain(identity.certfile, identity.keyfile)
+    port = broker.call(lambda embedded: embedded.broker.tls_listening_on[0].port)
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(
+            LOOPBACK, port, ssl_options=pika.SSLOptions(context, LOOPBACK),
+            credentials=pika.credentials.ExternalCredentials(),
+        )
+    )  # fmt: skip
+
+
+def test_a_certificate_is_a_login(config, authority):
+    with EmbeddedBroker.in_thread(config) as broker:
+        connection = connect(broker, authority, authority.issue("guest"))
+        connection.channel().queue_declare("q")
+        connection.close()
+
+
+def test_a_certificate_of_nobodys_or_none_is_not(config, authority):
+    with EmbeddedBroker.in_thread(config) as broker:
+        for identity in (authority.issue("stranger"), None):
+            with pytest.raises(REFUSED):
+                connect(broker, authority, identity)
+
+
+def test_external_is_offered_over_tls_only(config):
+    with EmbeddedBroker.in_thread(config) as broker, RawClient(broker) as client:
+        client.send(PROTOCOL_HEADER)
+        assert client.read_method(0, commands.Connection.Start).mechanisms in ("PLAIN", b"PLAIN")
+
+
+@pytest.mark.parametrize(("password", "is_right"), [("guest", True), ("wrong", False)])
+def test_a_challenge_is_answered(password, is_right):
+    config = replace(Config(), auth_mechanisms=("RABBIT-CR-DEMO",))
+    with EmbeddedBroker.in_thread(config) as broker, RawClient(broker) as client:
+        client.start(mechanism="RABBIT-CR-DEMO", response="guest")
+        secure = client.read_method(0, commands.Connection.Secure)
+        assert secure.challenge in (b"Please tell me your password", "Please tell me your password")
+        client.send_method(0, commands.Connection.SecureOk, response=f"My password is {password}")
+        if is_right:
+            client.read_method(0, commands.Connection.Tune)
+        else:
+            closed = client.read_method(0, commands.Connection.Close)
+            assert closed.reply_code == 403
+
+
+def test_whoever_fails_too_often_is_not_even_looked_at():
+    config = replace(Config(), auth_failures_per_minute=3)
+    with EmbeddedBroker.in_thread(config) as broker:
+
+        def log_in(password):
+            credentials = pika.PlainCredentials("guest", password)
+            return pika.BlockingConnection(
+                pika.ConnectionParameters(LOOPBACK, broker.port, credentials=credentials)
+            )
+
+        log_in("guest").close()
+        for _ in range(3):
+            with pytest.raises(REFUSED):
+                log_in("wrong")
+        with pytest.raises(REFUSED):
+            log_in("guest")
