@@ -7,6 +7,7 @@ is opened or declared: what is there already stays. Texts are RabbitMQ's (`rabbi
 
 from collections.abc import Iterator, Mapping
 
+from broker.amqp.erlang_terms import format_json
 from broker.amqp.errors import not_allowed, precondition_failed
 from broker.parameters import NO_VHOST, USER_LIMITS, VHOST_LIMITS, Parameters
 
@@ -49,12 +50,12 @@ class Limits:
 
     def set_for_vhost(self, vhost: str, limits: Mapping[str, object]) -> None:
         """Set some limits of a vhost; others stay. Raises LimitError."""
-        merged = {**self.of_vhost(vhost), **_checked(limits, OF_VHOSTS)}
+        merged = {**self.of_vhost(vhost), **check_limits(limits, OF_VHOSTS)}
         self._parameters.set(VHOST_LIMITS, vhost, _VHOST_LIMITS_NAME, merged)
 
     def set_for_user(self, user: str, limits: Mapping[str, object]) -> None:
         """Set some limits of a user; others stay. Raises LimitError."""
-        merged = {**self.of_user(user), **_checked(limits, OF_USERS)}
+        merged = {**self.of_user(user), **check_limits(limits, OF_USERS)}
         self._parameters.set(USER_LIMITS, NO_VHOST, user, merged)
 
     def clear_for_vhost(self, vhost: str, name: str | None = None) -> None:
@@ -117,12 +118,16 @@ def _in_force(limits: Mapping[str, int] | None, name: str) -> int | None:
     return None if limit is None or limit < 0 else limit
 
 
-def _checked(limits: Mapping[str, object], known: tuple[str, ...]) -> dict[str, int]:
+def check_limits(limits: Mapping[str, object], known: tuple[str, ...]) -> dict[str, int]:
+    """The limits, if they are some of those that are known. Raises LimitError."""
     checked = {}
     for name, value in limits.items():
         if name not in known:
-            raise LimitError(f'Unrecognised terms [{{<<"{name}">>,{value}}}] in limits')
+            what = "user-limits" if known == OF_USERS else "limits"
+            raise LimitError(
+                f"Unrecognised terms [{{{format_json(name)},{format_json(value)}}}] in {what}"
+            )
         if isinstance(value, bool) or not isinstance(value, int):
-            raise LimitError(f"{name} should be a number, actually was {value!r}")
+            raise LimitError(f"{name} should be a number, actually was {format_json(value)}")
         checked[name] = value
     return checked

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from broker.amqp.erlang_terms import format_json
 from broker.parameters import OPERATOR_POLICY, POLICY, Parameters
 from broker.policy_keys import LOWER_WINS, OPERATOR_WINS, PolicyError, check_definition
 from broker.queues.arguments import QueueOptions
@@ -39,7 +40,7 @@ class Policy:
     pattern: str
     apply_to: str
     definition: Definition
-    priority: int
+    priority: float
 
     def matches(self, name: str, kinds: tuple[str, ...]) -> bool:
         """Whether it is for a queue or exchange of this name."""
@@ -120,16 +121,26 @@ class PolicyTable:
 
 def check_policy(policy: Policy, is_operator: bool) -> None:
     """Raise PolicyError with RabbitMQ's words for a policy that makes no sense."""
+    if not isinstance(policy.pattern, str):
+        actual = format_json(policy.pattern)
+        raise PolicyError(f"pattern should be a binary but was {actual}", "pattern")
     try:
         re.compile(policy.pattern)
     except re.error as error:
-        raise PolicyError(f"pattern not regular expression {policy.pattern}: {error}") from None
-    if isinstance(policy.priority, bool) or not isinstance(policy.priority, int):
-        raise PolicyError(f"priority should be number, actually was {policy.priority!r}")
+        place = -1 if error.pos is None else error.pos
+        explained = f'{{"{error.msg}",{place}}}'
+        raise PolicyError(
+            f"pattern should be regular expression but is invalid: {explained}", "pattern"
+        ) from None
+    if isinstance(policy.priority, bool) or not isinstance(policy.priority, int | float):
+        raise PolicyError(
+            f"priority should be a number, actually was {format_json(policy.priority)}", "priority"
+        )
     if policy.apply_to not in APPLY_TO:
         raise PolicyError(
             f"apply-to '{policy.apply_to}' unrecognised; should be one of: "
-            + ", ".join(f"'{name}'" for name in ("queues", *APPLY_TO[3:], "exchanges", "all"))
+            + ", ".join(f"'{name}'" for name in ("queues", *APPLY_TO[3:], "exchanges", "all")),
+            "apply-to",
         )
     check_definition(policy.name, policy.definition, is_operator)
 

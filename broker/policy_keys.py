@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from broker.amqp.erlang_terms import format_json
+
 LOWER_WINS = frozenset(
     [
         "message-ttl",
@@ -36,7 +38,11 @@ Check = Callable[[Any], bool]
 
 
 class PolicyError(ValueError):
-    """A policy makes no sense; the text says why."""
+    """A policy makes no sense; the text says why. field: what of it, as JSON names it."""
+
+    def __init__(self, text: str, field: str = "definition") -> None:
+        super().__init__(text)
+        self.field = field
 
 
 def _text(value: Any) -> bool:
@@ -116,18 +122,18 @@ KEYS: dict[str, tuple[Check, str]] = {
 def check_definition(name: str, definition: object, is_operator: bool) -> None:
     """Raise PolicyError unless a definition has keys that are known, and values they take."""
     if not isinstance(definition, Mapping):
-        raise PolicyError(f"parse error while reading policy {name}: {erlang(definition)}")
+        raise PolicyError(f"parse error while reading policy {name}: {format_json(definition)}")
     if not definition:
         raise PolicyError("no policy provided")
     known = OPERATOR_KEYS if is_operator else KEYS
     unknown = [(key, value) for key, value in definition.items() if key not in known]
     if unknown:
-        listed = ",".join(f"{{{erlang(key)},{erlang(value)}}}" for key, value in unknown)
+        listed = ",".join(f"{{{format_json(key)},{format_json(value)}}}" for key, value in unknown)
         raise PolicyError(f"[{listed}] are not recognised policy settings")
     for key, value in definition.items():
         check, what = KEYS[key]
         if not check(value):
-            raise PolicyError(f"{erlang(value)} is not a {what}")
+            raise PolicyError(f"{format_json(value)} is not a {what}", f"definition.{key}")
     _check_mirrors(definition)
 
 
@@ -140,26 +146,8 @@ def _check_mirrors(definition: Mapping[str, Any]) -> None:
     if mode == "all" and params is not None:
         raise PolicyError('ha-mode="all" does not take parameters')
     if mode == "exactly" and not _at_least(1)(params):
-        raise PolicyError(f'ha-mode="exactly" takes an integer, {erlang(params)} given')
+        raise PolicyError(f'ha-mode="exactly" takes an integer, {format_json(params)} given')
     if mode == "nodes" and not (
         isinstance(params, list) and params and all(isinstance(node, str) for node in params)
     ):
-        raise PolicyError(f'ha-mode="nodes" takes a list of strings, {erlang(params)} given')
-
-
-def erlang(value: object) -> str:
-    """A JSON value as Erlang prints it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'<<"{value}">>'
-        case list():
-            return f"[{','.join(map(erlang, value))}]"
-        case Mapping():
-            pairs = ",".join(f"{erlang(key)} => {erlang(item)}" for key, item in value.items())
-            return f"#{{{pairs}}}"
-        case None:
-            return "undefined"
-        case _:
-            return str(value)
+        raise PolicyError(f'ha-mode="nodes" takes a list of strings, {format_json(params)} given')

@@ -35,7 +35,10 @@ def _value(name: str, value: Any) -> Any:
     if kind == "table":
         if not isinstance(value, dict):
             raise PropertyError(["not_an_object", name])
-        return json_to_table(value)
+        try:
+            return json_to_table(value)
+        except ValueError as error:
+            raise PropertyError(str(error)) from None
     if kind in _MAXIMUM:
         if isinstance(value, bool) or not isinstance(value, int):
             raise PropertyError(["not_int", name])

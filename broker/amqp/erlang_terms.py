@@ -4,6 +4,8 @@ RabbitMQ formats parts of its reply texts with Erlang's ``~p``: binaries as ``<<
 ``<<1,2,3>>``, field types by their long names. Clients' suites match on these texts.
 """
 
+from collections.abc import Mapping
+
 SNIPPET_BYTES = 16
 PRINTABLE_CONTROLS = frozenset(b"\n\r\t\v\b\f\x1b")
 
@@ -29,6 +31,26 @@ def format_text(text: str) -> str:
     if text.isascii():
         return format_binary(text.encode())
     return f'<<"{text}"/utf8>>'
+
+
+def format_json(value: object) -> str:
+    """A JSON value, its texts being binaries and its objects maps."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return format_text(value)
+        case list():
+            return f"[{','.join(map(format_json, value))}]"
+        case Mapping():
+            pairs = ",".join(
+                f"{format_json(key)} => {format_json(item)}" for key, item in value.items()
+            )
+            return f"#{{{pairs}}}"
+        case None:
+            return "null"
+        case _:
+            return str(value)
 
 
 def format_snippet(payload: bytes) -> str:

@@ -151,14 +151,18 @@ async def show_channel(call: Call) -> Any:
 
 @route("GET", "/consumers", "/consumers/{vhost}")
 async def list_consumers(call: Call) -> Any:
-    """Consumers of clients."""
+    """Consumers of clients: all for a monitor, one's own for others."""
+    may_see_all = call.identity.is_monitor
     found: list[Consumer] = [
         consumer
         for vhost in call.listed_vhosts()
         for queue in vhost.queues.values()
         for consumer in consumers_of(queue)
+        if may_see_all or consumer.channel.connection.user.name == call.identity.name
     ]
     listing: Listing[Consumer] = Listing(
-        lambda consumer: consumer.tag, lambda consumer: consumer_view(consumer, call.node.name)
+        lambda consumer: consumer.tag,
+        lambda consumer: consumer_view(consumer, call.node.name),
+        {"vhost": lambda consumer: consumer.channel.vhost.name},
     )
     return await listing.answer(call, found)

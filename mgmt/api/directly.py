@@ -5,10 +5,12 @@ from typing import Any, TypeVar
 from pamqp import base
 
 from broker.amqp.errors import ChannelFault, ConnectionFault, Fault
+from broker.amqp.field_table import Table
 from broker.direct import DirectConnection, Reply
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
 from mgmt.api.errors import ApiError, bad_request, from_fault
+from mgmt.views.values import json_to_table
 
 Method = TypeVar("Method", bound=base.Frame)
 
@@ -42,17 +44,29 @@ def as_closed_channel(fault: Fault) -> ApiError:
 
 def flag(body: dict[str, Any], name: str, default: bool = False) -> bool:
     """A value that is true or false. Raises 400."""
-    value = body.get(name, default)
-    if value in (True, "true"):
+    return truth_of(body.get(name, default))
+
+
+def truth_of(value: Any) -> bool:
+    """True or false, also as a text. Raises 400; 1 is not true."""
+    if value is True or value == "true":
         return True
-    if value in (False, "false", None):
+    if value is False or value is None or value == "false":
         return False
     raise bad_request(["not_boolean", value])
 
 
-def arguments_of(body: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, which have to be an object. Raises 400."""
+def arguments_of(body: dict[str, Any]) -> Table:
+    """The arguments as a field table. Raises 400 if they are no object, or a null is in them."""
     value = body.get("arguments") or {}
     if not isinstance(value, dict):
         raise bad_request(["not_an_object", value])
-    return value
+    return table_of(value)
+
+
+def table_of(values: dict[str, Any]) -> Table:
+    """A field table of JSON. Raises 400 for what it cannot hold."""
+    try:
+        return json_to_table(values)
+    except ValueError as error:
+        raise bad_request(str(error)) from None

@@ -7,21 +7,27 @@ from broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
 
 
 class ApiError(Exception):
-    """The request is answered with an error. reason: anything JSON can say."""
+    """The request is answered with an error. reason, details: anything JSON can say."""
 
     def __init__(
-        self, status: int, error: str, reason: Any, headers: dict[str, str] | None = None
+        self,
+        status: int,
+        error: str,
+        reason: Any,
+        headers: dict[str, str] | None = None,
+        details: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(f"{status} {error}: {reason}")
         self.status = status
         self.error = error
         self.reason = reason
         self.headers = headers or {}
+        self.details = details or {}
 
 
-def bad_request(reason: Any) -> ApiError:
+def bad_request(reason: Any, **details: Any) -> ApiError:
     """The request makes no sense, or what it asks for is refused."""
-    return ApiError(400, "bad_request", reason)
+    return ApiError(400, "bad_request", reason, details=details)
 
 
 def not_found(reason: str = "Not Found") -> ApiError:

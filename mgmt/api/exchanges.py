@@ -16,13 +16,12 @@ from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
 from mgmt.api.directly import arguments_of, as_closed_channel, connect, do, flag, make
-from mgmt.api.errors import bad_request, not_found
+from mgmt.api.errors import bad_request, not_authorised, not_found
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
 from mgmt.api.windows import window
 from mgmt.properties import PropertyError, header_of_json
 from mgmt.views.exchanges import binding_view, default_binding_view, exchange_view, properties_key
-from mgmt.views.values import json_to_table
 
 TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"}
 
@@ -68,7 +67,7 @@ async def declare_exchange(call: Call) -> Any:
             durable=flag(body, "durable"),
             auto_delete=flag(body, "auto_delete"),
             internal=flag(body, "internal"),
-            arguments=json_to_table(arguments_of(body)),
+            arguments=arguments_of(body),
         ),
     )
     return Created(is_new)
@@ -89,6 +88,8 @@ async def delete_exchange(call: Call) -> Any:
 @route("POST", "/exchanges/{vhost}/{exchange}/publish")
 async def publish(call: Call) -> Any:
     """Publish one message, and say whether it was routed."""
+    if call.path("vhost") not in call.broker.services.vhosts:
+        raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body("routing_key", "properties", "payload", "payload_encoding")
     payload = payload_of(body["payload"], body["payload_encoding"])
@@ -115,7 +116,7 @@ async def _publish(
 def payload_of(payload: Any, encoding: Any) -> bytes:
     """The bytes of a body. Raises 400."""
     if not isinstance(payload, str):
-        raise bad_request(["not_string", payload])
+        raise bad_request("payload_not_string")
     if encoding == "string":
         return payload.encode()
     if encoding != "base64":
@@ -147,10 +148,22 @@ def _render(bound: Bound) -> dict[str, Any]:
     return binding_view(vhost, binding)
 
 
+def _place(bound: Bound) -> tuple[str, ...]:
+    """What bindings are in the order of."""
+    vhost, binding = bound
+    if isinstance(binding, Queue):
+        return vhost.name, "", QUEUE, binding.name, binding.name
+    return (
+        vhost.name, binding.source.name, binding.destination_kind, binding.destination.name,
+        binding.routing_key,
+    )  # fmt: skip
+
+
 async def _answer(call: Call, found: Iterable[Bound]) -> Any:
     listing: Listing[Bound] = Listing(
         lambda bound: bound[1].name if isinstance(bound[1], Queue) else bound[1].destination.name,
         _render,
+        order=_place,
     )
     return await listing.answer(call, found)
 
@@ -167,7 +180,9 @@ async def list_bindings(call: Call) -> Any:
 async def list_bindings_from(call: Call) -> Any:
     """Bindings from an exchange."""
     vhost = call.vhost()
-    exchange = call.exchange(vhost)
+    exchange = vhost.exchanges.get(call.exchange_name())
+    if exchange is None:
+        return []
     if not exchange.name:
         return await _answer(call, [(vhost, queue) for queue in vhost.queues.values()])
     return await _answer(call, [(vhost, binding) for binding in exchange.bindings.values()])
@@ -177,7 +192,8 @@ async def list_bindings_from(call: Call) -> Any:
 async def list_bindings_to(call: Call) -> Any:
     """Bindings from other exchanges to this one."""
     vhost = call.vhost()
-    found = call.exchange(vhost).incoming.values()
+    exchange = vhost.exchanges.get(call.exchange_name())
+    found = () if exchange is None else exchange.incoming.values()
     return await _answer(call, [(vhost, binding) for binding in found])
 
 
@@ -185,7 +201,9 @@ async def list_bindings_to(call: Call) -> Any:
 async def list_bindings_of_queue(call: Call) -> Any:
     """Bindings to a queue, that to the default exchange among them."""
     vhost = call.vhost()
-    queue = call.queue(vhost)
+    queue = vhost.queues.get(call.path("queue"))
+    if queue is None:
+        return []
     return await _answer(
         call, [(vhost, queue), *((vhost, binding) for binding in queue.bindings.values())]
     )
@@ -232,7 +250,7 @@ async def bind(call: Call) -> Any:
     key = body.get("routing_key", "")
     if not isinstance(key, str):
         raise bad_request(["not_string", key])
-    arguments = json_to_table(arguments_of(body))
+    arguments = arguments_of(body)
     where: dict[str, Any] = {"routing_key": key, "arguments": arguments}
     source = call.exchange_name("source")
     if kind == QUEUE:
@@ -278,7 +296,7 @@ async def unbind(call: Call) -> Any:
     """Take a binding away."""
     vhost, binding = _find(call)
     if isinstance(binding, Queue):
-        raise bad_request("operation not permitted on the default exchange")
+        raise not_authorised("Access refused.")
     names: dict[str, Any] = {"routing_key": binding.routing_key, "arguments": binding.arguments}
     method: base.Frame
     end, source = binding.destination.name, binding.source.name

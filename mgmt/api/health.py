@@ -119,9 +119,9 @@ async def check_port(call: Call) -> Any:
 @route("GET", "/health/checks/protocol-listener/{protocol}")
 async def check_protocol(call: Call) -> Any:
     """Something listens for the protocol."""
-    wanted = call.path("protocol")
+    wanted = PROTOCOLS.get(call.path("protocol").lower(), call.path("protocol"))
     spoken = sorted({protocol for protocol, _ in call.node.listeners})
-    if PROTOCOLS.get(wanted.lower(), wanted) in spoken:
+    if wanted in spoken:
         return {**OK, "protocol": wanted}
     return failed("No active listener", missing=wanted, protocols=spoken)
 

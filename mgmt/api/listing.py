@@ -1,11 +1,14 @@
 """Lists: filtered, sorted, in pages, with only the columns that are asked for.
 
 The parameters and their errors are RabbitMQ's: `page`, `page_size`, `name`, `use_regex`,
-`pagination`, `sort`, `sort_reverse`, `columns`. Objects are rendered late: filtering by name and
-sorting by a plain column look at the objects themselves, so that a page of a list of many thousand
-costs a page. What is rendered is rendered in slices, with the node's other work in between.
+`pagination`, `sort`, `sort_reverse`, `columns`. What is not told to be sorted, or is the same
+in the column that it is sorted by, is in the order of vhosts and names. Objects are rendered late:
+filtering by name and sorting by a plain column look at the objects themselves, so that a page of a
+list of many thousand costs a page. Rendering and sorting are done in slices, with the node's other
+work in between.
 """
 
+import heapq
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -15,6 +18,7 @@ from mgmt.api.errors import ApiError, bad_request
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
+SORTED_AT_ONCE = 1000
 
 Item = TypeVar("Item")
 
@@ -23,7 +27,7 @@ class Listing(Generic[Item]):
     """How one kind of object is listed.
 
     name: of an object, for filtering. render: an object as JSON. quick: columns that can be had
-    without rendering.
+    without rendering. order: what objects are in the order of, if it is not vhost and name.
     """
 
     def __init__(
@@ -31,10 +35,15 @@ class Listing(Generic[Item]):
         name: Callable[[Item], str],
         render: Callable[[Item], dict[str, Any]],
         quick: dict[str, Callable[[Item], Any]] | None = None,
+        order: Callable[[Item], Any] | None = None,
     ) -> None:
         self._name = name
         self._render = render
         self._quick = {"name": name, **(quick or {})}
+        vhost = self._quick.get("vhost")
+        if order is None:
+            order = name if vhost is None else lambda item: (vhost(item), name(item))
+        self._order = order
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, or the page of it, that a request asks for. Raises ApiError."""
@@ -46,8 +55,8 @@ class Listing(Generic[Item]):
         found = self._filtered(call, found)
         number, size = page
         filtered = len(found)
-        count = max(1, -(-filtered // size))
-        if number > count:
+        count = -(-filtered // size)
+        if number > max(1, count):
             raise ApiError(
                 400,
                 "page_out_of_range",
@@ -76,18 +85,18 @@ class Listing(Generic[Item]):
     async def _sorted(self, call: Call, items: list[Any]) -> list[Any]:
         """The objects in the order that is asked for. What was rendered for it stays rendered."""
         column = call.query("sort")
-        reverse = call.query("sort_reverse") == "true"
-        if not column:
-            if reverse:
-                items.reverse()
-            return items
+        items = await _in_order(call, items, self._order)
         quick = self._quick.get(column)
         if quick is not None:
-            items.sort(key=lambda item: _sort_key(quick(item)), reverse=reverse)
-            return items
-        rendered = await self._rendered(call, items)
-        rendered.sort(key=lambda shown: _sort_key(_descend(shown, column)), reverse=reverse)
-        return rendered
+            items = await _in_order(call, items, lambda item: _sort_key(quick(item)))
+        elif column:
+            rendered = await self._rendered(call, items)
+            items = await _in_order(
+                call, rendered, lambda shown: _sort_key(_descend(shown, column))
+            )
+        if call.query("sort_reverse") == "true":
+            items.reverse()
+        return items
 
     async def _shown(self, call: Call, items: Sequence[Any]) -> list[dict[str, Any]]:
         rendered = await self._rendered(call, items)
@@ -104,9 +113,25 @@ class Listing(Generic[Item]):
         return rendered
 
 
+async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+    """Sorted, by pieces that are merged; those of one key stay in the order that they had."""
+    if len(items) <= SORTED_AT_ONCE:
+        return sorted(items, key=key)
+    pieces = []
+    for start in range(0, len(items), SORTED_AT_ONCE):
+        pieces.append(sorted(items[start : start + SORTED_AT_ONCE], key=key))
+        await call.node.sampler.give_way()
+    merged = []
+    for item in heapq.merge(*pieces, key=key):
+        merged.append(item)
+        if len(merged) % SORTED_AT_ONCE == 0:
+            await call.node.sampler.give_way()
+    return merged
+
+
 def _page_of(call: Call) -> tuple[int, int] | None:
     query = call.request.query
-    if "page" not in query and "page_size" not in query and call.query("pagination") != "true":
+    if "page" not in query:
         return None
     try:
         number = int(call.query("page", "1"))

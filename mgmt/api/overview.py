@@ -1,8 +1,7 @@
-"""The node as a whole: overview, nodes, cluster name, features, who is asking."""
+"""The node as a whole: overview, nodes, cluster name, features."""
 
 from typing import Any
 
-from broker.auth.passwords import hash_password, hash_to_text
 from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from mgmt.api.call import Call
 from mgmt.api.errors import bad_request, not_found
@@ -143,12 +142,6 @@ async def extensions(call: Call) -> Any:
     return [{"javascript": "dispatcher.js"}]
 
 
-@route("GET", "/whoami")
-async def whoami(call: Call) -> Any:
-    """Who is asking."""
-    return {"name": text(call.identity.name), "tags": list(call.identity.tags)}
-
-
 @route("GET", "/feature-flags")
 async def feature_flags(call: Call) -> Any:
     """Those of RabbitMQ that stand for what this node does."""
@@ -176,60 +169,12 @@ async def deprecated_features(call: Call) -> Any:
     return []
 
 
-@route("GET", "/auth")
-async def auth(call: Call) -> Any:
-    """How the pages are to log in."""
-    return {"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
-
-
-@route("GET", "/auth/hash_password/{password}")
-async def hash_a_password(call: Call) -> Any:
-    """A hash that definitions take."""
-    return {"ok": hash_to_text(hash_password(call.path("password")))}
-
-
-@route("GET", "/auth/attempts/{node}")
-async def attempts(call: Call) -> Any:
-    """Logins that were tried."""
-    call.require_monitor()
-    require_this_node(call)
-    limiter = call.broker.services.access.limiter
-    return [_attempts("amqp091", limiter.succeeded, limiter.failed)]
-
-
-def _attempts(protocol: str, succeeded: int, failed: int) -> dict[str, Any]:
-    return {
-        "protocol": protocol, "auth_attempts": succeeded + failed,
-        "auth_attempts_failed": failed, "auth_attempts_succeeded": succeeded,
-    }  # fmt: skip
-
-
-@route("GET", "/auth/attempts/{node}/source")
-async def attempts_by_source(call: Call) -> Any:
-    """Logins that were tried, by address."""
-    call.require_monitor()
-    require_this_node(call)
-    limiter = call.broker.services.access.limiter
-    return [
-        {"remote_address": address, "username": "",
-         **_attempts("amqp091", one.succeeded, one.failed)}
-        for address, one in limiter.by_address().items()
-    ]  # fmt: skip
-
-
-@route("DELETE", "/auth/attempts/{node}", "/auth/attempts/{node}/source")
-async def reset_attempts(call: Call) -> Any:
-    """Count from nothing."""
-    call.require_monitor()
-    require_this_node(call)
-    call.broker.services.access.limiter.reset()
-    return NoContent()
-
-
 @route("DELETE", "/reset", "/reset/{node}")
 async def reset_statistics(call: Call) -> Any:
     """Forget the samples."""
     call.require_administrator()
+    if "node" in call.request.match_info:
+        require_this_node(call)
     call.node.sampler.objects = {}
     return NoContent()
 

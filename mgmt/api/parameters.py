@@ -1,9 +1,18 @@
 """Policies, operator policies, limits, runtime parameters and global parameters."""
 
+import html
 from typing import Any
 
-from broker.limits import LimitError
-from broker.parameters import FREE_COMPONENTS, GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY
+from broker.amqp.erlang_terms import format_json
+from broker.limits import OF_VHOSTS, LimitError, check_limits
+from broker.parameters import (
+    FREE_COMPONENTS,
+    GLOBAL,
+    NO_VHOST,
+    OPERATOR_POLICY,
+    POLICY,
+    VHOST_LIMITS,
+)
 from broker.policies import Policy
 from broker.policy_keys import PolicyError
 from mgmt.api.call import Call
@@ -11,6 +20,7 @@ from mgmt.api.errors import ApiError, bad_request, not_found
 from mgmt.api.routes import Created, NoContent, route
 from mgmt.views.values import text
 
+SHOWN_COMPONENTS = (*FREE_COMPONENTS, VHOST_LIMITS, OPERATOR_POLICY)
 KINDS = {"policies": POLICY, "operator-policies": OPERATOR_POLICY}
 
 
@@ -20,8 +30,12 @@ def _kind(call: Call) -> str:
 
 def failed_validation(reason: object) -> ApiError:
     """As RabbitMQ says it."""
-    escaped = str(reason).replace("<", "&lt;").replace(">", "&gt;")
-    return bad_request(f"Validation failed\n\n{escaped}\n")
+    return bad_request(f"Validation failed\n\n{reason}\n")
+
+
+def escaped(text: object) -> str:
+    """As HTML, which RabbitMQ makes of what it says of policies and parameters."""
+    return html.escape(str(text), quote=False)
 
 
 @route("GET", "/policies", "/policies/{vhost}", "/operator-policies", "/operator-policies/{vhost}")
@@ -44,14 +58,11 @@ async def show_policy(call: Call) -> Any:
     return policy.to_json()
 
 
-def policy_of(vhost: str, name: str, body: dict[str, Any], *, is_operator: bool) -> Policy:
+def policy_of(vhost: str, name: str, body: dict[str, Any]) -> Policy:
     """The policy that a body stands for; whether it makes sense is another matter."""
-    apply_to = body.get("apply-to") or ("queues" if is_operator else "all")
-    priority = body.get("priority", 0)
-    return Policy(
-        vhost, name, str(body["pattern"]), str(apply_to), body["definition"],
-        0 if priority is None else priority,
-    )  # fmt: skip
+    apply_to = body.get("apply-to") or "all"
+    priority = body.get("priority") or 0
+    return Policy(vhost, name, body["pattern"], str(apply_to), body["definition"], priority)
 
 
 @route("PUT", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")
@@ -65,9 +76,9 @@ async def set_policy(call: Call) -> Any:
     name = call.path("name")
     is_new = policies.get(kind, vhost, name) is None
     try:
-        policies.set(kind, policy_of(vhost, name, body, is_operator=kind == OPERATOR_POLICY))
+        policies.set(kind, policy_of(vhost, name, body))
     except PolicyError as error:
-        raise failed_validation(error) from None
+        raise failed_validation(error if kind == OPERATOR_POLICY else escaped(error)) from None
     return Created(is_new)
 
 
@@ -120,7 +131,7 @@ async def set_vhost_limit(call: Call) -> Any:
     try:
         call.broker.services.limits.set_for_vhost(vhost, {call.path("name"): body["value"]})
     except LimitError as error:
-        raise bad_request(f"Validation failed\n\n{error}\n") from None
+        raise failed_validation(error) from None
     return NoContent()
 
 
@@ -135,7 +146,6 @@ async def clear_vhost_limit(call: Call) -> Any:
 @route("GET", "/user-limits")
 async def list_user_limits(call: Call) -> Any:
     """Users with limits."""
-    call.require_monitor()
     return [
         {"user": text(user), "value": value} for user, value in call.broker.services.limits.users()
     ]
@@ -151,7 +161,6 @@ def _user(call: Call) -> str:
 @route("GET", "/user-limits/{user}")
 async def show_user_limits(call: Call) -> Any:
     """The limits of one user."""
-    call.require_monitor()
     user = _user(call)
     value = call.broker.services.limits.of_user(user)
     return [{"user": text(user), "value": value}] if value else []
@@ -162,10 +171,13 @@ async def set_user_limit(call: Call) -> Any:
     """Set one limit of a user."""
     call.require_administrator()
     body = await call.body("value")
+    services, user = call.broker.services, call.path("user")
+    if services.users.get(user) is None:
+        raise bad_request(["no_such_user", user])
     try:
-        call.broker.services.limits.set_for_user(_user(call), {call.path("name"): body["value"]})
+        services.limits.set_for_user(user, {call.path("name"): body["value"]})
     except LimitError as error:
-        raise bad_request(f"Validation failed\n\n{error}\n") from None
+        raise bad_request(str(error)) from None
     return NoContent()
 
 
@@ -188,15 +200,15 @@ def _parameter_view(vhost: str, component: str, name: str, value: Any) -> dict[s
 async def list_parameters(call: Call) -> Any:
     """Parameters of all components, or of one, in all vhosts, or in one."""
     call.require_policymaker()
-    info = call.request.match_info
-    if "component" in info and call.path("component") not in FREE_COMPONENTS:
-        return []
-    components = (call.path("component"),) if "component" in info else FREE_COMPONENTS
+    vhosts = call.listed_vhosts()
+    components: tuple[str, ...] = SHOWN_COMPONENTS
+    if "component" in call.request.match_info:
+        components = tuple(one for one in SHOWN_COMPONENTS if one == call.path("component"))
     parameters = call.broker.services.parameters
     return [
         _parameter_view(vhost.name, component, name, value)
         for component in components
-        for vhost in call.listed_vhosts()
+        for vhost in vhosts
         for _, name, value in parameters.of(component, vhost.name)
     ]
 
@@ -207,7 +219,7 @@ async def show_parameter(call: Call) -> Any:
     vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
     call.require_policymaker(vhost)
     value = call.broker.services.parameters.get(component, vhost, name)
-    if value is None or component not in FREE_COMPONENTS:
+    if value is None or component not in SHOWN_COMPONENTS:
         raise not_found()
     return _parameter_view(vhost, component, name, value)
 
@@ -218,12 +230,31 @@ async def set_parameter(call: Call) -> Any:
     vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
     call.require_policymaker(vhost)
     body = await call.body("value")
-    if component not in FREE_COMPONENTS:
-        raise failed_validation(f"component {component} not found")
-    parameters = call.broker.services.parameters
-    is_new = parameters.get(component, vhost, name) is None
-    parameters.set(component, vhost, name, body["value"])
+    services, value = call.broker.services, body["value"]
+    is_new = services.parameters.get(component, vhost, name) is None
+    if component == VHOST_LIMITS:
+        _replace_vhost_limits(call, vhost, value)
+    elif component in FREE_COMPONENTS:
+        services.parameters.set(component, vhost, name, value)
+    elif component == POLICY:
+        raise bad_request("policies may not be set using this method")
+    else:
+        raise failed_validation(escaped(f"component {component} not found"))
     return Created(is_new)
+
+
+def _replace_vhost_limits(call: Call, vhost: str, value: Any) -> None:
+    """A vhost's limits are one parameter, too."""
+    limits = call.broker.services.limits
+    call.require_administrator()
+    try:
+        check_limits(value if isinstance(value, dict) else {}, OF_VHOSTS)
+    except LimitError as error:
+        raise failed_validation(escaped(error)) from None
+    if not isinstance(value, dict):
+        raise failed_validation(escaped(f"limits should be an object, was {format_json(value)}"))
+    limits.clear_for_vhost(vhost)
+    limits.set_for_vhost(vhost, value)
 
 
 @route("DELETE", "/parameters/{component}/{vhost}/{name}")
@@ -232,7 +263,9 @@ async def clear_parameter(call: Call) -> Any:
     vhost, component = call.vhost().name, call.path("component")
     call.require_policymaker(vhost)
     parameters = call.broker.services.parameters
-    if component not in FREE_COMPONENTS or not parameters.clear(
+    if component in (VHOST_LIMITS, OPERATOR_POLICY):
+        call.require_administrator()
+    if component not in SHOWN_COMPONENTS or not parameters.clear(
         component, vhost, call.path("name")
     ):
         raise not_found()

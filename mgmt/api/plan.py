@@ -16,7 +16,7 @@ from mgmt.api.call import Call
 from mgmt.api.directly import arguments_of, connect, flag
 from mgmt.api.queues import declaration
 from mgmt.api.routes import route
-from mgmt.views.values import field_to_json, json_to_table
+from mgmt.views.values import field_to_json
 
 CREATE, SAME, CONFLICT = "create", "same", "conflict"
 FLAGS = ("durable", "auto_delete")
@@ -27,7 +27,7 @@ async def plan_queue(call: Call) -> Any:
     """What declaring a queue like this would come to."""
     vhost, name = call.vhost(), call.path("queue")
     body = await call.body()
-    arguments = json_to_table(arguments_of(body))
+    arguments = arguments_of(body)
     queue = vhost.queues.get(name)
     outcome, reason = CREATE if queue is None else SAME, None
     try:
@@ -86,7 +86,7 @@ async def plan_exchange(call: Call) -> Any:
     """What declaring an exchange like this would come to."""
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body()
-    arguments = json_to_table(arguments_of(body))
+    arguments = arguments_of(body)
     kind = str(body.get("type", "direct"))
     exchange = vhost.exchanges.get(name)
     outcome, reason = CREATE if exchange is None else SAME, None

@@ -10,21 +10,23 @@ from broker.amqp.properties import ContentHeader
 from broker.amqp.reply_codes import ACCESS_REFUSED
 from broker.channel import methods_basic
 from broker.direct import DirectConnection, Reply
+from broker.names import QUEUE, resource
 from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
 from mgmt.api.directly import arguments_of, as_closed_channel, connect, do, flag, make
-from mgmt.api.errors import bad_request, not_authorised
+from mgmt.api.errors import ApiError, bad_request, not_authorised
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
 from mgmt.api.windows import both
 from mgmt.views.queues import QueueViews
-from mgmt.views.values import json_to_table, properties_to_json, text
+from mgmt.views.values import properties_to_json, text
 
 ACK_MODES = (
     "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
 )  # fmt: skip
 ENCODINGS = ("auto", "base64")
+NAME_BYTES_MAX = 255
 
 
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
@@ -61,7 +63,7 @@ def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
         queue=name,
         durable=flag(body, "durable"),
         auto_delete=flag(body, "auto_delete"),
-        arguments=json_to_table(arguments_of(body)),
+        arguments=arguments_of(body),
     )
 
 
@@ -70,6 +72,12 @@ async def declare_queue(call: Call) -> Any:
     """Declare a queue."""
     vhost, name = call.vhost(), call.path("queue")
     body = await call.body()
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > NAME_BYTES_MAX:
+        raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
+    node = body.get("node") or call.node.name
+    if node != call.node.name:
+        raise bad_request(f"Node {node} could not be contacted")
     is_new = name not in vhost.queues
     await do(call, vhost, declaration(name, body))
     return Created(is_new)
@@ -121,14 +129,17 @@ async def act_on_queue(call: Call) -> Any:
 async def get_messages(call: Call) -> Any:
     """Take messages, or look at them and put them back."""
     vhost = call.vhost()
-    queue = call.queue(vhost)
+    queue = vhost.queues.get(call.path("queue"))
+    if queue is None:
+        what = resource(QUEUE, call.path("queue"), vhost.name)
+        raise ApiError(404, "not_found", f"NOT_FOUND - no {what}")
     body = await call.body("count", "ackmode", "encoding")
     count = _count(body["count"])
     if body["ackmode"] not in ACK_MODES:
         raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}")
     if body["encoding"] not in ENCODINGS:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
-    truncate = body.get("truncate")
+    truncate = None if body.get("truncate") is None else _count(body["truncate"])
     try:
         with connect(call, vhost) as connection:
             got: list[Reply] = []
@@ -168,14 +179,12 @@ def _settle(connection: DirectConnection, ackmode: str, tag: int) -> base.Frame 
     return make(commands.Basic.Reject, delivery_tag=tag, requeue=ackmode.endswith("true"))
 
 
-def _message_view(reply: Reply, encoding: str, truncate: Any) -> dict[str, Any]:
+def _message_view(reply: Reply, encoding: str, truncate: int | None) -> dict[str, Any]:
     message, arguments = reply.message, reply.arguments
     assert message is not None
     header = message.header
     assert isinstance(header, ContentHeader)
-    payload = message.body
-    if isinstance(truncate, int) and not isinstance(truncate, bool):
-        payload = payload[: max(0, truncate)]
+    payload = message.body[:truncate]
     shown, encoded_as = encode_payload(payload, encoding)
     return {
         "payload_bytes": len(message.body),

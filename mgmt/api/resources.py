@@ -1,6 +1,7 @@
 """All files with routes: to import this is to have them in `routes.ROUTES`."""
 
 from mgmt.api import (
+    authentication,
     clients,
     control,
     definitions,
@@ -16,6 +17,6 @@ from mgmt.api import (
 )
 
 RESOURCES = (
-    clients, control, definitions, exchanges, health, overview, parameters, plan, queues, users,
-    vhosts, workbench,
+    authentication, clients, control, definitions, exchanges, health, overview, parameters, plan,
+    queues, users, vhosts, workbench,
 )  # fmt: skip

@@ -34,26 +34,30 @@ class NoContent:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """control_only: served on the control socket only. works_stopped: without a broker, too."""
+    """Which function answers a method at a path.
+
+    control_only: served on the control socket only. works_stopped: without a broker, too. is_open:
+    no login is needed. is_linked: browsers follow links to it, with the login in the query.
+    """
 
     method: str
     path: str
     handler: Handler
     control_only: bool = False
     works_stopped: bool = False
+    is_open: bool = False
+    is_linked: bool = False
 
 
 ROUTES: list[Route] = []
 
 
-def route(
-    method: str, *paths: str, control_only: bool = False, works_stopped: bool = False
-) -> Callable[[Handler], Handler]:
-    """Have a function answer requests. paths: below /api."""
+def route(method: str, *paths: str, **traits: bool) -> Callable[[Handler], Handler]:
+    """Have a function answer requests. paths: below /api. traits: those of `Route`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
-            ROUTES.append(Route(method, path, handler, control_only, works_stopped))
+            ROUTES.append(Route(method, path, handler, **traits))
         return handler
 
     return register

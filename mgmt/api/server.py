@@ -5,12 +5,11 @@ and those that steer the node, the control socket, where whoever can open it is 
 Requests run in the broker's event loop; whatever touches many objects gives way (listing.py).
 """
 
-import base64
-import binascii
 import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,18 @@ import msgspec
 from aiohttp import hdrs, web
 
 from broker.auth.access_control import Undecided
-from broker.auth.identity import ADMINISTRATOR, Identity, LoginAttempt
+from broker.auth.identity import ADMINISTRATOR, Identity
 from broker.config import Listener
 from mgmt.api.call import Call
-from mgmt.api.errors import ApiError, not_authorised
+from mgmt.api.errors import ApiError
 from mgmt.api.headers import Headers
 from mgmt.api.listing import pick_columns
+from mgmt.api.login import NOBODY, credentials_of, log_in
 from mgmt.api.resources import RESOURCES
 from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from mgmt.node import Node
 
 BODY_BYTES_MAX = 20 * 1024 * 1024 * 4
-REALM = 'Basic realm="RabbitMQ Management"'
 CONTROL_SOCKET = "control.socket"
 CONTROL_USER = "leveretctl"
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
@@ -107,16 +106,27 @@ class ManagementServer:
         assert RESOURCES
         application = web.Application(client_max_size=BODY_BYTES_MAX)
         prefix = "" if is_control else self._node.config.management_path_prefix.rstrip("/")
-        for one in sorted(ROUTES, key=_specific_first):
-            if is_control or not one.control_only:
-                handler = self._handler(one, is_control=is_control)
-                application.router.add_route(one.method, f"{prefix}/api{one.path}", handler)
-                if one.method == "GET":
-                    application.router.add_route("HEAD", f"{prefix}/api{one.path}", handler)
+        routes = [one for one in ROUTES if is_control or not one.control_only]
+        for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
+            self._add_path(application, f"{prefix}/api{path}", list(group), is_control=is_control)
         if not is_control:
             self._add_pages(application, prefix)
-        application.router.add_route("*", "/{path:.*}", self._answer_other)
+        application.router.add_route("*", "/{path:.*}", self._answer_nothing)
         return application
+
+    def _add_path(
+        self, application: web.Application, path: str, routes: list[Route], *, is_control: bool
+    ) -> None:
+        """A path with all its methods; a slash at its end makes no difference, as in RabbitMQ."""
+        methods = {one.method for one in routes} | {"OPTIONS"}
+        allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+        for place in (path, f"{path}/"):
+            for one in routes:
+                handler = self._handler(one, is_control=is_control)
+                application.router.add_route(one.method, place, handler)
+                if one.method == "GET":
+                    application.router.add_route("HEAD", place, handler)
+            application.router.add_route("*", place, self._other_method(allow))
 
     def _add_pages(self, application: web.Application, prefix: str) -> None:
         async def index(request: web.Request) -> web.StreamResponse:
@@ -134,39 +144,26 @@ class ManagementServer:
     async def _redirect_to_pages(self, request: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(f"{request.path}/")
 
-    async def _answer_other(self, request: web.Request) -> web.StreamResponse:
-        """What no route answers: the methods that others take at this path, or nothing at all."""
-        allowed = sorted(
-            {
-                one.method
-                for one in request.app.router.routes()
-                if one.resource is not None
-                and one.method != "*"
-                and one.resource.get_info().get("path") != "/{path}"
-                and (await one.resource.resolve(_as(request, one.method)))[0] is not None
-            }
-            if request.path.find("/api/") >= 0
-            else ()
-        )
-        if not allowed:
-            return self._error(request, ApiError(404, "Object Not Found", "Not Found"))
-        allow = ", ".join(["HEAD", *(name for name in allowed if name != "HEAD"), "OPTIONS"])
-        if request.method == "OPTIONS":
-            response = web.Response(headers={"Allow": allow})
-        else:
-            response = web.Response(status=405, headers={"Allow": allow})
-        self._headers.add(request, response)
-        return response
+    def _other_method(self, allow: str) -> Handler:
+        """What answers the methods that a path does not take, and says which it does."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            status = 200 if request.method == "OPTIONS" else 405
+            response = web.Response(status=status, headers={"Allow": allow})
+            self._headers.add(request, response)
+            return response
+
+        return handle
+
+    async def _answer_nothing(self, request: web.Request) -> web.StreamResponse:
+        return self._error(request, ApiError(404, "Object Not Found", "Not Found"))
 
     def _handler(self, one: Route, *, is_control: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                if is_control:
-                    identity = CONTROLLER
-                else:
-                    identity = await self._log_in(request)
+                identity = CONTROLLER if is_control else await self._identity(one, request)
                 call = Call(self._node, request, identity)
-                if not one.works_stopped:
+                if not (one.works_stopped or one.is_open):
                     await call.prepare()
                 answer = await self._answered(one, call)
             except ApiError as error:
@@ -182,6 +179,15 @@ class ManagementServer:
 
         return handle
 
+    async def _identity(self, one: Route, request: web.Request) -> Identity:
+        """Who asks. Raises 401, and 406 if it would not take an answer in JSON."""
+        if not _takes_json(request):
+            raise web.HTTPNotAcceptable
+        if one.is_open:
+            return NOBODY
+        name, password = credentials_of(request, from_query=one.is_linked)
+        return await log_in(self._node, request, name, password)
+
     async def _answered(self, one: Route, call: Call) -> Any:
         """What the route's function says; asked again if a backend had to be asked first."""
         while True:
@@ -190,22 +196,6 @@ class ManagementServer:
             except Undecided as undecided:
                 settled = undecided.settle()
             await settled
-
-    # Logging in
-
-    async def _log_in(self, request: web.Request) -> Identity:
-        broker = self._node.broker
-        if broker is None:
-            raise ApiError(503, "service_unavailable", "the broker is stopped on this node")
-        name, password = _credentials(request)
-        host = request.remote or ""
-        attempt = LoginAttempt(name, password, host, f"HTTP from {host}")
-        identity = await broker.services.access.log_in(attempt)
-        if identity is None:
-            raise ApiError(401, "not_authorized", "Login failed", {"WWW-Authenticate": REALM})
-        if not identity.may_use_management:
-            raise not_authorised("Not management user")
-        return identity
 
     # Answers
 
@@ -222,16 +212,24 @@ class ManagementServer:
             response = _json(answer.status, answer.content)
         else:
             response = _json(200, answer)
-            response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+        if response.status in (200, 503) and not response.prepared:
+            response.headers.setdefault(hdrs.CACHE_CONTROL, "no-cache")
         if not response.prepared:
             self._headers.add(request, response)
         return response
 
     def _error(self, request: web.Request, error: ApiError) -> web.StreamResponse:
-        response = _json(error.status, {"error": error.error, "reason": error.reason})
+        response = _json(
+            error.status, {"error": error.error, "reason": error.reason, **error.details}
+        )
         response.headers.update(error.headers)
         self._headers.add(request, response)
         return response
+
+
+def _takes_json(request: web.Request) -> bool:
+    accepted = request.headers.get(hdrs.ACCEPT, "*/*")
+    return any(one in accepted for one in ("*/*", "application/*", "application/json"))
 
 
 def _with_columns(call: Call, answer: Any) -> Any:
@@ -242,28 +240,9 @@ def _with_columns(call: Call, answer: Any) -> Any:
     return answer
 
 
-def _as(request: web.Request, method: str) -> web.Request:
-    return request.clone(method=method)
-
-
 def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:
     """Paths with a word where others have a variable go first."""
     return tuple((part.startswith("{"), part) for part in one.path.split("/"))
-
-
-def _credentials(request: web.Request) -> tuple[str, str]:
-    """Name and password; a bearer token is a password of nobody's."""
-    kind, _, value = request.headers.get("Authorization", "").partition(" ")
-    if kind.lower() == "bearer" and value:
-        return "", value.strip()
-    if kind.lower() == "basic":
-        try:
-            name, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            colon = ""
-        if colon:
-            return name, password
-    raise ApiError(401, "not_authorized", "Not_Authorized", {"WWW-Authenticate": REALM})
 
 
 def _json(status: int, content: Any) -> web.Response:

@@ -76,6 +76,8 @@ def put_user_of(call: Call, name: str, body: dict[str, Any]) -> None:
     if tags is None:
         raise bad_request("tags_not_present")
     password, password_hash = body.get("password"), body.get("password_hash")
+    if password is not None and password_hash is not None:
+        raise bad_request("both_password_and_password_hash_are_provided")
     if password is not None:
         if not isinstance(password, str):
             raise bad_request(["not_string", "password"])
@@ -86,7 +88,7 @@ def put_user_of(call: Call, name: str, body: dict[str, Any]) -> None:
         try:
             decoded = hash_from_text(str(password_hash))
         except ValueError:
-            raise bad_request(["not_base64", "password_hash"]) from None
+            raise bad_request(["not_base64", password_hash]) from None
         try:
             users.add_with_hash(name, decoded, body.get("hashing_algorithm") or SHA256, tags)
         except ValueError as error:
@@ -183,6 +185,14 @@ def _vhost_and_user(call: Call) -> tuple[str, str]:
     return vhost, user
 
 
+def texts_of(body: dict[str, Any], *names: str) -> list[str]:
+    """These values, which have to be texts. Raises 400."""
+    for name in names:
+        if not isinstance(body[name], str):
+            raise bad_request(["not_string", name])
+    return [body[name] for name in names]
+
+
 def _permission(call: Call) -> PermissionRow:
     vhost, user = call.path("vhost"), call.path("user")
     for row in call.broker.services.permissions.rows:
@@ -206,9 +216,8 @@ async def set_permission(call: Call) -> Any:
     vhost, user = _vhost_and_user(call)
     permissions = call.broker.services.permissions
     is_new = not permissions.has_vhost_access(user, vhost)
-    patterns = (str(body["configure"]), str(body["write"]), str(body["read"]))
     try:
-        permissions.set(PermissionRow(vhost, user, *patterns))
+        permissions.set(PermissionRow(vhost, user, *texts_of(body, "configure", "write", "read")))
     except re.error as error:
         raise bad_request(["invalid_regexp", str(error.pattern), str(error)]) from None
     return Created(is_new)
@@ -271,15 +280,21 @@ async def set_topic_permission(call: Call) -> Any:
     body = await call.body("exchange", "write", "read")
     vhost, user = _vhost_and_user(call)
     permissions = call.broker.services.permissions
-    row = TopicPermissionRow(
-        vhost, user, str(body["exchange"]), str(body["write"]), str(body["read"])
-    )
+    row = TopicPermissionRow(vhost, user, *texts_of(body, "exchange", "write", "read"))
     known = {(one.vhost, one.user) for one in permissions.topic_rows}
     try:
         permissions.set_topic(row)
     except re.error as error:
         raise bad_request(["invalid_regexp", str(error.pattern), str(error)]) from None
     return Created((vhost, user) not in known)
+
+
+@route("GET", "/topic-permissions/{vhost}/{user}/{exchange}")
+async def show_topic_permission(call: Call) -> Any:
+    """A user's permissions on one topic exchange."""
+    call.require_administrator()
+    exchange = call.exchange_name()
+    return [topic_permission_view(row) for row in _topic_rows(call) if row.exchange == exchange]
 
 
 @route(

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from broker.amqp.erlang_terms import format_json
 from broker.parameters import VHOST_METADATA
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
-from mgmt.api.errors import ApiError, bad_request, not_found
+from mgmt.api.directly import truth_of
+from mgmt.api.errors import bad_request, not_found
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
 from mgmt.api.windows import both
@@ -86,30 +88,29 @@ async def list_vhosts(call: Call) -> Any:
 @route("GET", "/vhosts/{vhost}")
 async def show_vhost(call: Call) -> Any:
     """One vhost."""
-    return vhost_view(call, call.vhost(visible=True))
+    call.require_administrator()
+    return vhost_view(call, call.vhost())
 
 
 @route("PUT", "/vhosts/{vhost}")
 async def put_vhost(call: Call) -> Any:
-    """Add a vhost, or change its description, tags, default queue type and tracing."""
+    """Add a vhost, or replace its description, tags, default queue type and tracing."""
     call.require_administrator()
     name = call.path("vhost")
     body = await call.body()
-    description, tags = body.get("description"), tags_of(body.get("tags"))
+    description, tags = str(body.get("description") or ""), tags_of(body.get("tags")) or []
+    is_traced = truth_of(body["tracing"]) if "tracing" in body else None
     queue_type = body.get("default_queue_type") or body.get("defaultqueuetype")
     if queue_type not in (None, "undefined", *QUEUE_TYPES):
         raise bad_request(f"default_queue_type must be one of {', '.join(QUEUE_TYPES)}")
     vhost = call.broker.services.vhosts.get(name)
     is_new = vhost is None
     if vhost is None:
-        vhost = call.broker.add_vhost(name, str(description or ""), ",".join(tags or ()))
+        vhost = call.broker.add_vhost(name, description, ",".join(tags))
         _grant_to_maker(call, name)
-    if description is not None:
-        vhost.description = str(description)
-    if tags is not None:
-        vhost.tags = ",".join(tags)
-    if "tracing" in body:
-        vhost.is_traced = body["tracing"] in (True, "true")
+    vhost.description, vhost.tags = description, ",".join(tags)
+    if is_traced is not None:
+        vhost.is_traced = is_traced
     call.broker.describe_vhost(vhost)
     if queue_type in QUEUE_TYPES:
         parameters = call.broker.services.parameters
@@ -150,6 +151,10 @@ async def delete_vhost(call: Call) -> Any:
 async def restart_vhost(call: Call) -> Any:
     """A vhost here runs as long as the node does."""
     call.require_administrator()
-    if call.path("vhost") not in call.broker.services.vhosts:
-        raise ApiError(404, "not_found", "vhost_not_found")
+    node, vhost = call.path("node"), call.path("vhost")
+    failed = f"Request to node {node} failed with"
+    if node != call.node.name:
+        raise bad_request(f"{failed} nodedown")
+    if vhost not in call.broker.services.vhosts:
+        raise bad_request(f"{failed} {{no_such_vhost,{format_json(vhost)}}}")
     return NoContent()

@@ -7,6 +7,7 @@ thing that this process has, or 0.
 import os
 import platform
 import time
+from pathlib import Path
 from typing import Any
 
 from broker.exchanges import EXCHANGE_TYPES
@@ -215,7 +216,7 @@ def log_files(node: Node) -> list[str]:
     config = node.config
     found = ["<stdout>"] if config.log_console else []
     if config.log_file is not None:
-        found.append(str((config.log_dir or node.data_dir or "") / config.log_file))  # type: ignore[operator]
+        found.append(str((config.log_dir or node.data_dir or Path()) / config.log_file))
     return found
 
 

@@ -1,8 +1,8 @@
 """Field tables, properties and times as JSON, and back.
 
 To JSON and back is RabbitMQ's way (`rabbit_mgmt_format`, `rabbit_misc:json_to_term`): texts are
-long strings, whole numbers longs, other numbers doubles. Bytes that are no text are shown with
-replacement characters.
+long strings, whole numbers longs, other numbers doubles; null is refused. Bytes that are no text
+are shown with replacement characters.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.amqp.field_table import Field, Table
 
-INT32_MAX = 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 def text(value: str) -> str:
@@ -46,7 +46,7 @@ def field_to_json(field: Field) -> Any:
 
 
 def json_to_table(values: Mapping[str, Any]) -> Table:
-    """A field table of a JSON object."""
+    """A field table of a JSON object. Raises ValueError for what it cannot hold."""
     return {name: json_to_field(value) for name, value in values.items()}
 
 
@@ -56,6 +56,8 @@ def json_to_field(value: Any) -> Field:
         case bool():
             return ("t", value)
         case int():
+            if not INT64_MIN <= value <= INT64_MAX:
+                raise ValueError(f"{value} does not fit in 64 bits")
             return ("l", value)
         case float():
             return ("d", value)
@@ -66,7 +68,7 @@ def json_to_field(value: Any) -> Field:
         case dict():
             return ("F", json_to_table(value))
         case _:
-            return ("V", None)
+            raise ValueError("null_not_allowed")
 
 
 PROPERTIES = (

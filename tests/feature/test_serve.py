@@ -133,7 +133,9 @@ def test_the_environment_sets_the_port(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "mgmt.cli.main", "serve", "--data-dir", str(tmp_path)],
         stdout=subprocess.PIPE, text=True,
-        env=os.environ | {"LEVERET_PORT": str(port), "LEVERET_BIND": "127.0.0.1"},
+        env=os.environ
+        | {"LEVERET_PORT": str(port), "LEVERET_BIND": "127.0.0.1"}
+        | dict.fromkeys(("LEVERET_MANAGEMENT_PORT", "LEVERET_PROMETHEUS_PORT"), "0"),
     )  # fmt: skip
     ready = next(line for line in process.stdout if "ready" in line)
     process.terminate()

@@ -1,0 +1,97 @@
+"""What an import would change, told beforehand: `--dry-run`, and the pages' preview."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from broker.server import Broker
+from mgmt.definitions.checking import Checker
+from mgmt.definitions.contents import Definitions, Item
+from mgmt.definitions.exporting import export
+
+
+async def changes(broker: Broker, content: Any, vhost: str | None = None) -> dict[str, Any]:
+    """What an import would do: `{"changes": [...], "unchanged": n, "problems": [...]}`.
+
+    With problems it would do nothing. Raises DefinitionsError if these are no definitions at all.
+    """
+    wanted = Definitions(content, vhost)
+    problems = await Checker(broker, wanted).problems()
+    current = _by_name(export(broker))
+    found: list[Item] = []
+    unchanged = 0
+    for kind, key, item in _named(wanted):
+        there = current.get((kind, key))
+        if there is None:
+            found.append(_change("add", kind, key, None, item))
+            continue
+        differing = {name for name, value in item.items() if name in there and there[name] != value}
+        if not differing:
+            unchanged += 1
+            continue
+        action = "conflict" if kind in ("queue", "exchange") else "change"
+        found.append(_change(action, kind, key, there, item, differing))
+    return {
+        "changes": found, "unchanged": unchanged,
+        "problems": [problem._asdict() for problem in problems],
+    }  # fmt: skip
+
+
+KINDS = {
+    "vhosts": "vhost", "users": "user", "permissions": "permission",
+    "topic_permissions": "topic_permission", "parameters": "parameter",
+    "global_parameters": "global_parameter", "policies": "policy", "exchanges": "exchange",
+    "queues": "queue", "bindings": "binding",
+}  # fmt: skip
+KEYS = {
+    "permission": ("vhost", "user"),
+    "topic_permission": ("vhost", "user", "exchange"),
+    "parameter": ("vhost", "component", "name"),
+    "binding": ("vhost", "source", "destination_type", "destination", "routing_key", "arguments"),
+}
+
+
+def _named(wanted: Definitions) -> Iterator[tuple[str, tuple[str, ...], Item]]:
+    for list_name in wanted.kinds():
+        kind = KINDS[list_name]
+        for item in wanted.items(list_name):
+            yield kind, _key_of(kind, item), item
+
+
+def _by_name(definitions: dict[str, Any]) -> dict[tuple[str, tuple[str, ...]], Item]:
+    return {
+        (kind, _key_of(kind, item)): item
+        for list_name, kind in KINDS.items()
+        for item in definitions[list_name]
+    }
+
+
+def _key_of(kind: str, item: Item) -> tuple[str, ...]:
+    names = KEYS.get(kind, ("vhost", "name"))
+    return tuple(str(item.get(name, "")) for name in names)
+
+
+SECRET = ("password_hash", "password")
+
+
+def _change(
+    action: str, kind: str, key: tuple[str, ...], there: Item | None, item: Item,
+    differing: Iterable[str] = (),
+) -> Item:  # fmt: skip
+    def shown(values: Item) -> Item:
+        names = differing or values
+        return {
+            name: "(hidden)" if name in SECRET else values.get(name)
+            for name in values
+            if name in names
+        }
+
+    change: Item = {
+        "action": action, "kind": kind, "vhost": item.get("vhost"),
+        "name": item.get("name") or " ".join(part for part in key[1:] if part),
+        "from": None if there is None else shown(there), "to": shown(item),
+    }  # fmt: skip
+    if action == "conflict":
+        change["reason"] = (
+            f"the {kind} is there with another {', '.join(sorted(differing))}; it stays as it is"
+        )
+    return change

@@ -1,0 +1,302 @@
+"""What is wrong with definitions, found before anything of them is imported.
+
+Every item is looked at: whether it has what its kind needs, of the right types, and whether the
+broker would take it: vhosts, exchanges and queues that it names have to be there or in the
+definitions, and arguments, patterns and values have to make sense. Each problem is told with its
+path (`queues[3].arguments.x-max-length`), and the reasons are RabbitMQ's where it has one.
+"""
+
+import asyncio
+import html
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.amqp.erlang_terms import format_json
+from broker.amqp.errors import Fault
+from broker.amqp.field_table import Table
+from broker.amqp.reply_codes import NAMES
+from broker.auth.passwords import ALGORITHMS, hash_from_text
+from broker.exchanges import EXCHANGE_TYPES, create_exchange_type
+from broker.exchanges.exchange_type import ExchangeType
+from broker.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
+from broker.names import EXCHANGE, QUEUE
+from broker.parameters import FREE_COMPONENTS, OPERATOR_POLICY, POLICY, VHOST_LIMITS
+from broker.policies import Policy, check_policy
+from broker.policy_keys import PolicyError
+from broker.queues.arguments import check_declare_arguments
+from broker.server import Broker
+from broker.vhost import PREDECLARED_EXCHANGES
+from mgmt.definitions.contents import (
+    DEFINITION,
+    Definitions,
+    Item,
+    Problem,
+    fields_missing,
+    misshapen,
+)
+from mgmt.views.values import json_to_table
+
+SLICE = 500
+"""Items that are worked on before the node does its other work."""
+
+NAME_BYTES_MAX = 255
+PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
+
+
+class Checker:
+    """One look at definitions, for one broker."""
+
+    def __init__(self, broker: Broker, definitions: Definitions) -> None:
+        self._broker = broker
+        self._definitions = definitions
+        self._checks: dict[str, Callable[[Item], Iterator[Problem]]] = {
+            "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
+            "topic_permissions": self._permission, "global_parameters": _nothing,
+            "parameters": self._parameter, "policies": self._policy,
+            "exchanges": self._exchange, "queues": self._queue, "bindings": self._binding,
+        }  # fmt: skip
+        services = broker.services
+        self._vhosts = set(services.vhosts) | self._named("vhosts")
+        self._users = {user.name for user in services.users} | self._named("users")
+        self._queues = {_place(item) for item in definitions.items("queues")}
+        self._types = {_place(item): item.get("type") for item in definitions.items("exchanges")}
+        self._sources: dict[tuple[str, str], ExchangeType | None] = {}
+
+    def _named(self, kind: str) -> set[str]:
+        if self._definitions.vhost is not None:
+            return set()
+        return {str(item.get("name")) for item in self._definitions.items(kind)}
+
+    async def problems(self) -> list[Problem]:
+        """All that are found, in the file's order of lists."""
+        found: list[Problem] = []
+        for kind in self._definitions.kinds():
+            for number, item in enumerate(self._definitions.items(kind)):
+                found += [
+                    Problem(f"{kind}[{number}]{path}", reason)
+                    for path, reason in self._of_item(kind, item)
+                ]
+                if number % SLICE == SLICE - 1:
+                    await asyncio.sleep(0)
+        return found
+
+    def _of_item(self, kind: str, item: Item) -> Iterator[Problem]:
+        lacking = list(misshapen(item, kind))
+        if lacking:
+            yield from lacking
+        elif "vhost" in item and item["vhost"] not in self._vhosts:
+            yield Problem(".vhost", ["no_such_vhost", item["vhost"]])
+        else:
+            yield from self._checks[kind](item)
+
+    # Each kind
+
+    def _vhost(self, item: Item) -> Iterator[Problem]:
+        yield from _bad_tags(item)
+        if not item["name"]:
+            yield Problem(".name", "a vhost's name must not be empty")
+
+    def _user(self, item: Item) -> Iterator[Problem]:
+        yield from _bad_tags(item)
+        if not item["name"]:
+            yield Problem(".name", "a user's name must not be empty")
+        if item.get("password") is not None and item.get("password_hash") is not None:
+            yield Problem(".password_hash", "both_password_and_password_hash_are_provided")
+        try:
+            hash_from_text(item.get("password_hash") or "")
+        except ValueError:
+            yield Problem(".password_hash", ["not_base64", "password_hash"])
+        if item.get("hashing_algorithm") not in (None, *ALGORITHMS):
+            yield Problem(
+                ".hashing_algorithm", f"should be one of: {', '.join(ALGORITHMS)}"
+            )  # fmt: skip
+        yield from _bad_limits(".limits", item.get("limits") or {}, OF_USERS)
+
+    def _permission(self, item: Item) -> Iterator[Problem]:
+        if item["user"] not in self._users:
+            yield Problem(".user", ["no_such_user", item["user"]])
+        for name in ("configure", "write", "read"):
+            try:
+                re.compile(item.get(name, ""))
+            except re.error as error:
+                yield Problem(f".{name}", ["invalid_regexp", item[name], str(error)])
+
+    def _parameter(self, item: Item) -> Iterator[Problem]:
+        component, value = item["component"], item["value"]
+        if component == VHOST_LIMITS:
+            yield from _bad_limits(".value", value, OF_VHOSTS)
+        elif component in (POLICY, OPERATOR_POLICY):
+            is_operator = component == OPERATOR_POLICY
+            for path, reason in _bad_policy_value(item, value, is_operator=is_operator):
+                yield Problem(f".value{path}", reason)
+        elif component not in FREE_COMPONENTS:
+            yield Problem(".component", _refused(f"component {component} not found", item))
+
+    def _policy(self, item: Item) -> Iterator[Problem]:
+        yield from _bad_policy(item, is_operator=False)
+
+    def _exchange(self, item: Item) -> Iterator[Problem]:
+        yield from _long_name(".name", item["name"])
+        arguments, problems = _table(item)
+        yield from problems
+        if item["type"] not in EXCHANGE_TYPES:
+            yield Problem(".type", f"command_invalid: invalid exchange type '{item['type']}'")
+            return
+        try:
+            create_exchange_type(item["type"], arguments)
+        except Fault as fault:
+            yield Problem(".arguments", reason_of(fault))
+
+    def _queue(self, item: Item) -> Iterator[Problem]:
+        yield from _long_name(".name", item["name"])
+        arguments, problems = _table(item)
+        yield from problems
+        while True:
+            try:
+                check_declare_arguments(arguments, item["name"], item["vhost"])
+                return
+            except Fault as fault:
+                yield Problem(f".arguments.{_blamed(fault)}", reason_of(fault))
+                del arguments[_blamed(fault)]
+
+    def _binding(self, item: Item) -> Iterator[Problem]:
+        arguments, problems = _table(item)
+        yield from problems
+        kind, vhost = item.get("destination_type", QUEUE), item["vhost"]
+        if kind not in (QUEUE, EXCHANGE):
+            yield Problem(".destination_type", "should be queue or exchange")
+        elif not self._has(kind, vhost, item["destination"]):
+            yield Problem(".destination", f"no {kind} '{item['destination']}' in vhost '{vhost}'")
+        if not item["source"]:
+            return
+        if not self._has(EXCHANGE, vhost, item["source"]):
+            yield Problem(".source", f"no exchange '{item['source']}' in vhost '{vhost}'")
+            return
+        source = self._source(vhost, item["source"])
+        if source is not None:
+            try:
+                source.validate_binding(item.get("routing_key", ""), arguments)
+            except Fault as fault:
+                yield Problem("", reason_of(fault))
+
+    def _has(self, kind: str, vhost: str, name: str) -> bool:
+        there = self._broker.services.vhosts.get(vhost)
+        if kind == QUEUE:
+            return (vhost, name) in self._queues or (there is not None and name in there.queues)
+        if (vhost, name) in self._types or name in PREDECLARED:
+            return True
+        return there is not None and name in there.exchanges
+
+    def _source(self, vhost: str, name: str) -> ExchangeType | None:
+        """An exchange to ask about bindings: that which is there, or one like what comes."""
+        place = vhost, name
+        if place not in self._sources:
+            there = self._broker.services.vhosts.get(vhost)
+            exchange = None if there is None else there.exchanges.get(name)
+            self._sources[place] = exchange.type if exchange is not None else self._new_type(place)
+        return self._sources[place]
+
+    def _new_type(self, place: tuple[str, str]) -> ExchangeType | None:
+        """Without its arguments, which do not say what bindings it takes."""
+        type_name = self._types.get(place) or PREDECLARED.get(place[1])
+        if type_name is None or type_name not in EXCHANGE_TYPES:
+            return None
+        try:
+            return create_exchange_type(type_name, {})
+        except Fault:
+            return None
+
+
+def _place(item: Item) -> tuple[str, str]:
+    return str(item.get("vhost")), str(item.get("name"))
+
+
+def _nothing(_item: Item) -> Iterator[Problem]:
+    yield from ()
+
+
+def _bad_tags(item: Item) -> Iterator[Problem]:
+    tags = item.get("tags")
+    if isinstance(tags, list) and not all(isinstance(tag, str) for tag in tags):
+        yield Problem(".tags", "should be a list of texts, or a text with commas")
+
+
+def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[Problem]:
+    """limits: an empty list is no limits, as older files have it."""
+    if limits == []:
+        return
+    if not isinstance(limits, dict):
+        yield Problem(path, "should be an object")
+        return
+    for name, value in limits.items():
+        try:
+            check_limits({name: value}, known)
+        except LimitError as error:
+            yield Problem(f"{path}.{name}", f"Validation failed\n\n{error}\n")
+
+
+def _bad_policy_value(item: Item, value: Any, *, is_operator: bool) -> Iterator[Problem]:
+    """A policy that is written as a parameter."""
+    if not isinstance(value, dict):
+        yield Problem("", "should be an object")
+        return
+    lacking = list(fields_missing(value, DEFINITION))
+    yield from lacking
+    if not lacking:
+        named = {**value, "vhost": item["vhost"], "name": item["name"]}
+        yield from _bad_policy(named, is_operator=is_operator)
+
+
+def _bad_policy(item: Item, *, is_operator: bool) -> Iterator[Problem]:
+    try:
+        check_policy(policy_of_item(item), is_operator)
+    except PolicyError as error:
+        yield Problem(f".{error.field}" if error.field else "", _refused(str(error), item))
+
+
+def policy_of_item(item: Item) -> Policy:
+    """A policy out of definitions."""
+    return Policy(
+        item["vhost"], item["name"], item["pattern"], item.get("apply-to") or "all",
+        item["definition"], item.get("priority") or 0,
+    )  # fmt: skip
+
+
+def _refused(text: str, item: Item) -> str:
+    """The words for a parameter or policy, which RabbitMQ prints as the term of an exit."""
+    component = f"/{item['component']}" if "component" in item else ""
+    where = f"({item['vhost']}{component}/{item['name']})"
+    return format_json(f"Validation failed\n\n{html.escape(text, quote=False)}\n {where}")
+
+
+def _table(item: Item) -> tuple[Table, list[Problem]]:
+    """The arguments as a field table, without those that it cannot hold, which are problems."""
+    arguments = item.get("arguments") or {}
+    nulls = [name for name, value in arguments.items() if value is None]
+    kept = {name: value for name, value in arguments.items() if value is not None}
+    problems = [Problem(f".arguments.{name}", "null_not_allowed") for name in nulls]
+    try:
+        return json_to_table(kept), problems
+    except ValueError as error:
+        return {}, [*problems, Problem(".arguments", str(error))]
+
+
+def _long_name(path: str, name: str) -> Iterator[Problem]:
+    if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
+        yield Problem(path, f"should have at most {NAME_BYTES_MAX} bytes")
+
+
+_ARGUMENT = re.compile(r"arg '([^']*)'")
+
+
+def _blamed(fault: Fault) -> str:
+    """The argument that a refused declaration's text names."""
+    found = _ARGUMENT.search(fault.explanation)
+    assert found is not None, fault.explanation
+    return found.group(1)
+
+
+def reason_of(fault: Fault) -> str:
+    """`precondition_failed: ...`."""
+    return f"{NAMES[fault.reply_code].lower()}: {fault.explanation}"

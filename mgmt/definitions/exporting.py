@@ -1,0 +1,164 @@
+"""What is declared, as a definitions file: of the whole node, or of one vhost.
+
+As in RabbitMQ, all queues are in it that are not exclusive, durable or not, and all exchanges that
+somebody declared, with their bindings. A vhost's own file does not name the vhost in its items, so
+that it imports into any other.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from broker.auth.passwords import hash_to_text
+from broker.binding import Binding, Exchange
+from broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from broker.parameters import (
+    FREE_COMPONENTS,
+    GLOBAL,
+    OPERATOR_POLICY,
+    POLICY,
+    VHOST_LIMITS,
+    VHOST_METADATA,
+)
+from broker.queues.actor import Queue
+from broker.server import Broker
+from broker.vhost import VirtualHost
+from mgmt.views.values import table_to_json, text
+
+DEFAULT_QUEUE_TYPE = "default-queue-type"
+COMPONENTS = (*FREE_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
+"""The components whose parameters a file has; policies and limits of users have their own lists."""
+
+Item = dict[str, Any]
+
+
+def export(broker: Broker) -> dict[str, Any]:
+    """Everything."""
+    services = broker.services
+    return {
+        "rabbit_version": COMPATIBLE_VERSION,
+        "rabbitmq_version": COMPATIBLE_VERSION,
+        "product_name": PRODUCT,
+        "product_version": COMPATIBLE_VERSION,
+        "users": _users(broker),
+        "vhosts": [_vhost_item(broker, vhost) for vhost in services.vhosts.values()],
+        "permissions": [_in_order(row._asdict()) for row in services.permissions.rows],
+        "topic_permissions": [_in_order(row._asdict()) for row in services.permissions.topic_rows],
+        "parameters": [
+            {"component": component, "vhost": text(vhost), "name": text(name), "value": value}
+            for component in COMPONENTS
+            for vhost, name, value in services.parameters.of(component)
+        ],
+        "global_parameters": [
+            {"name": text(name), "value": value}
+            for _, name, value in services.parameters.of(GLOBAL)
+        ],
+        "policies": [policy.to_json() for policy in services.policies.all(POLICY)],
+        **_merged(
+            _declared(vhost, {"vhost": text(vhost.name)}) for vhost in services.vhosts.values()
+        ),
+    }
+
+
+def _users(broker: Broker) -> list[Item]:
+    services = broker.services
+    return [
+        {
+            "name": text(user.name), "password_hash": hash_to_text(user.password_hash),
+            "hashing_algorithm": user.hashing_algorithm, "tags": list(user.tags),
+            "limits": services.limits.of_user(user.name),
+        }
+        for user in services.users
+    ]  # fmt: skip
+
+
+def _in_order(row: Item) -> Item:
+    return {key: text(value) for key, value in row.items()}
+
+
+def _vhost_item(broker: Broker, vhost: VirtualHost) -> Item:
+    tags = [tag for tag in vhost.tags.split(",") if tag]
+    metadata: Item = {"description": text(vhost.description), "tags": tags}
+    queue_type = broker.services.parameters.get(VHOST_METADATA, vhost.name, DEFAULT_QUEUE_TYPE)
+    if queue_type:
+        metadata["default_queue_type"] = queue_type
+    return {
+        "name": text(vhost.name), "description": text(vhost.description), "tags": tags,
+        "metadata": metadata, "limits": [],
+    }  # fmt: skip
+
+
+def _merged(parts: Iterable[dict[str, list[Item]]]) -> dict[str, list[Item]]:
+    merged: dict[str, list[Item]] = {"queues": [], "exchanges": [], "bindings": []}
+    for part in parts:
+        for key, items in merged.items():
+            items.extend(part[key])
+    return merged
+
+
+def _declared(vhost: VirtualHost, where: Item) -> dict[str, list[Item]]:
+    """What somebody declared in a vhost. where: what each item begins with beside its name."""
+    exchanges = vhost.exchanges.values()
+    return {
+        "queues": [_queue_item(one, where) for one in vhost.queues.values() if _is_kept(one)],
+        "exchanges": [_exchange_item(one, where) for one in exchanges if _is_made(one)],
+        "bindings": [
+            _binding_item(binding, where)
+            for one in exchanges
+            for binding in one.bindings.values()
+            if _is_kept(binding.destination)
+        ],
+    }
+
+
+def _is_kept(thing: Queue | Exchange) -> bool:
+    """Not an exclusive queue, which is its connection's alone."""
+    return not (isinstance(thing, Queue) and thing.is_exclusive)
+
+
+def export_one(broker: Broker, vhost: VirtualHost) -> dict[str, Any]:
+    """What a vhost's own file has."""
+    services = broker.services
+    policies = services.policies.all(POLICY, vhost.name)
+    return {
+        "rabbit_version": COMPATIBLE_VERSION,
+        "parameters": [
+            {"component": component, "name": text(name), "value": value}
+            for component in COMPONENTS
+            for _, name, value in services.parameters.of(component, vhost.name)
+        ],
+        "policies": [_without_vhost(policy.to_json()) for policy in policies],
+        **_declared(vhost, {}),
+    }
+
+
+def _without_vhost(item: Item) -> Item:
+    return {key: value for key, value in item.items() if key != "vhost"}
+
+
+def _is_made(exchange: Exchange) -> bool:
+    """Whether somebody declared it; others are in every vhost."""
+    return bool(exchange.name) and not exchange.name.startswith("amq.")
+
+
+def _queue_item(queue: Queue, where: Item) -> Item:
+    return {
+        "name": text(queue.name), **where, "durable": queue.durable,
+        "auto_delete": queue.auto_delete, "arguments": table_to_json(queue.arguments),
+    }  # fmt: skip
+
+
+def _exchange_item(exchange: Exchange, where: Item) -> Item:
+    return {
+        "name": text(exchange.name), **where, "type": exchange.type_name,
+        "durable": exchange.durable, "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal, "arguments": table_to_json(exchange.arguments),
+    }  # fmt: skip
+
+
+def _binding_item(binding: Binding, where: Item) -> Item:
+    return {
+        "source": text(binding.source.name), **where,
+        "destination": text(binding.destination.name),
+        "destination_type": binding.destination_kind,
+        "routing_key": text(binding.routing_key), "arguments": table_to_json(binding.arguments),
+    }  # fmt: skip

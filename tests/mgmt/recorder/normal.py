@@ -1,0 +1,119 @@
+"""What is kept of an answer: values that are the same every time, and of all others the type.
+
+A type is written `<number>`, `<text>`, `<boolean>`, `<null>`; a list of which only the kind of its
+items is known is `{"<each>": item}`. Two recordings are merged: what differs in them is known by
+its type only, and a key that only one has is no key that must be there.
+"""
+
+import re
+from typing import Any
+
+from tests.mgmt.recorder.requests import PREFIX
+
+EACH = "<each>"
+TYPES = {"<any>", "<boolean>", "<list>", "<null>", "<number>", "<object>", "<text>"}
+
+VOLATILE = re.compile(
+    r"""
+    rate | .*_(rate|avg_rate|time|timestamp|version|limit|oct|cnt|pend|avg_time|capacity)
+    | (mem|fd|sockets|disk|proc|io|mnesia|msg_store|queue_index|gc|context)_.* | .*memory.*
+    | uptime | run_queue | processors | reductions | connected_at | timestamp | idle_since
+    | garbage_collection | backing_queue_status | messages_ram | .*_ram | .*_paged_out
+    | consumer_utilisation | head_message_timestamp | effective_policy_definition_order
+    | ports? | protocols | peer_port | host | peer_host | os_pid | pid | version | platform
+    | information | product(_version)? | password_hash | ip_address | cluster_name | internal_id
+    | applications | auth_mechanisms | config_files | contexts | listeners | log_files? | db_dir
+    | enabled_plugins | exchange_types | erlang_.* | sample_retention_policies | samples
+    | churn_rates | object_totals | queue_totals | cluster_links | metrics_gc_queue_length
+    | statistics_db_event_queue | ra_open_file_metrics | net_ticktime | rates_mode
+    """,
+    re.VERBOSE,
+)
+"""Names of values that no two brokers, or no two runs, have alike."""
+OURS = (PREFIX, "{v}")
+"""What names of ours begin with: as a broker has them, and with the scenario's vhost left out."""
+_LISTS_OF_NAMED = {
+    "vhosts",
+    "users",
+    "global_parameters",
+    "global-parameters",
+    "without-permissions",
+}
+
+
+def only_ours(body: Any, name: str = "") -> Any:
+    """The body without items of lists that others have made. name: the key that it belongs to."""
+    if isinstance(body, dict):
+        return {key: only_ours(value, key) for key, value in body.items()}
+    if isinstance(body, list):
+        return [only_ours(item) for item in body if _is_ours(item, name)]
+    if name == "properties_key":
+        return without_hash(body)
+    return body
+
+
+def without_hash(key: str) -> str:
+    """A binding's key without the hash of its arguments, of which each broker makes its own."""
+    return re.sub(r"~[\w-]{6}$", "~{hash}", key)
+
+
+def normalised(body: Any, name: str = "") -> Any:
+    """The body with types in the place of what is volatile."""
+    if VOLATILE.fullmatch(name):
+        return typed(body)
+    if isinstance(body, dict):
+        return {key: normalised(value, key) for key, value in body.items()}
+    return [normalised(item) for item in body] if isinstance(body, list) else body
+
+
+def _is_ours(item: Any, list_name: str) -> bool:
+    if not isinstance(item, dict):
+        return True
+    if isinstance(item.get("vhost"), str):
+        return item["vhost"].startswith(OURS)
+    if list_name in _LISTS_OF_NAMED or "value" in item:
+        return str(item.get("name", item.get("user", ""))).startswith(OURS)
+    return True
+
+
+def typed(value: Any) -> Any:
+    """The type of a value; of an object the types of its values, of a list that of its items."""
+    if isinstance(value, dict):
+        return {key: typed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return {EACH: typed(value[0]) if value else "<any>"}
+    return type_name(value)
+
+
+def type_name(value: Any) -> str:
+    """How a plain value's type is written."""
+    if value is None:
+        return "<null>"
+    if isinstance(value, bool):
+        return "<boolean>"
+    if is_type(value):
+        return str(value)
+    return "<number>" if isinstance(value, int | float) else "<text>"
+
+
+def is_type(value: Any) -> bool:
+    """It is the name of a type and no value."""
+    return isinstance(value, str) and value in TYPES
+
+
+def merged(one: Any, other: Any) -> Any:
+    """What two recordings of the same have in common."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {key: merged(one[key], other[key]) for key in one if key in other}
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [merged(*pair) for pair in zip(one, other, strict=True)]
+    if one == other:
+        return one
+    kinds = {item if is_type(item) else _kind(item) for item in (one, other)}
+    return kinds.pop() if len(kinds) == 1 else "<any>"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "<object>" if isinstance(value, dict) else "<list>"
+    return type_name(value)

@@ -1,0 +1,32 @@
+"""Record what a running RabbitMQ answers: `python -m tests.mgmt.recorder.record --help`.
+
+Meant for RabbitMQ 3.10.8 with nothing in it but the management and prometheus plugins. It makes and
+deletes vhosts and users whose names begin with `golden`, and leaves everything else as it is.
+"""
+
+import argparse
+
+from tests.mgmt.recorder.broker import Broker
+from tests.mgmt.recorder.scenarios import SCENARIOS
+
+STATISTICS_SECONDS = 11
+"""RabbitMQ's statistics are complete after two of its intervals, of five seconds each."""
+
+
+def main() -> None:
+    """Record all scenarios, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--amqp-port", type=int, default=5672)
+    parser.add_argument("--http-port", type=int, default=15672)
+    parser.add_argument("names", nargs="*", help="scenarios; all without")
+    chosen = parser.parse_args()
+    broker = Broker(chosen.amqp_port, chosen.http_port)
+    for scenario in SCENARIOS:
+        if not chosen.names or scenario.name in chosen.names:
+            scenario.record(broker, STATISTICS_SECONDS)
+            print(f"{scenario.name}: {len(scenario.requests)} requests")
+    broker.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The HTTP API answers as a real RabbitMQ answered: statuses, headers, keys, types and values.
+
+What RabbitMQ 3.10.8 said is in `golden/answers`; `golden/deliberate.json` has what is meant to be
+otherwise, and why. To replay against a broker that runs already, which may be a RabbitMQ:
+
+    REPLAY_AMQP_PORT=5672 REPLAY_HTTP_PORT=15672 pytest tests/mgmt/test_against_rabbitmq.py
+"""
+
+import json
+import os
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from tests.mgmt.recorder.broker import Broker
+from tests.mgmt.recorder.scenarios import SCENARIOS
+
+DELIBERATE = json.loads((Path(__file__).parent / "golden" / "deliberate.json").read_text())
+RUNNING = "REPLAY_HTTP_PORT" in os.environ
+SETTLE_SECONDS = 12 if RUNNING else 6
+"""What is summed up for a vhost comes every five seconds; RabbitMQ needs two such rounds."""
+
+
+@pytest.fixture(scope="session")
+def broker(request):
+    """The broker that is named in the environment, or a node of this worker's."""
+    if RUNNING:
+        ports = int(os.environ["REPLAY_AMQP_PORT"]), int(os.environ["REPLAY_HTTP_PORT"])
+    else:
+        node = request.getfixturevalue("node")
+        ports = node.port, node.http_port
+    broker = Broker(*ports)
+    yield broker
+    broker.close()
+
+
+def is_deliberate(line):
+    return any(fnmatchcase(line, one["where"]) for one in DELIBERATE)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_answers_are_rabbitmqs(broker, scenario):
+    lines = scenario.replay(broker, SETTLE_SECONDS, is_deliberate)
+    assert not lines, "\n".join(["", f"{len(lines)} differences", *lines])
+
+
+def test_every_deliberate_difference_has_a_reason():
+    assert all(len(one["reason"]) > 20 for one in DELIBERATE)
