@@ -236,11 +236,18 @@ class Broker:
 
     # Virtual hosts
 
-    def add_vhost(self, name: str, description: str = "", tags: str = "") -> VirtualHost:
-        """A new vhost, with the predeclared exchanges. tags: separated by commas."""
+    def add_vhost(
+        self, name: str, description: str = "", tags: str = "", maker: str = ""
+    ) -> VirtualHost:
+        """A new vhost, with the predeclared exchanges.
+
+        tags: separated by commas. maker: the user who may do everything in it, as in RabbitMQ.
+        """
         self._metadata.put_vhost(VhostRow(name, description, tags))
         vhost = self._new_vhost(name)
         vhost.description, vhost.tags = description, tags
+        if self.services.users.get(maker) is not None:
+            self.services.permissions.set(PermissionRow(name, maker, ".*", ".*", ".*"))
         return vhost
 
     def describe_vhost(self, vhost: VirtualHost) -> None:

@@ -7,15 +7,13 @@ not get it should hear of it at once.
 import logging
 from pathlib import Path
 
-import msgspec
-
 from broker.config import Listener
 from broker.config.tls_settings import TlsOptions
 from broker.net.tls import make_server_context
 from broker.net.tls_session import ServerContext
 from broker.server import Broker
 from mgmt.api.server import ManagementServer
-from mgmt.definitions import DefinitionsError, Import
+from mgmt.definitions import DefinitionsError, Import, read_definitions
 from mgmt.metrics.server import MetricsServer
 from mgmt.node import CertificateFiles, Node
 
@@ -48,10 +46,14 @@ class Management:
     async def _load_definitions(self, broker: Broker, path: Path) -> None:
         """Import a file at the start. Raises OSError if it cannot be read or makes no sense."""
         try:
-            content = msgspec.json.decode(path.read_bytes())
-            await Import(broker, content).run()
-        except (msgspec.DecodeError, DefinitionsError) as error:
-            raise OSError(f"the definitions in {path} cannot be loaded: {error}") from None
+            give_way = self._node.give_way
+            definitions = await read_definitions(path.read_bytes(), None, give_way)
+            await Import(broker, definitions, give_way).run()
+        except DefinitionsError as error:
+            problems = "".join(f"\n  {path}: {reason}" for path, reason in error.problems)
+            raise OSError(
+                f"the definitions in {path} cannot be loaded: {error}{problems}"
+            ) from None
         logger.info("the definitions in %s were loaded", path)
 
     async def start(self) -> None:

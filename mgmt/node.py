@@ -21,6 +21,7 @@ from broker.memory_measures import resident_bytes
 from broker.memory_monitor import MemoryMonitor, memory_limit_bytes, total_memory_bytes
 from broker.server import Broker
 from mgmt.audit import AuditLog
+from mgmt.slices import Slices
 from mgmt.statistics.sampler import Sampler
 from mgmt.statistics.series import Row
 from storage.data_directory import LOCK_FILE
@@ -63,6 +64,7 @@ class Node:
         self.rotate_logs: Callable[[], object] = lambda: None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
+        self.give_way = Slices().give_way
         self._make_broker = make_broker
         self._sampler: Sampler | None = None
 

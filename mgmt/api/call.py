@@ -6,7 +6,6 @@ their own connections.
 """
 
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
@@ -49,7 +48,7 @@ class Call:
 
     def path(self, key: str) -> str:
         """A part of the path, decoded."""
-        return unquote(self.request.match_info[key])
+        return self.request.match_info[key]
 
     def query(self, key: str, default: str = "") -> str:
         """A parameter of the query."""

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from mgmt import definitions
 from mgmt.api.call import Call
+from mgmt.api.encoding import encode
 from mgmt.api.errors import bad_request
 from mgmt.api.listing import pick_columns
 from mgmt.api.routes import NoContent, route
@@ -16,7 +16,7 @@ from mgmt.api.routes import NoContent, route
 async def download(call: Call) -> Any:
     """Everything; with download=NAME as a file of that name."""
     call.require_administrator()
-    return _as_file(call, definitions.export(call.broker))
+    return await _as_file(call, await definitions.export(call.broker, call.node.give_way))
 
 
 @route("GET", "/definitions/{vhost}", is_linked=True)
@@ -25,10 +25,11 @@ async def download_vhost(call: Call) -> Any:
     call.require_administrator()
     if call.path("vhost") not in call.broker.services.vhosts:
         raise bad_request("vhost_not_found")
-    return _as_file(call, definitions.export_one(call.broker, call.vhost()))
+    content = await definitions.export_one(call.broker, call.vhost(), call.node.give_way)
+    return await _as_file(call, content)
 
 
-def _as_file(call: Call, content: Any) -> Any:
+async def _as_file(call: Call, content: Any) -> Any:
     name = call.query("download")
     if not name:
         return content
@@ -36,7 +37,7 @@ def _as_file(call: Call, content: Any) -> Any:
         content = pick_columns(content, call.query("columns"))
     quoted = name.replace('"', "").replace("\r", "").replace("\n", "")
     return web.Response(
-        body=msgspec.json.format(msgspec.json.encode(content), indent=2),
+        body=b"".join(await encode(content, call.node.give_way)),
         content_type="application/json",
         headers={"Content-Disposition": f'attachment; filename="{quoted}"'},
     )
@@ -57,26 +58,22 @@ async def upload_vhost(call: Call) -> Any:
 
 
 async def _import(call: Call, vhost: str | None) -> Any:
-    content = await _content(call)
+    raw, give_way = await _content(call), call.node.give_way
     try:
+        wanted = await definitions.read_definitions(raw, vhost, give_way)
         if call.query("dry_run") == "true":
-            return await definitions.changes(call.broker, content, vhost)
-        await definitions.Import(call.broker, content, vhost).run()
+            return await definitions.changes(call.broker, wanted, give_way)
+        await definitions.Import(call.broker, wanted, give_way, call.identity.name).run()
     except definitions.DefinitionsError as error:
         problems = [problem._asdict() for problem in error.problems]
         raise bad_request(error.reason, problems=problems) from None
     return NoContent()
 
 
-async def _content(call: Call) -> Any:
+async def _content(call: Call) -> bytes:
     """The body, or the file in a form that a browser sent."""
     if call.request.content_type.startswith("multipart/"):
         form = await call.request.post()
         field = form.get("file")
-        raw = field.file.read() if isinstance(field, web.FileField) else b""
-    else:
-        raw = await call.request.read()
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise bad_request("failed_to_parse_json") from None
+        return field.file.read() if isinstance(field, web.FileField) else b""
+    return await call.request.read()

@@ -272,17 +272,22 @@ async def bind(call: Call) -> Any:
 def _find(call: Call) -> tuple[VirtualHost, Binding | Queue]:
     vhost, source, destination, _ = _ends(call)
     wanted = call.path("props")
-    # Some clients encode the key once, some twice.
-    accepted = {wanted, quote(wanted, safe="~+")}
     if not source.name and isinstance(destination, Queue):
         if unquote_plus(wanted) == destination.name:
             return vhost, destination
         raise not_found()
     for binding in _between(source, destination):
-        key = properties_key(binding.routing_key, binding.arguments)
-        if key in accepted or (not binding.arguments and binding.routing_key == wanted):
+        if _is_called(binding, wanted):
             return vhost, binding
     raise not_found()
+
+
+def _is_called(binding: Binding, wanted: str) -> bool:
+    """Whether the properties key is the binding's; some clients encode it once, some twice."""
+    key = properties_key(binding.routing_key, binding.arguments)
+    if key in (wanted, quote(wanted, safe="~+")) or unquote_plus(key) == unquote_plus(wanted):
+        return True
+    return not binding.arguments and binding.routing_key == wanted
 
 
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")

@@ -13,12 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from mgmt.api.call import Call
 from mgmt.api.errors import ApiError, bad_request
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
-SORTED_AT_ONCE = 1000
+SORTED_AT_ONCE = 500
 
 Item = TypeVar("Item")
 
@@ -82,35 +84,38 @@ class Listing(Generic[Item]):
         folded = wanted.casefold()
         return [item for item in items if folded in self._name(item).casefold()]
 
-    async def _sorted(self, call: Call, items: list[Any]) -> list[Any]:
-        """The objects in the order that is asked for. What was rendered for it stays rendered."""
+    async def _sorted(self, call: Call, items: list[Item]) -> list[Item]:
+        """The objects in the order that is asked for."""
         column = call.query("sort")
         items = await _in_order(call, items, self._order)
         quick = self._quick.get(column)
         if quick is not None:
             items = await _in_order(call, items, lambda item: _sort_key(quick(item)))
         elif column:
-            rendered = await self._rendered(call, items)
-            items = await _in_order(
-                call, rendered, lambda shown: _sort_key(_descend(shown, column))
-            )
+            items = await self._by_column(call, items, column)
         if call.query("sort_reverse") == "true":
             items.reverse()
         return items
 
-    async def _shown(self, call: Call, items: Sequence[Any]) -> list[dict[str, Any]]:
-        rendered = await self._rendered(call, items)
-        columns = call.query("columns")
-        if not columns:
-            return rendered
-        return [pick_columns(shown, columns) for shown in rendered]
-
-    async def _rendered(self, call: Call, items: Sequence[Any]) -> list[dict[str, Any]]:
-        rendered = []
+    async def _by_column(self, call: Call, items: list[Item], column: str) -> list[Item]:
+        """Sorted by what is in a column. Only that is kept of what is rendered."""
+        keyed = []
         for item in items:
-            rendered.append(item if isinstance(item, dict) else self._render(item))
-            await call.node.sampler.give_way()
-        return rendered
+            keyed.append((_sort_key(_descend(self._render(item), column)), item))
+            await call.node.give_way()
+        return [item for _, item in await _in_order(call, keyed, lambda pair: pair[0])]
+
+    async def _shown(self, call: Call, items: Sequence[Item]) -> list[Any]:
+        """The objects as JSON, encoded already: many that wait for it would cost a long while."""
+        columns = call.query("columns")
+        shown = []
+        for item in items:
+            rendered = self._render(item)
+            if columns:
+                rendered = pick_columns(rendered, columns)
+            shown.append(msgspec.Raw(msgspec.json.encode(rendered)))
+            await call.node.give_way()
+        return shown
 
 
 async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
@@ -120,12 +125,12 @@ async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> 
     pieces = []
     for start in range(0, len(items), SORTED_AT_ONCE):
         pieces.append(sorted(items[start : start + SORTED_AT_ONCE], key=key))
-        await call.node.sampler.give_way()
+        await call.node.give_way()
     merged = []
     for item in heapq.merge(*pieces, key=key):
         merged.append(item)
         if len(merged) % SORTED_AT_ONCE == 0:
-            await call.node.sampler.give_way()
+            await call.node.give_way()
     return merged
 
 

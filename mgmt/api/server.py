@@ -20,6 +20,7 @@ from broker.auth.access_control import Undecided
 from broker.auth.identity import ADMINISTRATOR, Identity
 from broker.config import Listener
 from mgmt.api.call import Call
+from mgmt.api.encoding import batched, encode
 from mgmt.api.errors import ApiError
 from mgmt.api.headers import Headers
 from mgmt.api.listing import pick_columns
@@ -31,6 +32,7 @@ from mgmt.node import Node
 BODY_BYTES_MAX = 20 * 1024 * 1024 * 4
 CONTROL_SOCKET = "control.socket"
 CONTROL_USER = "leveretctl"
+WRITTEN_AT_ONCE = 256 * 1024
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
 
 logger = logging.getLogger("leveret.management")
@@ -175,7 +177,7 @@ class ManagementServer:
             except Exception as error:
                 logger.exception("%s %s failed", request.method, request.path)
                 return self._error(request, ApiError(500, "internal_server_error", str(error)))
-            return self._response(request, answer)
+            return await self._response(request, answer)
 
         return handle
 
@@ -199,7 +201,7 @@ class ManagementServer:
 
     # Answers
 
-    def _response(self, request: web.Request, answer: Any) -> web.StreamResponse:
+    async def _response(self, request: web.Request, answer: Any) -> web.StreamResponse:
         if isinstance(answer, web.StreamResponse):
             response: web.StreamResponse = answer
         elif isinstance(answer, NoContent):
@@ -209,19 +211,35 @@ class ManagementServer:
             if answer.location:
                 response.headers[hdrs.LOCATION] = answer.location
         elif isinstance(answer, Status):
-            response = _json(answer.status, answer.content)
+            response = _json(answer.status, msgspec.json.encode(answer.content))
         else:
-            response = _json(200, answer)
-        if response.status in (200, 503) and not response.prepared:
-            response.headers.setdefault(hdrs.CACHE_CONTROL, "no-cache")
+            return await self._send(request, await encode(answer, self._node.give_way))
         if not response.prepared:
+            if response.status in (200, 503):
+                response.headers.setdefault(hdrs.CACHE_CONTROL, "no-cache")
             self._headers.add(request, response)
         return response
 
+    async def _send(self, request: web.Request, parts: list[bytes]) -> web.StreamResponse:
+        """200, with JSON in parts: what is long is written piece by piece, as the client reads."""
+        size = sum(map(len, parts))
+        is_short = size <= WRITTEN_AT_ONCE or request.method == "HEAD"
+        response: web.StreamResponse
+        response = _json(200, b"".join(parts)) if is_short else web.StreamResponse()
+        response.headers[hdrs.CACHE_CONTROL] = "no-cache"
+        self._headers.add(request, response)
+        if is_short:
+            return response
+        response.content_type, response.content_length = "application/json", size
+        await response.prepare(request)
+        for piece in batched(parts, WRITTEN_AT_ONCE):
+            await response.write(piece)
+            await self._node.give_way()
+        return response
+
     def _error(self, request: web.Request, error: ApiError) -> web.StreamResponse:
-        response = _json(
-            error.status, {"error": error.error, "reason": error.reason, **error.details}
-        )
+        content = {"error": error.error, "reason": error.reason, **error.details}
+        response = _json(error.status, msgspec.json.encode(content))
         response.headers.update(error.headers)
         self._headers.add(request, response)
         return response
@@ -245,7 +263,5 @@ def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:
     return tuple((part.startswith("{"), part) for part in one.path.split("/"))
 
 
-def _json(status: int, content: Any) -> web.Response:
-    return web.Response(
-        status=status, body=msgspec.json.encode(content), content_type="application/json"
-    )
+def _json(status: int, content: bytes) -> web.Response:
+    return web.Response(status=status, body=content, content_type="application/json")

@@ -14,7 +14,6 @@ from mgmt.api.windows import both
 from mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES
 from mgmt.views.connections import open_connections
 from mgmt.views.values import text
-from storage.metadata_rows import PermissionRow
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
@@ -106,8 +105,7 @@ async def put_vhost(call: Call) -> Any:
     vhost = call.broker.services.vhosts.get(name)
     is_new = vhost is None
     if vhost is None:
-        vhost = call.broker.add_vhost(name, description, ",".join(tags))
-        _grant_to_maker(call, name)
+        vhost = call.broker.add_vhost(name, description, ",".join(tags), call.identity.name)
     vhost.description, vhost.tags = description, ",".join(tags)
     if is_traced is not None:
         vhost.is_traced = is_traced
@@ -116,13 +114,6 @@ async def put_vhost(call: Call) -> Any:
         parameters = call.broker.services.parameters
         parameters.set(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
     return Created(is_new)
-
-
-def _grant_to_maker(call: Call, vhost: str) -> None:
-    """Who makes a vhost may do everything in it, as in RabbitMQ."""
-    services = call.broker.services
-    if services.users.get(call.identity.name) is not None:
-        services.permissions.set(PermissionRow(vhost, call.identity.name, ".*", ".*", ".*"))
 
 
 def tags_of(value: Any) -> list[str] | None:

@@ -5,8 +5,11 @@
 """
 
 from mgmt.definitions.changes import changes
-from mgmt.definitions.contents import DefinitionsError, Problem
+from mgmt.definitions.contents import Definitions, DefinitionsError, Problem, read_definitions
 from mgmt.definitions.exporting import export, export_one
 from mgmt.definitions.importing import Import
 
-__all__ = ["DefinitionsError", "Import", "Problem", "changes", "export", "export_one"]
+__all__ = [
+    "Definitions", "DefinitionsError", "Import", "Problem", "changes", "export", "export_one",
+    "read_definitions",
+]  # fmt: skip

@@ -7,19 +7,20 @@ from broker.server import Broker
 from mgmt.definitions.checking import Checker
 from mgmt.definitions.contents import Definitions, Item
 from mgmt.definitions.exporting import export
+from mgmt.slices import GiveWay
 
 
-async def changes(broker: Broker, content: Any, vhost: str | None = None) -> dict[str, Any]:
+async def changes(broker: Broker, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
     """What an import would do: `{"changes": [...], "unchanged": n, "problems": [...]}`.
 
-    With problems it would do nothing. Raises DefinitionsError if these are no definitions at all.
+    With problems it would do nothing.
     """
-    wanted = Definitions(content, vhost)
-    problems = await Checker(broker, wanted).problems()
-    current = _by_name(export(broker))
+    problems = await Checker(broker, wanted, give_way).problems()
+    current = await _by_name(await export(broker, give_way), give_way)
     found: list[Item] = []
     unchanged = 0
     for kind, key, item in _named(wanted):
+        await give_way()
         there = current.get((kind, key))
         if there is None:
             found.append(_change("add", kind, key, None, item))
@@ -57,12 +58,15 @@ def _named(wanted: Definitions) -> Iterator[tuple[str, tuple[str, ...], Item]]:
             yield kind, _key_of(kind, item), item
 
 
-def _by_name(definitions: dict[str, Any]) -> dict[tuple[str, tuple[str, ...]], Item]:
-    return {
-        (kind, _key_of(kind, item)): item
-        for list_name, kind in KINDS.items()
-        for item in definitions[list_name]
-    }
+async def _by_name(
+    definitions: dict[str, Any], give_way: GiveWay
+) -> dict[tuple[str, tuple[str, ...]], Item]:
+    found = {}
+    for list_name, kind in KINDS.items():
+        for item in definitions[list_name]:
+            found[kind, _key_of(kind, item)] = item
+            await give_way()
+    return found
 
 
 def _key_of(kind: str, item: Item) -> tuple[str, ...]:

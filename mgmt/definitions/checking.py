@@ -6,7 +6,6 @@ definitions, and arguments, patterns and values have to make sense. Each problem
 path (`queues[3].arguments.x-max-length`), and the reasons are RabbitMQ's where it has one.
 """
 
-import asyncio
 import html
 import re
 from collections.abc import Callable, Iterator
@@ -35,10 +34,8 @@ from mgmt.definitions.contents import (
     fields_missing,
     misshapen,
 )
+from mgmt.slices import GiveWay
 from mgmt.views.values import json_to_table
-
-SLICE = 500
-"""Items that are worked on before the node does its other work."""
 
 NAME_BYTES_MAX = 255
 PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
@@ -47,8 +44,9 @@ PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
 class Checker:
     """One look at definitions, for one broker."""
 
-    def __init__(self, broker: Broker, definitions: Definitions) -> None:
+    def __init__(self, broker: Broker, definitions: Definitions, give_way: GiveWay) -> None:
         self._broker = broker
+        self._give_way = give_way
         self._definitions = definitions
         self._checks: dict[str, Callable[[Item], Iterator[Problem]]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
@@ -59,8 +57,8 @@ class Checker:
         services = broker.services
         self._vhosts = set(services.vhosts) | self._named("vhosts")
         self._users = {user.name for user in services.users} | self._named("users")
-        self._queues = {_place(item) for item in definitions.items("queues")}
-        self._types = {_place(item): item.get("type") for item in definitions.items("exchanges")}
+        self._queues: set[tuple[str, str]] = set()
+        self._types: dict[tuple[str, str], Any] = {}
         self._sources: dict[tuple[str, str], ExchangeType | None] = {}
 
     def _named(self, kind: str) -> set[str]:
@@ -70,6 +68,12 @@ class Checker:
 
     async def problems(self) -> list[Problem]:
         """All that are found, in the file's order of lists."""
+        for item in self._definitions.items("queues"):
+            self._queues.add(_place(item))
+            await self._give_way()
+        for item in self._definitions.items("exchanges"):
+            self._types[_place(item)] = item.get("type")
+            await self._give_way()
         found: list[Problem] = []
         for kind in self._definitions.kinds():
             for number, item in enumerate(self._definitions.items(kind)):
@@ -77,8 +81,7 @@ class Checker:
                     Problem(f"{kind}[{number}]{path}", reason)
                     for path, reason in self._of_item(kind, item)
                 ]
-                if number % SLICE == SLICE - 1:
-                    await asyncio.sleep(0)
+                await self._give_way()
         return found
 
     def _of_item(self, kind: str, item: Item) -> Iterator[Problem]:

@@ -7,6 +7,10 @@ vhost, and its items do not name the vhost.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
+from mgmt.slices import GiveWay
+
 Item = dict[str, Any]
 
 
@@ -87,40 +91,64 @@ OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_para
 
 
 class Definitions:
-    """A file's content. vhost: what everything that does not name one is for."""
+    """A file's lists. vhost: whose own file it is; None for a file of the whole node."""
 
-    def __init__(self, content: Any, vhost: str | None = None) -> None:
-        """Raises DefinitionsError if it is no object of lists of objects."""
-        if not isinstance(content, dict):
-            raise DefinitionsError("failed_to_parse_json")
+    def __init__(self, lists: dict[str, list[Item]], vhost: str | None = None) -> None:
         self.vhost = vhost
-        self._content = content
-        problems = list(self._not_lists())
-        if problems:
-            raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
-
-    def _not_lists(self) -> Iterator[Problem]:
-        for kind in self.kinds():
-            items = self._content.get(kind) or []
-            if not isinstance(items, list):
-                yield Problem(kind, "should be a list of objects")
-                continue
-            for number, item in enumerate(items):
-                if not isinstance(item, dict):
-                    yield Problem(f"{kind}[{number}]", "should be an object")
+        self._lists = lists
 
     def kinds(self) -> tuple[str, ...]:
         """The lists that are looked at, in the order of an import."""
-        if self.vhost is None:
-            return tuple(SHAPES)
-        return tuple(kind for kind in SHAPES if kind not in OF_A_NODE)
+        return kinds_of(self.vhost)
 
     def items(self, kind: str) -> list[Item]:
         """One of the lists, with the vhost in each item."""
-        items: list[Item] = self._content.get(kind) or []
-        if self.vhost is None or kind in OF_A_NODE:
-            return items
-        return [{**item, "vhost": self.vhost} for item in items]
+        return self._lists.get(kind, [])
+
+
+def kinds_of(vhost: str | None) -> tuple[str, ...]:
+    """The lists that a file has, in the order of an import."""
+    return tuple(kind for kind in SHAPES if vhost is None or kind not in OF_A_NODE)
+
+
+async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> Definitions:
+    """A file. Raises DefinitionsError if it is no object of lists of objects."""
+    try:
+        content = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        lists: dict[str, list[Item]] = {}
+        problems: list[Problem] = []
+        for kind in kinds_of(vhost):
+            lists[kind] = await _items(kind, content.get(kind), vhost, problems, give_way)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DefinitionsError("failed_to_parse_json") from None
+    if problems:
+        raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
+    return Definitions(lists, vhost)
+
+
+async def _items(
+    kind: str, raw: msgspec.Raw | None, vhost: str | None, problems: list[Problem],
+    give_way: GiveWay,
+) -> list[Item]:  # fmt: skip
+    """The items of a list, decoded one by one: a file may have very many."""
+    if raw is None:
+        return []
+    try:
+        encoded = msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or []
+    except msgspec.ValidationError:
+        problems.append(Problem(kind, "should be a list of objects"))
+        return []
+    items = []
+    for number, one in enumerate(encoded):
+        item = msgspec.json.decode(one)
+        if not isinstance(item, dict):
+            problems.append(Problem(f"{kind}[{number}]", "should be an object"))
+            continue
+        if vhost is not None:
+            item["vhost"] = vhost
+        items.append(item)
+        await give_way()
+    return items
 
 
 def misshapen(item: Item, kind: str) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from broker.parameters import (
 from broker.queues.actor import Queue
 from broker.server import Broker
 from broker.vhost import VirtualHost
+from mgmt.slices import GiveWay
 from mgmt.views.values import table_to_json, text
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
@@ -31,7 +32,7 @@ COMPONENTS = (*FREE_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
 Item = dict[str, Any]
 
 
-def export(broker: Broker) -> dict[str, Any]:
+async def export(broker: Broker, give_way: GiveWay) -> dict[str, Any]:
     """Everything."""
     services = broker.services
     return {
@@ -53,9 +54,7 @@ def export(broker: Broker) -> dict[str, Any]:
             for _, name, value in services.parameters.of(GLOBAL)
         ],
         "policies": [policy.to_json() for policy in services.policies.all(POLICY)],
-        **_merged(
-            _declared(vhost, {"vhost": text(vhost.name)}) for vhost in services.vhosts.values()
-        ),
+        **await _declared(services.vhosts.values(), give_way),
     }
 
 
@@ -87,27 +86,25 @@ def _vhost_item(broker: Broker, vhost: VirtualHost) -> Item:
     }  # fmt: skip
 
 
-def _merged(parts: Iterable[dict[str, list[Item]]]) -> dict[str, list[Item]]:
-    merged: dict[str, list[Item]] = {"queues": [], "exchanges": [], "bindings": []}
-    for part in parts:
-        for key, items in merged.items():
-            items.extend(part[key])
-    return merged
-
-
-def _declared(vhost: VirtualHost, where: Item) -> dict[str, list[Item]]:
-    """What somebody declared in a vhost. where: what each item begins with beside its name."""
-    exchanges = vhost.exchanges.values()
-    return {
-        "queues": [_queue_item(one, where) for one in vhost.queues.values() if _is_kept(one)],
-        "exchanges": [_exchange_item(one, where) for one in exchanges if _is_made(one)],
-        "bindings": [
-            _binding_item(binding, where)
-            for one in exchanges
-            for binding in one.bindings.values()
-            if _is_kept(binding.destination)
-        ],
-    }
+async def _declared(
+    vhosts: Iterable[VirtualHost], give_way: GiveWay, *, is_named: bool = True
+) -> dict[str, list[Item]]:
+    """What somebody declared in vhosts. is_named: each item names its vhost."""
+    found: dict[str, list[Item]] = {"queues": [], "exchanges": [], "bindings": []}
+    for vhost in tuple(vhosts):
+        where = {"vhost": text(vhost.name)} if is_named else {}
+        for queue in tuple(vhost.queues.values()):
+            if _is_kept(queue):
+                found["queues"].append(_queue_item(queue, where))
+            await give_way()
+        for exchange in tuple(vhost.exchanges.values()):
+            if _is_made(exchange):
+                found["exchanges"].append(_exchange_item(exchange, where))
+            for binding in tuple(exchange.bindings.values()):
+                if _is_kept(binding.destination):
+                    found["bindings"].append(_binding_item(binding, where))
+                await give_way()
+    return found
 
 
 def _is_kept(thing: Queue | Exchange) -> bool:
@@ -115,7 +112,7 @@ def _is_kept(thing: Queue | Exchange) -> bool:
     return not (isinstance(thing, Queue) and thing.is_exclusive)
 
 
-def export_one(broker: Broker, vhost: VirtualHost) -> dict[str, Any]:
+async def export_one(broker: Broker, vhost: VirtualHost, give_way: GiveWay) -> dict[str, Any]:
     """What a vhost's own file has."""
     services = broker.services
     policies = services.policies.all(POLICY, vhost.name)
@@ -127,7 +124,7 @@ def export_one(broker: Broker, vhost: VirtualHost) -> dict[str, Any]:
             for _, name, value in services.parameters.of(component, vhost.name)
         ],
         "policies": [_without_vhost(policy.to_json()) for policy in policies],
-        **_declared(vhost, {}),
+        **await _declared([vhost], give_way, is_named=False),
     }
 
 

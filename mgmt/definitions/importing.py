@@ -7,7 +7,6 @@ transaction of the metadata, with the node's other work in between. What is ther
 it is if it cannot be changed (queues, exchanges), as in RabbitMQ.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -27,20 +26,27 @@ from broker.parameters import (
 from broker.policy_keys import PolicyError
 from broker.server import Broker
 from broker.vhost import VirtualHost
-from mgmt.definitions.checking import SLICE, Checker, policy_of_item, reason_of
+from mgmt.definitions.checking import Checker, policy_of_item, reason_of
 from mgmt.definitions.contents import Definitions, DefinitionsError, Item
 from mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
+from mgmt.slices import GiveWay
 from mgmt.views.values import json_to_table
 from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
+SLICE = 100
+"""Items that are one transaction of the metadata."""
+
 
 class Import:
-    """One import. vhost: of everything that does not name one."""
+    """One import. user: the name of who imports, if it is a user."""
 
-    def __init__(self, broker: Broker, content: Any, vhost: str | None = None) -> None:
-        """Raises DefinitionsError if the content is no definitions at all."""
+    def __init__(
+        self, broker: Broker, definitions: Definitions, give_way: GiveWay, user: str = ""
+    ) -> None:
         self._broker = broker
-        self._definitions = Definitions(content, vhost)
+        self._definitions = definitions
+        self._give_way = give_way
+        self._user_name = user
         self._parts: dict[str, Callable[[Item], None]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
             "topic_permissions": self._topic_permission,
@@ -51,14 +57,14 @@ class Import:
 
     async def run(self) -> None:
         """Import. Raises DefinitionsError with all problems, before anything is changed."""
-        problems = await Checker(self._broker, self._definitions).problems()
+        problems = await Checker(self._broker, self._definitions, self._give_way).problems()
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
         for kind in self._definitions.kinds():
             items = self._definitions.items(kind)
             for start in range(0, len(items), SLICE):
                 self._import_slice(kind, items[start : start + SLICE])
-                await asyncio.sleep(0)
+                await self._give_way()
 
     def _import_slice(self, kind: str, items: list[Item]) -> None:
         """What was right before may have become wrong since, by others' work."""
@@ -80,7 +86,7 @@ class Import:
         joined = tags if isinstance(tags, str) else ",".join(tags)
         vhost = broker.services.vhosts.get(name)
         if vhost is None:
-            broker.add_vhost(name, description, joined)
+            broker.add_vhost(name, description, joined, self._user_name)
         elif (description, joined) != (vhost.description, vhost.tags):
             vhost.description, vhost.tags = description, joined
             broker.describe_vhost(vhost)

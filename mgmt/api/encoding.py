@@ -1,0 +1,54 @@
+"""JSON out of answers, in slices: a list of very many objects takes its time, and others go on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mgmt.slices import GiveWay
+
+ITEMS_AT_ONCE = 50
+
+
+async def encode(content: Any, give_way: GiveWay) -> list[bytes]:
+    """The content as JSON, in pieces. Sliced are a list, and the lists in an object."""
+    if isinstance(content, list):
+        return await _list(content, give_way)
+    if not isinstance(content, dict) or not any(map(_is_long, content.values())):
+        return [msgspec.json.encode(content)]
+    parts: list[bytes] = []
+    for name, value in content.items():
+        parts.append(b"," if parts else b"{")
+        parts.append(msgspec.json.encode(name) + b":")
+        parts += await _list(value, give_way) if _is_long(value) else [msgspec.json.encode(value)]
+    parts.append(b"}")
+    return parts
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > ITEMS_AT_ONCE
+
+
+async def _list(items: list[Any], give_way: GiveWay) -> list[bytes]:
+    parts = [b"["]
+    for start in range(0, len(items), ITEMS_AT_ONCE):
+        if start:
+            parts.append(b",")
+        parts.append(msgspec.json.encode(items[start : start + ITEMS_AT_ONCE])[1:-1])
+        await give_way()
+    parts.append(b"]")
+    return parts
+
+
+def batched(parts: list[bytes], size: int) -> Iterator[bytes]:
+    """The parts put together to pieces of at least so many bytes, but for the last."""
+    waiting: list[bytes] = []
+    waiting_bytes = 0
+    for part in parts:
+        waiting.append(part)
+        waiting_bytes += len(part)
+        if waiting_bytes >= size:
+            yield b"".join(waiting)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield b"".join(waiting)
