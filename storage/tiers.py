@@ -62,16 +62,17 @@ class Tiers:
     """What is common to all that a tiered queue does.
 
     key: its number in the log. noted_bytes, target_bytes: the pager's. is_lazy: to be kept on disk.
-    removals: of segments, that are not on disk yet.
+    removals: of segments, that are not on disk yet. disk_reads, disk_writes: messages that were
+    read back from segments, and written to them, since the start.
     """
 
     __slots__ = (
         "_batch", "_batch_before", "_batch_before_from", "_batch_from", "_home", "_is_dirty",
         "_is_split", "_next_position", "_plan", "_plan_end", "_published_bytes", "_q1", "_q4",
         "_requeued", "_tracks", "_transient_bytes", "_transient_count", "_unacked", "delta",
-        "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger", "noted_bytes",
-        "ready_bytes", "ready_count", "removals", "target_bytes", "unacked_bytes", "unacked_count",
-        "writer",
+        "disk_reads", "disk_writes", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key",
+        "ledger", "noted_bytes", "ready_bytes", "ready_count", "removals", "target_bytes",
+        "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +101,7 @@ class Tiers:
         self.noted_bytes = 0
         self.target_bytes = EVERYTHING
         self.removals = 0
+        self.disk_reads = self.disk_writes = 0
         self.ready_count = self.ready_bytes = 0
         self.unacked_count = self.unacked_bytes = 0
         self.ledger = Ledger(key)
@@ -254,6 +256,7 @@ class Tiers:
             if not ledger.is_gone(entry.position):
                 ledger.segment_bytes += len(entry.message.body)
         ledger.flushed_to = written.end
+        self.disk_writes += len(written.entries)
 
     def _start_tracking(self) -> None:
         """A queue that is not durable has a ledger only from when it first goes to disk."""

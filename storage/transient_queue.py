@@ -148,6 +148,8 @@ class TransientQueue:
             "message_bytes_persistent": 0,
             "messages_paged_out": 0,
             "message_bytes_paged_out": 0,
+            "disk_reads": 0,
+            "disk_writes": 0,
             "backing_queue_status": {"mode": "default", "len": self.ready_count},
         }
 
