@@ -313,6 +313,11 @@ class VirtualHost(QueueOwner):
         dead[reason] = dead.get(reason, 0) + 1
         self._dead_letters.add(queue, message, reason)
 
+    def note_discarded(self, reason: str) -> None:
+        """A message died in a queue that has none; it is gone."""
+        discarded = self.counts.discarded
+        discarded[reason] = discarded.get(reason, 0) + 1
+
     # Starting and ending
 
     def restore_exchange(self, row: ExchangeRow, arguments: Table) -> None:
