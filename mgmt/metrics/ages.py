@@ -45,16 +45,19 @@ class Histogram:
 class Watched:
     """A queue that something has happened to. seen: its deliveries, as far as they are counted.
 
-    own: those that were counted while it was among the busiest.
+    own: those that were counted while it was among the busiest. has_moved: there may be more.
     """
 
-    __slots__ = ("activity", "looked_ms", "messages", "own", "seen", "vhost_name")
+    __slots__ = (
+        "activity", "has_moved", "looked_ms", "messages", "own", "seen", "vhost_name",
+    )  # fmt: skip
 
     def __init__(self, vhost_name: str, now_ms: int) -> None:
         self.vhost_name = vhost_name
         self.activity = 0.0
         self.looked_ms = now_ms
         self.messages = 0
+        self.has_moved = False
         self.own = Histogram()
         self.seen = Histogram()
 
@@ -65,11 +68,14 @@ class Watched:
         if now_ms > self.looked_ms:
             self.activity *= 0.5 ** ((now_ms - self.looked_ms) / HALF_LIFE_MS)
             self.looked_ms = now_ms
-        self.activity += messages - self.messages
-        self.messages = messages
+        if messages != self.messages:
+            self.activity += messages - self.messages
+            self.messages = messages
+            self.has_moved = True
 
     def take_deliveries(self, queue: Queue) -> tuple[Counts, int]:
         """Those since the last time."""
+        self.has_moved = False
         every = (queue.ages, *(queue.level_ages or {}).values())
         columns = zip(*(ages.counts for ages in every), strict=True)
         now = Histogram()
@@ -102,8 +108,9 @@ class QueueAges:
         oldest_others = [0, 0]
         for queue, watched in tuple(self._watched.items()):
             is_busiest = queue in self._busiest
-            histogram = watched.own if is_busiest else self._others
-            histogram.add(*watched.take_deliveries(queue))
+            if watched.has_moved:
+                histogram = watched.own if is_busiest else self._others
+                histogram.add(*watched.take_deliveries(queue))
             ready_ms, unacked_ms = self._oldest(queue, now_ms)
             if is_busiest:
                 labels = (("vhost", watched.vhost_name), ("queue", queue.name))

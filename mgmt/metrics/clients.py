@@ -78,10 +78,7 @@ class Clients:
         counted = tuple(totals.messages[name] for name in COUNTED[:-1])
         page.add_row(names.CHANNEL, totals.state)
         page.add_row(names.CHANNEL_EXCHANGE + names.CHANNEL_QUEUE, counted)
-        page.add_row(names.CHANNEL_PROCESS, (None,))
-        bytes_in, bytes_out, reads, writes = totals.traffic
-        row = (bytes_in, bytes_out, None, reads, writes, 0, totals.channels)
-        page.add_row(CONNECTION, row)
+        page.add_row(CONNECTION, (*totals.traffic, 0, totals.channels))
         page.add_row(names.PUBLISHED, (totals.messages["routed"],))
 
     async def add_connections(self, page: Exposition, wanted: names.Families) -> None:
@@ -89,9 +86,7 @@ class Clients:
         labels, rows = [], []
         for connection in open_connections(self._sampler):
             labels.append(render_labels((("channel", connection.name),)))
-            bytes_in, bytes_out, reads, writes = _traffic(connection)
-            channels = len(connection.channels)
-            rows.append((bytes_in, bytes_out, None, reads, writes, 0, channels))
+            rows.append((*_traffic(connection), 0, len(connection.channels)))
             await self._sampler.give_way()
         page.add_table(wanted, [CONNECTION.index(family) for family in wanted], labels, rows)
 

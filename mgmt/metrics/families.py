@@ -3,7 +3,8 @@ dashboards show data as they are, and at the end what Leveret has more.
 
 A family's name here is without the prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for what
 is the same on all nodes, `rabbitmq_cluster_`. Families stand together as RabbitMQ groups them in
-`/metrics/detailed?family=`; whoever adds a row has to keep to their order.
+`/metrics/detailed?family=`; whoever adds a row has to keep to their order. What is of Erlang only
+(reductions, processes) or of streams is left out.
 """
 
 from typing import NamedTuple
@@ -133,13 +134,10 @@ IDENTITY_INFO = Family("identity_info", UNTYPED, "RabbitMQ node & cluster identi
 
 # Queues
 
-QUEUE_COARSE = (
-    *_gauges(
-        queue_messages_ready="Messages ready to be delivered to consumers",
-        queue_messages_unacked="Messages delivered to consumers but not yet acknowledged",
-        queue_messages="Sum of ready and unacknowledged messages - total queue depth",
-    ),
-    *_counters(queue_process_reductions_total="Total number of queue process reductions"),
+QUEUE_COARSE = _gauges(
+    queue_messages_ready="Messages ready to be delivered to consumers",
+    queue_messages_unacked="Messages delivered to consumers but not yet acknowledged",
+    queue_messages="Sum of ready and unacknowledged messages - total queue depth",
 )
 QUEUE_CONSUMERS = _gauges(queue_consumers="Consumers on a queue")
 QUEUE = (
@@ -163,7 +161,6 @@ QUEUE = (
     *_counters(
         queue_disk_reads_total="Total number of times queue read messages from disk",
         queue_disk_writes_total="Total number of times queue wrote messages to disk",
-        stream_segments="Total number of stream segment files",
     ),
 )
 PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
@@ -213,13 +210,9 @@ CHANNEL_QUEUE = _counters(
     channel_messages_acked_total="Total number of messages acknowledged by consumers",
     channel_get_empty_total="Total number of times basic.get operations fetched no message",
 )
-CHANNEL_PROCESS = _counters(
-    channel_process_reductions_total="Total number of channel process reductions"
-)
 CONNECTION_COARSE = _counters(
     connection_incoming_bytes_total="Total number of bytes received on a connection",
     connection_outgoing_bytes_total="Total number of bytes sent on a connection",
-    connection_process_reductions_total="Total number of connection process reductions",
 )
 CONNECTION = (
     *_counters(

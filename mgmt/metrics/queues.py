@@ -23,10 +23,12 @@ GROUPS = {
 }
 OTHER_GROUPS = frozenset(("channel_queue_metrics", "channel_queue_exchange_metrics"))
 ALL = names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE
-NOT_SUMMED = frozenset(
-    ("queue_process_reductions_total", "queue_consumer_capacity", "queue_head_message_timestamp")
-)
+NOT_SUMMED = frozenset(("queue_consumer_capacity", "queue_head_message_timestamp"))
+SUMMED_AT_ONCE = 256
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
+TIMESTAMP_AT = next(
+    place for place, family in enumerate(COLUMNS) if family.name == "queue_head_message_timestamp"
+)
 DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 
 
@@ -53,7 +55,9 @@ async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
     found = Rows([], [])
     async for vhost, queue in each_queue(sampler, vhosts):
         found.queues.append((vhost, queue))
-        found.rows.append((*_state(queue, head_timestamp(queue)), *_counts(queue)))
+        row: list[Value] = [*_state(queue), *_counts(queue)]
+        row[TIMESTAMP_AT] = head_timestamp(queue)
+        found.rows.append(row)
     return found
 
 
@@ -86,35 +90,37 @@ async def add_queues(
 
 async def add_sums(page: Exposition, sampler: Sampler, left_out: re.Pattern[str] | None) -> None:
     """All queues together. left_out: names of queues that do not count."""
-    sums: list[float] = [0] * len(ALL)
+    rows: list[tuple[float, ...]] = [(0,) * len(ALL)]
     async for _, queue in each_queue(sampler):
         if left_out is None or left_out.search(queue.name) is None:
-            sums = [
-                total + (value or 0) for total, value in zip(sums, _state(queue, None), strict=True)
-            ]
+            rows.append(_state(queue))
+        if len(rows) > SUMMED_AT_ONCE:
+            rows = [_sums(rows)]
     store = sampler.broker.store
     gone = {} if store is None else {
         "queue_disk_reads_total": store.disk_reads, "queue_disk_writes_total": store.disk_writes,
     }  # fmt: skip
-    for family, total in zip(ALL, sums, strict=True):
-        value = None if family.name in NOT_SUMMED else total + gone.get(family.name, 0)
-        page.add(family, value)
+    for family, total in zip(ALL, _sums(rows), strict=True):
+        page.add(family, None if family.name in NOT_SUMMED else total + gone.get(family.name, 0))
 
 
-def _state(queue: Queue, timestamp: int | None) -> tuple[Value, ...]:
-    """In the order of `ALL`."""
+def _sums(rows: list[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*rows, strict=True)))
+
+
+def _state(queue: Queue) -> tuple[float, ...]:
+    """In the order of `ALL`; without the timestamp, which may be none."""
     status = queue.backing.status()
     ready, unacked = queue.backing.ready_count, queue.backing.unacked_count
     capacity = capacity_of(queue)
     return (
-        ready, unacked, ready + unacked, None, len(queue.ring.consumers), capacity, capacity,
+        ready, unacked, ready + unacked, len(queue.ring.consumers), capacity, capacity,
         memory_of(queue, status), status["messages_ram"], status["message_bytes_ram"],
         status["messages_ready_ram"], status["messages_unacknowledged_ram"],
         status["messages_persistent"], status["message_bytes_persistent"],
         status["message_bytes"], status["message_bytes_ready"],
         status["message_bytes_unacknowledged"], status["messages_paged_out"],
-        status["message_bytes_paged_out"], timestamp, status["disk_reads"],
-        status["disk_writes"], None,
+        status["message_bytes_paged_out"], 0, status["disk_reads"], status["disk_writes"],
     )  # fmt: skip
 
 
