@@ -16,7 +16,7 @@ from broker.amqp.field_table import Table, encode_table
 from broker.amqp.properties import ContentHeader
 from broker.binding import Binding, Exchange
 from broker.clock import Clock
-from broker.counts import NodeCounts
+from broker.counts import MessageCounts, NodeCounts
 from broker.exchanges import create_exchange_type
 from broker.exchanges.default import DefaultExchange
 from broker.exchanges.delayed import DelayedMessage, header_after_delay
@@ -76,6 +76,7 @@ class VirtualHost(QueueOwner):
         self.name = name
         self._policing = policing
         self.counts = counts or NodeCounts()
+        self.closed_channels = MessageCounts()
         self.turns = turns
         self.clock = clock
         self.generation = 0

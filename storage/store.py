@@ -52,7 +52,7 @@ class Store:
     is_congested: publishers should be held back until it is over; see `congestion_changed`.
     disk_filled: called with True when the disk is full, with False when there is room again.
     failed: called with the error when the store cannot go on; the node has to stop.
-    disk_reads, disk_writes: messages of queues that are deleted, as `Tiers` has them.
+    disk_reads, disk_writes: messages of all queues, those that are deleted included.
     """
 
     def __init__(
@@ -217,8 +217,6 @@ class Store:
     def forget(self, queue: Tiers) -> None:
         """The queue is deleted."""
         self.pager.forget(queue)
-        self.disk_reads += queue.disk_reads
-        self.disk_writes += queue.disk_writes
         if not queue.writer.numbers and not queue.removals:
             return
         self.bodies.garbage_bytes += queue.delta.size

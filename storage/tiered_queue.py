@@ -140,12 +140,12 @@ class TieredQueue(Tiers):
         while delta.count:
             if not q4:
                 q4.extend(delta.read(EVERYTHING))
-                self.disk_reads += len(q4)
+                self._note_read(len(q4))
                 if q4:
                     return
             elif delta.first < q4[0].position:
                 entries = delta.read(q4[0].position)
-                self.disk_reads += len(entries)
+                self._note_read(len(entries))
                 q4.extendleft(reversed(entries))
             else:
                 return

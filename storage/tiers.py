@@ -32,10 +32,13 @@ class Home(Librarian, Protocol):
     """What a tiered queue needs of the store it is in.
 
     embed_below: a body with fewer bytes is kept in segments. wall_offset_ms: what is to be added to
-    a time of the broker's clock to get the time of day.
+    a time of the broker's clock to get the time of day. disk_reads, disk_writes: messages of all
+    queues.
     """
 
     log: Log
+    disk_reads: int
+    disk_writes: int
     embed_below: int
     wall_offset_ms: int
 
@@ -114,6 +117,10 @@ class Tiers:
         self.ready_bytes -= size
         if not self._is_dirty:
             self._note_dirty()
+
+    def _note_read(self, count: int) -> None:
+        self.disk_reads += count
+        self._home.disk_reads += count
 
     # The ledger
 
@@ -257,6 +264,7 @@ class Tiers:
                 ledger.segment_bytes += len(entry.message.body)
         ledger.flushed_to = written.end
         self.disk_writes += len(written.entries)
+        self._home.disk_writes += len(written.entries)
 
     def _start_tracking(self) -> None:
         """A queue that is not durable has a ledger only from when it first goes to disk."""

@@ -24,6 +24,7 @@ GROUPS = {
 OTHER_GROUPS = frozenset(("channel_queue_metrics", "channel_queue_exchange_metrics"))
 ALL = names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE
 NOT_SUMMED = frozenset(("queue_consumer_capacity", "queue_head_message_timestamp"))
+DISK_FAMILIES = ("queue_disk_reads_total", "queue_disk_writes_total")
 SUMMED_AT_ONCE = 256
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
 TIMESTAMP_AT = next(
@@ -96,12 +97,11 @@ async def add_sums(page: Exposition, sampler: Sampler, left_out: re.Pattern[str]
             rows.append(_state(queue))
         if len(rows) > SUMMED_AT_ONCE:
             rows = [_sums(rows)]
-    store = sampler.broker.store
-    gone = {} if store is None else {
-        "queue_disk_reads_total": store.disk_reads, "queue_disk_writes_total": store.disk_writes,
-    }  # fmt: skip
+    # Those of queues that are gone are not to be missing.
+    on_disk = dict(zip(DISK_FAMILIES, sampler.disk_row(), strict=True))
     for family, total in zip(ALL, _sums(rows), strict=True):
-        page.add(family, None if family.name in NOT_SUMMED else total + gone.get(family.name, 0))
+        value = None if family.name in NOT_SUMMED else on_disk.get(family.name, total)
+        page.add(family, value)
 
 
 def _sums(rows: list[tuple[float, ...]]) -> tuple[float, ...]:
