@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from storage.backing_queue import Waiter
+from storage.backing_queue import Head, Waiter
 from storage.message import Entry, Message
 from storage.queue_status import queue_status
 from storage.tiers import ENTRY_BYTES, EVERYTHING, NOTE_BYTES, Tiers
@@ -87,6 +87,17 @@ class TieredQueue(Tiers):
         if requeued and (not self._q4 or requeued[0][0] < self._q4[0].position):
             return requeued[0][1]
         return self._q4[0] if self._q4 else None
+
+    def heads(self) -> list[Head]:
+        """Where the first ready entry is, read or not."""
+        entry = self._requeued[0][1] if self._requeued else None
+        rest = self._q4 or (self._q1 if not self.delta.count else None)
+        if rest and (entry is None or rest[0].position < entry.position):
+            entry = rest[0]
+        delta = self.delta
+        if delta.count and (entry is None or delta.first < entry.position):
+            return [Head(0, delta.first, None)]
+        return [] if entry is None else [Head(0, entry.position, entry)]
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take up to `count` entries off the head; fewer if the rest has to be read first."""

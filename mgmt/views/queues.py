@@ -187,9 +187,9 @@ def capacity_of(queue: Queue) -> float:
 
 
 def head_timestamp(queue: Queue) -> int | None:
-    """The timestamp of the first ready message, if it has one, in seconds."""
-    head = queue.backing.peek()
-    if head is None:
+    """The timestamp of the first ready message, if it has one and is in memory, in seconds."""
+    heads = queue.backing.heads()
+    if not heads or heads[0].entry is None:
         return None
-    stamp = getattr(head.message.header, "properties", {}).get("timestamp")
+    stamp = getattr(heads[0].entry.message.header, "properties", {}).get("timestamp")
     return stamp if isinstance(stamp, int) else None
