@@ -76,6 +76,11 @@ class Turns:
         self._rounds_waited = 0
         self.rounds = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many actors wait for their turn."""
+        return len(self._actors)
+
     def wake(self, actor: Actor) -> None:
         """Give the actor a turn soon."""
         if not actor.is_awake:

@@ -45,8 +45,10 @@ class MessageCounts:
 class NodeCounts:
     """What has happened on the node since it started.
 
-    closed_channels: the messages of channels that are gone. confirming: messages published on
-    channels with confirms.
+    closed_channels: the messages of channels that are gone. published_with_confirms: those
+    published on channels that are gone and had confirms. bytes_in, bytes_out, reads, writes: of
+    connections that are gone. dead_lettered, discarded: messages that died, by reason, in queues
+    with a dead-letter exchange and in others.
     """
 
     def __init__(self) -> None:
@@ -55,4 +57,6 @@ class NodeCounts:
         self.connections_opened = self.connections_closed = 0
         self.channels_opened = self.channels_closed = 0
         self.queues_declared = self.queues_created = self.queues_deleted = 0
+        self.bytes_in = self.bytes_out = self.reads = self.writes = 0
         self.dead_lettered: dict[str, int] = {}
+        self.discarded: dict[str, int] = {}

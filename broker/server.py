@@ -257,6 +257,11 @@ class Broker:
         )
 
     @property
+    def store(self) -> Store | None:
+        """Where messages are kept; None if nothing is to survive."""
+        return self._store
+
+    @property
     def cluster_name(self) -> str:
         """A global parameter, or else the configuration's, or else the node's own name."""
         named = self.services.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)

@@ -16,7 +16,7 @@ from broker.amqp.field_table import Table, encode_table
 from broker.amqp.properties import ContentHeader
 from broker.binding import Binding, Exchange
 from broker.clock import Clock
-from broker.counts import NodeCounts
+from broker.counts import MessageCounts, NodeCounts
 from broker.exchanges import create_exchange_type
 from broker.exchanges.default import DefaultExchange
 from broker.exchanges.delayed import DelayedMessage, header_after_delay
@@ -76,6 +76,7 @@ class VirtualHost(QueueOwner):
         self.name = name
         self._policing = policing
         self.counts = counts or NodeCounts()
+        self.closed_channels = MessageCounts()
         self.turns = turns
         self.clock = clock
         self.generation = 0
@@ -312,6 +313,11 @@ class VirtualHost(QueueOwner):
         dead = self.counts.dead_lettered
         dead[reason] = dead.get(reason, 0) + 1
         self._dead_letters.add(queue, message, reason)
+
+    def note_discarded(self, reason: str) -> None:
+        """A message died in a queue that has none; it is gone."""
+        discarded = self.counts.discarded
+        discarded[reason] = discarded.get(reason, 0) + 1
 
     # Starting and ending
 

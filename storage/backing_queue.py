@@ -10,7 +10,7 @@ Unacked: fetched, not yet settled; they still count as held. Gone: acked, droppe
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from storage.message import Entry, Message
 
@@ -20,6 +20,14 @@ class Waiter(Protocol):
 
     def confirm(self, sequence: int) -> None:
         """The run whose first message has this number is safe."""
+
+
+class Head(NamedTuple):
+    """The first ready entry of a priority. entry: None if it is on disk only."""
+
+    priority: int
+    position: int
+    entry: Entry | None
 
 
 class BackingQueue(Protocol):
@@ -64,6 +72,12 @@ class BackingQueue(Protocol):
 
     def peek(self) -> Entry | None:
         """The first ready entry, left where it is; None if there is none."""
+
+    def heads(self) -> list[Head]:
+        """The first ready entry of each priority that has any, the highest first; nothing is read.
+
+        A queue without priorities has one, 0.
+        """
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take entries off the head: at least one if there is any, and up to `count`.

@@ -11,7 +11,9 @@ import ctypes
 import errno
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 
 POINTS = (
     "log.created",
@@ -50,6 +52,44 @@ class DiskFull(StoreError):
     """There is no room to write. What was there before is still there."""
 
 
+@dataclass(slots=True)
+class DiskCounts:
+    """What was done to files since the start, and how long whoever asked for it waited.
+
+    The loop and both workers count. No sum is lost: a thread is not interrupted between reading
+    an attribute and storing it if nothing is called in between.
+    """
+
+    reads: int = 0
+    read_bytes: int = 0
+    read_seconds: float = 0.0
+    writes: int = 0
+    write_bytes: int = 0
+    write_seconds: float = 0.0
+    syncs: int = 0
+    sync_seconds: float = 0.0
+
+    def note_read(self, size: int, began: float) -> None:
+        """Something was read. began: when, by `perf_counter`."""
+        seconds = perf_counter() - began
+        self.reads += 1
+        self.read_bytes += size
+        self.read_seconds += seconds
+
+    def note_write(self, size: int, began: float) -> None:
+        """Something was written."""
+        seconds = perf_counter() - began
+        self.writes += 1
+        self.write_bytes += size
+        self.write_seconds += seconds
+
+    def note_sync(self, began: float) -> None:
+        """A file, a directory or a file system was synced."""
+        seconds = perf_counter() - began
+        self.syncs += 1
+        self.sync_seconds += seconds
+
+
 class Disk:
     """The operations on files.
 
@@ -57,6 +97,7 @@ class Disk:
     """
 
     def __init__(self, passed: Callable[[str], None] | None = None) -> None:
+        self.counts = DiskCounts()
         self._passed = passed
         self._libc = ctypes.CDLL(None, use_errno=True)
 
@@ -100,10 +141,13 @@ class Disk:
 
     def read_from(self, descriptor: int, path: Path, offset: int, size: int) -> bytes:
         """Up to `size` bytes of an open file."""
+        began = perf_counter()
         try:
-            return os.pread(descriptor, size, offset)
+            data = os.pread(descriptor, size, offset)
         except OSError as error:
             raise failure("read", path, error, offset) from error
+        self.counts.note_read(len(data), began)
+        return data
 
     def will_read(self, descriptor: int, offset: int, size: int) -> None:
         """Have the system read ahead, so that a later read need not wait for the disk."""
@@ -111,10 +155,13 @@ class Disk:
 
     def read_all(self, path: Path) -> bytes:
         """A whole file."""
+        began = perf_counter()
         try:
-            return path.read_bytes()
+            data = path.read_bytes()
         except OSError as error:
             raise failure("read", path, error) from error
+        self.counts.note_read(len(data), began)
+        return data
 
     def size(self, path: Path) -> int:
         """The bytes in a file; 0 if there is none."""
@@ -139,6 +186,7 @@ class Disk:
     def write(self, descriptor: int, path: Path, data: bytes, offset: int) -> None:
         """Write everything at an offset. If the disk is full the rest is cut off again."""
         written = 0
+        began = perf_counter()
         try:
             view = memoryview(data)
             while written < len(data):
@@ -147,6 +195,7 @@ class Disk:
         except OSError as error:
             self._cut_off(descriptor, offset)
             raise failure("write", path, error, offset + written) from error
+        self.counts.note_write(written, began)
 
     @staticmethod
     def _cut_off(descriptor: int, size: int) -> None:
@@ -185,13 +234,16 @@ class Disk:
 
     def sync(self, descriptor: int, path: Path) -> None:
         """Have a file's data on disk. What fails must not be tried again: see `log.py`."""
+        began = perf_counter()
         try:
             os.fdatasync(descriptor)
         except OSError as error:
             raise failure("sync", path, error) from error
+        self.counts.note_sync(began)
 
     def sync_directory(self, directory: Path) -> None:
         """Have the names in a directory on disk."""
+        began = perf_counter()
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -200,6 +252,7 @@ class Disk:
                 os.close(descriptor)
         except OSError as error:
             raise failure("sync", directory, error) from error
+        self.counts.note_sync(began)
 
     def sync_paths(self, root: Path, paths: Iterable[Path]) -> None:
         """Have files below `root`, and the directories they are in, on disk."""
@@ -219,6 +272,7 @@ class Disk:
 
     def _sync_file_system(self, root: Path) -> None:
         """Have all of a file system on disk. Linux reports failed writes since 5.8."""
+        began = perf_counter()
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if self._libc.syncfs(descriptor):
@@ -226,6 +280,7 @@ class Disk:
                 raise failure("sync", root, OSError(number, os.strerror(number)))
         finally:
             os.close(descriptor)
+        self.counts.note_sync(began)
 
     # Directories and names
 

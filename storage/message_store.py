@@ -39,6 +39,7 @@ class MessageStore:
     """The large bodies of a node.
 
     total_bytes, garbage_bytes: of bodies, about; garbage that is shared may be counted twice.
+    reads, writes: of bodies, since the start.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -50,6 +51,7 @@ class MessageStore:
         self._size = FILE_BYTES_MAX
         self.total_bytes = sum(disk.size(bodies_path(directory, number)) for number in numbers)
         self.garbage_bytes = 0
+        self.reads = self.writes = 0
         self._shared_from = 0
 
     def plan(self, message: Message) -> Part | None:
@@ -68,11 +70,13 @@ class MessageStore:
         message.stored = StoredBody(self._number, offset, len(body), crc32(body))
         self._size += len(body)
         self.total_bytes += len(body)
+        self.writes += 1
         path = bodies_path(self._directory, self._number)
         return Part(path, BODIES_MAGIC, self._number, is_new, offset, body)
 
     def read(self, stored: StoredBody) -> bytes | None:
         """A body; None if it is not what was written. Raises StoreError if it cannot be read."""
+        self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
         return body if len(body) == stored.size and crc32(body) == stored.crc else None
 

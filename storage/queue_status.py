@@ -11,7 +11,8 @@ from storage.tiers import ENTRY_BYTES, EVERYTHING, Tiers
 COUNTS = (
     "messages_ram", "messages_ready_ram", "messages_unacknowledged_ram", "messages_persistent",
     "message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "message_bytes_ram",
-    "message_bytes_persistent", "messages_paged_out", "message_bytes_paged_out",
+    "message_bytes_persistent", "messages_paged_out", "message_bytes_paged_out", "disk_reads",
+    "disk_writes",
 )  # fmt: skip
 EMPTY = ("delta", "undefined", 0, 0, "undefined")
 SUMMED = ("q1", "q2", "q3", "q4", "len", "ram_msg_count", "ram_ack_count", "next_seq_id")
@@ -34,6 +35,8 @@ def queue_status(queue: Tiers) -> dict[str, Any]:
         "message_bytes_persistent": persistent_bytes,
         "messages_paged_out": delta.count,
         "message_bytes_paged_out": delta.size,
+        "disk_reads": queue.disk_reads,
+        "disk_writes": queue.disk_writes,
         "backing_queue_status": _parts(queue, ready_ram),
     }
 

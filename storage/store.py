@@ -52,6 +52,7 @@ class Store:
     is_congested: publishers should be held back until it is over; see `congestion_changed`.
     disk_filled: called with True when the disk is full, with False when there is room again.
     failed: called with the error when the store cannot go on; the node has to stop.
+    disk_reads, disk_writes: messages of all queues, those that are deleted included.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Store:
         self.congestion_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.failed: Callable[[Exception], object] = lambda error: None
+        self.disk_reads = self.disk_writes = 0
         self._directory = directory
         self._metadata = metadata
         self._metadata_changes = -1

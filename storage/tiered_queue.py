@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from storage.backing_queue import Waiter
+from storage.backing_queue import Head, Waiter
 from storage.message import Entry, Message
 from storage.queue_status import queue_status
 from storage.tiers import ENTRY_BYTES, EVERYTHING, NOTE_BYTES, Tiers
@@ -88,6 +88,17 @@ class TieredQueue(Tiers):
             return requeued[0][1]
         return self._q4[0] if self._q4 else None
 
+    def heads(self) -> list[Head]:
+        """Where the first ready entry is, read or not."""
+        entry = self._requeued[0][1] if self._requeued else None
+        rest = self._q4 or (self._q1 if not self.delta.count else None)
+        if rest and (entry is None or rest[0].position < entry.position):
+            entry = rest[0]
+        delta = self.delta
+        if delta.count and (entry is None or delta.first < entry.position):
+            return [Head(0, delta.first, None)]
+        return [] if entry is None else [Head(0, entry.position, entry)]
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take up to `count` entries off the head; fewer if the rest has to be read first."""
         if self._is_split:
@@ -140,10 +151,13 @@ class TieredQueue(Tiers):
         while delta.count:
             if not q4:
                 q4.extend(delta.read(EVERYTHING))
+                self._note_read(len(q4))
                 if q4:
                     return
             elif delta.first < q4[0].position:
-                q4.extendleft(reversed(delta.read(q4[0].position)))
+                entries = delta.read(q4[0].position)
+                self._note_read(len(entries))
+                q4.extendleft(reversed(entries))
             else:
                 return
         if not q4:

@@ -32,10 +32,13 @@ class Home(Librarian, Protocol):
     """What a tiered queue needs of the store it is in.
 
     embed_below: a body with fewer bytes is kept in segments. wall_offset_ms: what is to be added to
-    a time of the broker's clock to get the time of day.
+    a time of the broker's clock to get the time of day. disk_reads, disk_writes: messages of all
+    queues.
     """
 
     log: Log
+    disk_reads: int
+    disk_writes: int
     embed_below: int
     wall_offset_ms: int
 
@@ -62,16 +65,17 @@ class Tiers:
     """What is common to all that a tiered queue does.
 
     key: its number in the log. noted_bytes, target_bytes: the pager's. is_lazy: to be kept on disk.
-    removals: of segments, that are not on disk yet.
+    removals: of segments, that are not on disk yet. disk_reads, disk_writes: messages that were
+    read back from segments, and written to them, since the start.
     """
 
     __slots__ = (
         "_batch", "_batch_before", "_batch_before_from", "_batch_from", "_home", "_is_dirty",
         "_is_split", "_next_position", "_plan", "_plan_end", "_published_bytes", "_q1", "_q4",
         "_requeued", "_tracks", "_transient_bytes", "_transient_count", "_unacked", "delta",
-        "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger", "noted_bytes",
-        "ready_bytes", "ready_count", "removals", "target_bytes", "unacked_bytes", "unacked_count",
-        "writer",
+        "disk_reads", "disk_writes", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key",
+        "ledger", "noted_bytes", "ready_bytes", "ready_count", "removals", "target_bytes",
+        "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -100,6 +104,7 @@ class Tiers:
         self.noted_bytes = 0
         self.target_bytes = EVERYTHING
         self.removals = 0
+        self.disk_reads = self.disk_writes = 0
         self.ready_count = self.ready_bytes = 0
         self.unacked_count = self.unacked_bytes = 0
         self.ledger = Ledger(key)
@@ -112,6 +117,10 @@ class Tiers:
         self.ready_bytes -= size
         if not self._is_dirty:
             self._note_dirty()
+
+    def _note_read(self, count: int) -> None:
+        self.disk_reads += count
+        self._home.disk_reads += count
 
     # The ledger
 
@@ -254,6 +263,8 @@ class Tiers:
             if not ledger.is_gone(entry.position):
                 ledger.segment_bytes += len(entry.message.body)
         ledger.flushed_to = written.end
+        self.disk_writes += len(written.entries)
+        self._home.disk_writes += len(written.entries)
 
     def _start_tracking(self) -> None:
         """A queue that is not durable has a ledger only from when it first goes to disk."""

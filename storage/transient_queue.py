@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from storage.backing_queue import Waiter
+from storage.backing_queue import Head, Waiter
 from storage.message import Entry, Message
 
 
@@ -64,6 +64,11 @@ class TransientQueue:
         if self._requeued:
             return self._requeued[0][1]
         return self._ready[0] if self._ready else None
+
+    def heads(self) -> list[Head]:
+        """The same, for those who only look."""
+        entry = self.peek()
+        return [] if entry is None else [Head(0, entry.position, entry)]
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take up to `count` entries off the head."""
@@ -148,6 +153,8 @@ class TransientQueue:
             "message_bytes_persistent": 0,
             "messages_paged_out": 0,
             "message_bytes_paged_out": 0,
+            "disk_reads": 0,
+            "disk_writes": 0,
             "backing_queue_status": {"mode": "default", "len": self.ready_count},
         }
 

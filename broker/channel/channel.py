@@ -306,7 +306,9 @@ class Channel:
         self.requeue(unsettled)
         counts = connection_counts(self)
         counts.channels_closed += 1
-        counts.closed_channels.add(self.message_counts())
+        messages = self.message_counts()
+        counts.closed_channels.add(messages)
+        self.vhost.closed_channels.add(messages)
         if self.confirms is not None:
             counts.published_with_confirms += self.confirms.published
         self.confirms = None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from broker.config.declaration import listed_setting, setting
-from broker.config.values import BOOLEAN, HOST, PORT, TEXT, whole_number
+from broker.config.values import BOOLEAN, HOST, PATTERN, PORT, TEXT, whole_number
 
 
 @dataclass(frozen=True)
@@ -78,4 +78,23 @@ class ManagementSettings:
         BOOLEAN,
         False,
         "Whether /metrics has metrics of each object, as /metrics/per-object has.",
+    )
+    prometheus_authentication: bool = setting(
+        "prometheus.authentication.enabled",
+        BOOLEAN,
+        False,
+        "Whether the metrics ask for a name and password: those of a monitor.",
+    )
+    prometheus_left_out: str = setting(
+        "prometheus.filter_aggregated_queue_metrics_pattern",
+        PATTERN,
+        "",
+        "Queues whose names match do not count in the sums of /metrics.",
+        default_text="none",
+    )
+    prometheus_age_queues: int = setting(
+        "prometheus.age_queues",
+        whole_number("queues"),
+        20,
+        "How many of the busiest queues have ages of their own in the metrics; others share one.",
     )

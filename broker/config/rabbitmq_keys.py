@@ -258,13 +258,6 @@ MANAGEMENT_KEYS = (
     *_under(
         "management_agent", "disable_metrics_collector filter_aggregated_queue_metrics_pattern"
     ),
-    *_under(
-        "prometheus",
-        """
-        authentication.enabled filter_aggregated_queue_metrics_pattern path
-        return_per_object_metrics
-        """,
-    ),
     *_under("prometheus.ssl prometheus.tcp", HTTP_OPTIONS),
     *_under("prometheus.ssl", TLS_OPTIONS),
 )

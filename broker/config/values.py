@@ -160,6 +160,14 @@ def _read_host(text: str) -> str:
     return text
 
 
+def _read_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
 def _read_listener(text: str) -> Listener:
     host, colon, port = text.rpartition(":")
     return Listener(_read_host(host) if colon else None, PORT.read(port))
@@ -168,6 +176,7 @@ def _read_listener(text: str) -> Listener:
 BOOLEAN = Kind("true or false", _read_boolean)
 TEXT = Kind("a text", str)
 NAME = Kind("a text that is not empty", _read_name)
+PATTERN = Kind("a regular expression", _read_pattern)
 PATH = Kind("a path", lambda text: Path(_read_name(text)))
 HOST = Kind("a host name or an address", _read_host)
 PORT = whole_number(maximum=PORT_MAX)

@@ -48,6 +48,9 @@ class QueueOwner:
         """A message died in a queue that has a dead-letter exchange."""
         raise NotImplementedError
 
+    def note_discarded(self, reason: str) -> None:
+        """A message died in a queue that has none."""
+
     def delete_queue(self, queue: "Queue") -> int:
         """The queue is to go; how many ready messages go with it."""
         raise NotImplementedError
@@ -349,6 +352,8 @@ class Queue(QueueCounts):
     def _dead_letter(self, message: Message, reason: str) -> None:
         if self.options.dead_letter_exchange is not None:
             self._vhost.dead_letter(self, message, reason)
+        else:
+            self._vhost.note_discarded(reason)
 
     # Consumers
 

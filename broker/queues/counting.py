@@ -54,11 +54,15 @@ class QueueCounts:
         """Those that the message counts among: a priority queue has some for each priority."""
         if self.level_ages is None:
             return self.ages
-        level = min(message.header.priority or 0, self._priority_max)
-        ages = self.level_ages.get(level)
+        return self._ages_at(min(message.header.priority or 0, self._priority_max))
+
+    def _ages_at(self, priority: int) -> Ages:
+        if self.level_ages is None:
+            return self.ages
+        ages = self.level_ages.get(priority)
         if ages is None:
             ages = Ages(self.backing.next_position, self._turns.now_ms)
-            self.level_ages[level] = ages
+            self.level_ages[priority] = ages
         return ages
 
     def _note_left(self, entries: list[Entry]) -> None:
@@ -73,8 +77,15 @@ class QueueCounts:
             self.redelivered_count += sum(entry.redelivered for entry in entries)
 
     def oldest_ready_age_ms(self) -> int | None:
-        """How long ago the first ready message was published; None if there is none."""
-        head = self.backing.peek()
-        if head is None:
-            return None
-        return self._ages_of(head.message).age_ms(head.position, self._clock.now_ms())
+        """How long ago the oldest ready message was published; None if there is none.
+
+        Nothing is read from disk for that, and of each priority the first message is looked at.
+        """
+        now_ms = self._clock.now_ms()
+        return max(
+            (
+                self._ages_at(head.priority).age_ms(head.position, now_ms)
+                for head in self.backing.heads()
+            ),
+            default=None,
+        )

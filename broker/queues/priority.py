@@ -7,7 +7,7 @@ back to the level its message belongs to. Facts: RabbitMQ's `rabbit_priority_que
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from storage.backing_queue import BackingQueue, Waiter
+from storage.backing_queue import BackingQueue, Head, Waiter
 from storage.message import Entry, Message
 from storage.queue_status import summed_status
 
@@ -80,6 +80,13 @@ class PriorityQueue:
         """The first entry of the highest level that has one."""
         level = self._first_level()
         return level.peek() if level is not None else None
+
+    def heads(self) -> list[Head]:
+        """The first entry of each level that has one."""
+        levels = sorted(self._levels.items(), reverse=True)
+        return [
+            head._replace(priority=priority) for priority, level in levels for head in level.heads()
+        ]
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take entries off the highest levels."""

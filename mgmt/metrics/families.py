@@ -1,12 +1,16 @@
-"""The names, types and help texts of metrics: those of rabbitmq_prometheus, so that its dashboards
-show data as they are. What is about Erlang's runtime is left out; `ADDED` is what Leveret has more.
+"""The names, types and help texts of metrics: those of rabbitmq_prometheus 3.13, so that its
+dashboards show data as they are, and at the end what Leveret has more.
 
-A family's name here is without the prefix, which is `rabbitmq_`, or `rabbitmq_detailed_`.
+A family's name here is without the prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for what
+is the same on all nodes, `rabbitmq_cluster_`. Families stand together as RabbitMQ groups them in
+`/metrics/detailed?family=`; whoever adds a row has to keep to their order. What is of Erlang only
+(reductions, processes) or of streams is left out.
 """
 
 from typing import NamedTuple
 
 COUNTER, GAUGE, UNTYPED, HISTOGRAM = "counter", "gauge", "untyped", "histogram"
+SUMMARY = "summary"
 
 
 class Family(NamedTuple):
@@ -17,350 +21,335 @@ class Family(NamedTuple):
     help: str
 
 
-NODE = (
-    Family("process_open_fds", GAUGE, "Open file descriptors"),
-    Family("process_open_tcp_sockets", GAUGE, "Open TCP sockets"),
-    Family("process_resident_memory_bytes", GAUGE, "Memory used in bytes"),
-    Family("disk_space_available_bytes", GAUGE, "Disk space available in bytes"),
-    Family("process_max_fds", GAUGE, "Open file descriptors limit"),
-    Family("process_max_tcp_sockets", GAUGE, "Open TCP sockets limit"),
-    Family("resident_memory_limit_bytes", GAUGE, "Memory high watermark in bytes"),
-    Family("disk_space_available_limit_bytes", GAUGE, "Free disk space low watermark in bytes"),
-    Family("erlang_uptime_seconds", GAUGE, "Node uptime"),
+Families = tuple[Family, ...]
+
+
+def _all(kind: str, helps: dict[str, str]) -> Families:
+    return tuple(Family(name, kind, text) for name, text in helps.items())
+
+
+def _counters(**helps: str) -> Families:
+    return _all(COUNTER, helps)
+
+
+def _gauges(**helps: str) -> Families:
+    return _all(GAUGE, helps)
+
+
+# The node
+
+CHURN = _counters(
+    connections_opened_total="Total number of connections opened",
+    connections_closed_total="Total number of connections closed or terminated",
+    channels_opened_total="Total number of channels opened",
+    channels_closed_total="Total number of channels closed",
+    queues_declared_total="Total number of queues declared",
+    queues_created_total="Total number of queues created",
+    queues_deleted_total="Total number of queues deleted",
 )
-CHURN = (
-    Family("connections_opened_total", COUNTER, "Total number of connections opened"),
-    Family("connections_closed_total", COUNTER, "Total number of connections closed or terminated"),
-    Family("channels_opened_total", COUNTER, "Total number of channels opened"),
-    Family("channels_closed_total", COUNTER, "Total number of channels closed"),
-    Family("queues_declared_total", COUNTER, "Total number of queues declared"),
-    Family("queues_created_total", COUNTER, "Total number of queues created"),
-    Family("queues_deleted_total", COUNTER, "Total number of queues deleted"),
-)
-ALARMS = (
-    Family(
-        "alarms_file_descriptor_limit", UNTYPED, "is 1 if file descriptor limit alarm is in effect"
+NODE_COARSE = (
+    *_gauges(
+        process_open_fds="Open file descriptors",
+        process_open_tcp_sockets="Open TCP sockets",
+        process_resident_memory_bytes="Memory used in bytes",
+        disk_space_available_bytes="Disk space available in bytes",
     ),
-    Family(
-        "alarms_free_disk_space_watermark",
-        UNTYPED,
-        "is 1 if free disk space watermark alarm is in effect",
-    ),
-    Family(
-        "alarms_memory_used_watermark", UNTYPED, "is 1 if VM memory watermark alarm is in effect"
-    ),
-)
-TOTALS = (
-    Family("connections", GAUGE, "Connections currently open"),
-    Family("channels", GAUGE, "Channels currently open"),
-    Family("consumers", GAUGE, "Consumers currently connected"),
-    Family("queues", GAUGE, "Queues available"),
-)
-AUTH = (
-    Family("auth_attempts_total", COUNTER, "Total number of authentication attempts"),
-    Family(
-        "auth_attempts_succeeded_total",
-        COUNTER,
-        "Total number of successful authentication attempts",
-    ),
-    Family("auth_attempts_failed_total", COUNTER, "Total number of failed authentication attempts"),
-)
-QUEUE_COARSE = (
-    Family("queue_messages_ready", GAUGE, "Messages ready to be delivered to consumers"),
-    Family(
-        "queue_messages_unacked",
-        GAUGE,
-        "Messages delivered to consumers but not yet acknowledged",
-    ),
-    Family("queue_messages", GAUGE, "Sum of ready and unacknowledged messages - total queue depth"),
-    Family("queue_process_reductions_total", COUNTER, "Total number of queue process reductions"),
-)
-QUEUE_CONSUMERS = (Family("queue_consumers", GAUGE, "Consumers on a queue"),)
-QUEUE = (
-    Family("queue_consumer_capacity", GAUGE, "Consumer capacity"),
-    Family("queue_consumer_utilisation", GAUGE, "Same as consumer capacity"),
-    Family("queue_process_memory_bytes", GAUGE, "Memory in bytes used by the Erlang queue process"),
-    Family("queue_messages_ram", GAUGE, "Ready and unacknowledged messages stored in memory"),
-    Family(
-        "queue_messages_ram_bytes",
-        GAUGE,
-        "Size of ready and unacknowledged messages stored in memory",
-    ),
-    Family("queue_messages_ready_ram", GAUGE, "Ready messages stored in memory"),
-    Family("queue_messages_unacked_ram", GAUGE, "Unacknowledged messages stored in memory"),
-    Family("queue_messages_persistent", GAUGE, "Persistent messages"),
-    Family("queue_messages_persistent_bytes", GAUGE, "Size in bytes of persistent messages"),
-    Family("queue_messages_bytes", GAUGE, "Size in bytes of ready and unacknowledged messages"),
-    Family("queue_messages_ready_bytes", GAUGE, "Size in bytes of ready messages"),
-    Family("queue_messages_unacked_bytes", GAUGE, "Size in bytes of all unacknowledged messages"),
-    Family("queue_messages_paged_out", GAUGE, "Messages paged out to disk"),
-    Family("queue_messages_paged_out_bytes", GAUGE, "Size in bytes of messages paged out to disk"),
-    Family(
-        "queue_head_message_timestamp",
-        GAUGE,
-        "Timestamp of the first message in the queue, if any",
-    ),
-    Family(
-        "queue_disk_reads_total",
-        COUNTER,
-        "Total number of times queue read messages from disk",
-    ),
-    Family(
-        "queue_disk_writes_total",
-        COUNTER,
-        "Total number of times queue wrote messages to disk",
+    *_counters(
+        erlang_gc_runs_total="Total number of Erlang garbage collector runs",
+        erlang_scheduler_context_switches_total="Total number of Erlang scheduler context switches",
     ),
 )
-PUBLISHED = (
-    Family(
-        "queue_messages_published_total", COUNTER, "Total number of messages published to queues"
+NODE = _gauges(
+    process_max_fds="Open file descriptors limit",
+    process_max_tcp_sockets="Open TCP sockets limit",
+    resident_memory_limit_bytes="Memory high watermark in bytes",
+    disk_space_available_limit_bytes="Free disk space low watermark in bytes",
+    erlang_scheduler_run_queue="Erlang scheduler run queue",
+    erlang_uptime_seconds="Node uptime",
+)
+STORE = _counters(
+    io_read_ops_total="Total number of I/O read operations",
+    io_read_bytes_total="Total number of I/O bytes read",
+    io_write_ops_total="Total number of I/O write operations",
+    io_write_bytes_total="Total number of I/O bytes written",
+    io_sync_ops_total="Total number of I/O sync operations",
+    io_seek_ops_total="Total number of I/O seek operations",
+    io_reopen_ops_total="Total number of times files have been reopened",
+    schema_db_ram_tx_total="Total number of Schema DB memory transactions",
+    schema_db_disk_tx_total="Total number of Schema DB disk transactions",
+    msg_store_read_total="Total number of Message Store read operations",
+    msg_store_write_total="Total number of Message Store write operations",
+    queue_index_read_ops_total="Total number of Queue Index read operations",
+    queue_index_write_ops_total="Total number of Queue Index write operations",
+    io_read_time_seconds_total="Total I/O read time",
+    io_write_time_seconds_total="Total I/O write time",
+    io_sync_time_seconds_total="Total I/O sync time",
+    io_seek_time_seconds_total="Total I/O seek time",
+)
+RAFT = (
+    *_counters(raft_term_total="Current Raft term number"),
+    *_gauges(
+        raft_log_snapshot_index="Raft log snapshot index",
+        raft_log_last_applied_index="Raft log last applied index",
+        raft_log_commit_index="Raft log commit index",
+        raft_log_last_written_index="Raft log last written index",
+        raft_entry_commit_latency_seconds="Time taken for a log entry to be committed",
     ),
 )
-CHANNEL = (
-    Family("channel_consumers", GAUGE, "Consumers on a channel"),
-    Family("channel_messages_unacked", GAUGE, "Delivered but not yet acknowledged messages"),
-    Family("channel_messages_unconfirmed", GAUGE, "Published but not yet confirmed messages"),
-    Family(
-        "channel_messages_uncommitted",
-        GAUGE,
-        "Messages received in a transaction but not yet committed",
+AUTH = _counters(
+    auth_attempts_total="Total number of authentication attempts",
+    auth_attempts_succeeded_total="Total number of successful authentication attempts",
+    auth_attempts_failed_total="Total number of failed authentication attempts",
+)
+AUTH_BY_SOURCE = _counters(
+    auth_attempts_detailed_total="Total number of authentication attempts with source info",
+    auth_attempts_detailed_succeeded_total=(
+        "Total number of successful authentication attempts with source info"
     ),
-    Family(
-        "channel_acks_uncommitted",
-        GAUGE,
-        "Message acknowledgements in a transaction not yet committed",
-    ),
-    Family("consumer_prefetch", GAUGE, "Limit of unacknowledged messages for each consumer"),
-    Family(
-        "channel_prefetch",
-        GAUGE,
-        "Total limit of unacknowledged messages for all consumers on a channel",
+    auth_attempts_detailed_failed_total=(
+        "Total number of failed authentication attempts with source info"
     ),
 )
-CHANNEL_MESSAGES = (
-    Family(
-        "channel_messages_published_total",
-        COUNTER,
-        "Total number of messages published into an exchange on a channel",
-    ),
-    Family(
-        "channel_messages_confirmed_total",
-        COUNTER,
-        "Total number of messages published into an exchange and confirmed on the channel",
-    ),
-    Family(
-        "channel_messages_unroutable_returned_total",
-        COUNTER,
-        "Total number of messages published as mandatory into an exchange and returned to the "
-        "publisher as unroutable",
-    ),
-    Family(
-        "channel_messages_unroutable_dropped_total",
-        COUNTER,
-        "Total number of messages published as non-mandatory into an exchange and dropped as "
-        "unroutable",
-    ),
-    Family(
-        "channel_messages_delivered_ack_total",
-        COUNTER,
-        "Total number of messages delivered to consumers in manual acknowledgement mode",
-    ),
-    Family(
-        "channel_messages_delivered_total",
-        COUNTER,
-        "Total number of messages delivered to consumers in automatic acknowledgement mode",
-    ),
-    Family(
-        "channel_get_ack_total",
-        COUNTER,
-        "Total number of messages fetched with basic.get in manual acknowledgement mode",
-    ),
-    Family(
-        "channel_get_total",
-        COUNTER,
-        "Total number of messages fetched with basic.get in automatic acknowledgement mode",
-    ),
-    Family(
-        "channel_get_empty_total",
-        COUNTER,
-        "Total number of times basic.get operations fetched no message",
-    ),
-    Family(
-        "channel_messages_redelivered_total",
-        COUNTER,
-        "Total number of messages redelivered to consumers",
-    ),
-    Family(
-        "channel_messages_acked_total",
-        COUNTER,
-        "Total number of messages acknowledged by consumers",
-    ),
+ALARMS = _all(
+    UNTYPED,
+    {
+        "alarms_file_descriptor_limit": "is 1 if file descriptor limit alarm is in effect",
+        "alarms_free_disk_space_watermark": "is 1 if free disk space watermark alarm is in effect",
+        "alarms_memory_used_watermark": "is 1 if VM memory watermark alarm is in effect",
+    },
 )
-"""In the order of `statistics.sampler.MESSAGES`."""
-CONNECTION = (
-    Family(
-        "connection_incoming_bytes_total",
-        COUNTER,
-        "Total number of bytes received on a connection",
-    ),
-    Family(
-        "connection_outgoing_bytes_total", COUNTER, "Total number of bytes sent on a connection"
-    ),
-    Family(
-        "connection_process_reductions_total",
-        COUNTER,
-        "Total number of connection process reductions",
-    ),
+TOTALS = _gauges(
+    connections="Connections currently open",
+    channels="Channels currently open",
+    consumers="Consumers currently connected",
+    queues="Queues available",
 )
-CONNECTION_PACKETS = (
-    Family(
-        "connection_incoming_packets_total",
-        COUNTER,
-        "Total number of packets received on a connection",
-    ),
-    Family(
-        "connection_outgoing_packets_total",
-        COUNTER,
-        "Total number of packets sent on a connection",
-    ),
-    Family(
-        "connection_pending_packets",
-        GAUGE,
-        "Number of packets waiting to be sent on a connection",
-    ),
-    Family("connection_channels", GAUGE, "Channels on a connection"),
+UNREACHABLE = Family(
+    "unreachable_cluster_peers_count",
+    GAUGE,
+    "Number of peers in the cluster the current node cannot reach.",
 )
-GLOBAL = (
-    Family(
-        "global_messages_received_total",
-        COUNTER,
-        "Total number of messages received from publishers",
-    ),
-    Family(
-        "global_messages_received_confirm_total",
-        COUNTER,
-        "Total number of messages received from publishers expecting confirmations",
-    ),
-    Family(
-        "global_messages_routed_total",
-        COUNTER,
-        "Total number of messages routed to queues or streams",
-    ),
-    Family(
-        "global_messages_unroutable_dropped_total",
-        COUNTER,
-        "Total number of messages published as non-mandatory into an exchange and dropped as "
-        "unroutable",
-    ),
-    Family(
-        "global_messages_unroutable_returned_total",
-        COUNTER,
-        "Total number of messages published as mandatory into an exchange and returned to the "
-        "publisher as unroutable",
-    ),
-    Family(
-        "global_messages_confirmed_total",
-        COUNTER,
-        "Total number of messages confirmed to publishers",
-    ),
-    Family("global_publishers", GAUGE, "Current number of publishers"),
-    Family("global_consumers", GAUGE, "Current number of consumers"),
-)
-GLOBAL_BY_QUEUE_TYPE = (
-    Family(
-        "global_messages_delivered_total",
-        COUNTER,
-        "Total number of messages delivered to consumers",
-    ),
-    Family(
-        "global_messages_delivered_consume_auto_ack_total",
-        COUNTER,
-        "Total number of messages delivered to consumers using basic.consume with automatic "
-        "acknowledgment",
-    ),
-    Family(
-        "global_messages_delivered_consume_manual_ack_total",
-        COUNTER,
-        "Total number of messages delivered to consumers using basic.consume with manual "
-        "acknowledgment",
-    ),
-    Family(
-        "global_messages_delivered_get_auto_ack_total",
-        COUNTER,
-        "Total number of messages delivered to consumers using basic.get with automatic "
-        "acknowledgment",
-    ),
-    Family(
-        "global_messages_delivered_get_manual_ack_total",
-        COUNTER,
-        "Total number of messages delivered to consumers using basic.get with manual "
-        "acknowledgment",
-    ),
-    Family(
-        "global_messages_get_empty_total",
-        COUNTER,
-        "Total number of times basic.get operations fetched no message",
-    ),
-    Family(
-        "global_messages_redelivered_total",
-        COUNTER,
-        "Total number of messages redelivered to consumers",
-    ),
-    Family(
-        "global_messages_acknowledged_total",
-        COUNTER,
-        "Total number of messages acknowledged by consumers",
-    ),
-)
-DEAD_LETTERED = {
-    "expired": Family(
-        "global_messages_dead_lettered_expired_total",
-        COUNTER,
-        "Total number of messages dead-lettered due to message TTL exceeded",
-    ),
-    "maxlen": Family(
-        "global_messages_dead_lettered_maxlen_total",
-        COUNTER,
-        "Total number of messages dead-lettered due to overflow drop-head or reject-publish-dlx",
-    ),
-    "rejected": Family(
-        "global_messages_dead_lettered_rejected_total",
-        COUNTER,
-        "Total number of messages dead-lettered due to basic.reject or basic.nack",
-    ),
-    "delivery_limit": Family(
-        "global_messages_dead_lettered_delivery_limit_total",
-        COUNTER,
-        "Total number of messages dead-lettered due to delivery-limit exceeded",
-    ),
-}
-DEAD_LETTERED_CONFIRMED = Family(
-    "global_messages_dead_lettered_confirmed_total",
-    COUNTER,
-    "Total number of messages dead-lettered and confirmed by target queues",
-)
-STORE = (
-    Family("io_read_ops_total", COUNTER, "Total number of I/O read operations"),
-    Family("io_read_bytes_total", COUNTER, "Total number of I/O bytes read"),
-    Family("io_write_ops_total", COUNTER, "Total number of I/O write operations"),
-    Family("io_write_bytes_total", COUNTER, "Total number of I/O bytes written"),
-    Family("io_sync_ops_total", COUNTER, "Total number of I/O sync operations"),
-)
-AGES = (
-    Family("queue_oldest_ready_age_seconds", GAUGE, "Age of the oldest ready message of a queue"),
-    Family(
-        "queue_oldest_unacked_age_seconds",
-        GAUGE,
-        "Time since the oldest unacknowledged delivery of a queue",
-    ),
-)
-TIME_IN_QUEUE = Family(
-    "queue_time_in_queue_seconds",
-    HISTOGRAM,
-    "How long delivered messages had waited; the busiest queues, and the others together",
-)
-VHOST_STATUS = Family("vhost_status", GAUGE, "Whether a given vhost is running")
-EXCHANGE_BINDINGS = Family("exchange_bindings", GAUGE, "Number of bindings for an exchange")
-EXCHANGE_NAME = Family("exchange_name", GAUGE, "Enumerates exchanges")
 BUILD_INFO = Family("build_info", UNTYPED, "RabbitMQ & Erlang/OTP version info")
 IDENTITY_INFO = Family("identity_info", UNTYPED, "RabbitMQ node & cluster identity info")
+
+# Queues
+
+QUEUE_COARSE = _gauges(
+    queue_messages_ready="Messages ready to be delivered to consumers",
+    queue_messages_unacked="Messages delivered to consumers but not yet acknowledged",
+    queue_messages="Sum of ready and unacknowledged messages - total queue depth",
+)
+QUEUE_CONSUMERS = _gauges(queue_consumers="Consumers on a queue")
+QUEUE = (
+    *_gauges(
+        queue_consumer_capacity="Consumer capacity",
+        queue_consumer_utilisation="Same as consumer capacity",
+        queue_process_memory_bytes="Memory in bytes used by the Erlang queue process",
+        queue_messages_ram="Ready and unacknowledged messages stored in memory",
+        queue_messages_ram_bytes="Size of ready and unacknowledged messages stored in memory",
+        queue_messages_ready_ram="Ready messages stored in memory",
+        queue_messages_unacked_ram="Unacknowledged messages stored in memory",
+        queue_messages_persistent="Persistent messages",
+        queue_messages_persistent_bytes="Size in bytes of persistent messages",
+        queue_messages_bytes="Size in bytes of ready and unacknowledged messages",
+        queue_messages_ready_bytes="Size in bytes of ready messages",
+        queue_messages_unacked_bytes="Size in bytes of all unacknowledged messages",
+        queue_messages_paged_out="Messages paged out to disk",
+        queue_messages_paged_out_bytes="Size in bytes of messages paged out to disk",
+        queue_head_message_timestamp="Timestamp of the first message in the queue, if any",
+    ),
+    *_counters(
+        queue_disk_reads_total="Total number of times queue read messages from disk",
+        queue_disk_writes_total="Total number of times queue wrote messages to disk",
+    ),
+)
+PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
+
+# Clients
+
+CHANNEL = _gauges(
+    channel_consumers="Consumers on a channel",
+    channel_messages_unacked="Delivered but not yet acknowledged messages",
+    channel_messages_unconfirmed="Published but not yet confirmed messages",
+    channel_messages_uncommitted="Messages received in a transaction but not yet committed",
+    channel_acks_uncommitted="Message acknowledgements in a transaction not yet committed",
+    consumer_prefetch="Limit of unacknowledged messages for each consumer",
+    channel_prefetch="Total limit of unacknowledged messages for all consumers on a channel",
+)
+_RETURNED = (
+    "Total number of messages published as mandatory into an exchange and returned to the "
+    "publisher as unroutable"
+)
+_DROPPED = (
+    "Total number of messages published as non-mandatory into an exchange and dropped as unroutable"
+)
+CHANNEL_EXCHANGE = _counters(
+    channel_messages_published_total=(
+        "Total number of messages published into an exchange on a channel"
+    ),
+    channel_messages_confirmed_total=(
+        "Total number of messages published into an exchange and confirmed on the channel"
+    ),
+    channel_messages_unroutable_returned_total=_RETURNED,
+    channel_messages_unroutable_dropped_total=_DROPPED,
+)
+CHANNEL_QUEUE = _counters(
+    channel_get_ack_total=(
+        "Total number of messages fetched with basic.get in manual acknowledgement mode"
+    ),
+    channel_get_total=(
+        "Total number of messages fetched with basic.get in automatic acknowledgement mode"
+    ),
+    channel_messages_delivered_ack_total=(
+        "Total number of messages delivered to consumers in manual acknowledgement mode"
+    ),
+    channel_messages_delivered_total=(
+        "Total number of messages delivered to consumers in automatic acknowledgement mode"
+    ),
+    channel_messages_redelivered_total="Total number of messages redelivered to consumers",
+    channel_messages_acked_total="Total number of messages acknowledged by consumers",
+    channel_get_empty_total="Total number of times basic.get operations fetched no message",
+)
+CONNECTION_COARSE = _counters(
+    connection_incoming_bytes_total="Total number of bytes received on a connection",
+    connection_outgoing_bytes_total="Total number of bytes sent on a connection",
+)
+CONNECTION = (
+    *_counters(
+        connection_incoming_packets_total="Total number of packets received on a connection",
+        connection_outgoing_packets_total="Total number of packets sent on a connection",
+    ),
+    *_gauges(
+        connection_pending_packets="Number of packets waiting to be sent on a connection",
+        connection_channels="Channels on a connection",
+    ),
+)
+
+# What is the same on all nodes
+
+VHOST_STATUS = Family("vhost_status", GAUGE, "Whether a given vhost is running")
+EXCHANGE_BINDINGS = Family(
+    "exchange_bindings", GAUGE, "Number of bindings for an exchange. This value is cluster-wide."
+)
+EXCHANGE_NAME = Family(
+    "exchange_name",
+    GAUGE,
+    "Enumerates exchanges without any additional info. This value is cluster-wide. A cheaper "
+    "alternative to `exchange_bindings`",
+)
+
+# Counters of the node, which do not shrink when channels and queues go
+
+GLOBAL = (
+    *_counters(
+        global_messages_received_total="Total number of messages received from publishers",
+        global_messages_received_confirm_total=(
+            "Total number of messages received from publishers expecting confirmations"
+        ),
+        global_messages_routed_total="Total number of messages routed to queues or streams",
+        global_messages_unroutable_dropped_total=_DROPPED,
+        global_messages_unroutable_returned_total=_RETURNED,
+        global_messages_confirmed_total="Total number of messages confirmed to publishers",
+    ),
+    *_gauges(
+        global_publishers="Current number of publishers",
+        global_consumers="Current number of consumers",
+    ),
+)
+GLOBAL_BY_QUEUE_TYPE = _counters(
+    global_messages_delivered_total="Total number of messages delivered to consumers",
+    global_messages_delivered_consume_manual_ack_total=(
+        "Total number of messages delivered to consumers using basic.consume with manual "
+        "acknowledgment"
+    ),
+    global_messages_delivered_consume_auto_ack_total=(
+        "Total number of messages delivered to consumers using basic.consume with automatic "
+        "acknowledgment"
+    ),
+    global_messages_delivered_get_manual_ack_total=(
+        "Total number of messages delivered to consumers using basic.get with manual acknowledgment"
+    ),
+    global_messages_delivered_get_auto_ack_total=(
+        "Total number of messages delivered to consumers using basic.get with automatic "
+        "acknowledgment"
+    ),
+    global_messages_get_empty_total=(
+        "Total number of times basic.get operations fetched no message"
+    ),
+    global_messages_redelivered_total="Total number of messages redelivered to consumers",
+    global_messages_acknowledged_total="Total number of messages acknowledged by consumers",
+)
+DEAD_LETTERED = _counters(
+    global_messages_dead_lettered_expired_total=(
+        "Total number of messages dead-lettered due to message TTL exceeded"
+    ),
+    global_messages_dead_lettered_rejected_total=(
+        "Total number of messages dead-lettered due to basic.reject or basic.nack"
+    ),
+    global_messages_dead_lettered_maxlen_total=(
+        "Total number of messages dead-lettered due to overflow drop-head or reject-publish-dlx"
+    ),
+    global_messages_dead_lettered_delivery_limit_total=(
+        "Total number of messages dead-lettered due to delivery-limit exceeded"
+    ),
+    global_messages_dead_lettered_confirmed_total=(
+        "Total number of messages dead-lettered and confirmed by target queues"
+    ),
+)
+
+# What RabbitMQ's dashboards and alerts find beside `rabbitmq_`, under its own name
+
+PROCESS_START = Family(
+    "process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds."
+)
+PROCESS_CPU = Family(
+    "process_cpu_seconds_total", COUNTER, "Total user and system CPU time spent in seconds."
+)
+ALLOCATORS = Family(
+    "erlang_vm_allocators",
+    GAUGE,
+    "Allocated (carriers_size) and used (blocks_size) memory for the different allocators in the "
+    "VM. See erts_alloc(3).",
+)
+SCRAPE_DURATION = Family("telemetry_scrape_duration_seconds", SUMMARY, "Scrape duration")
+SCRAPE_SIZE = Family("telemetry_scrape_size_bytes", SUMMARY, "Scrape size, not encoded")
+SCRAPE_ENCODED_SIZE = Family("telemetry_scrape_encoded_size_bytes", SUMMARY, "Scrape size, encoded")
+
+# What RabbitMQ 3.13 has not. The first two groups are RabbitMQ 4's.
+
+EXCHANGE = _counters(
+    exchange_messages_published_total="Total number of messages published into an exchange",
+    exchange_messages_routed_total="Total number of copies of them that queues got",
+)
+QUEUE_DELIVERY = _counters(
+    queue_get_ack_total=(
+        "Total number of messages fetched from a queue with basic.get in manual acknowledgement "
+        "mode"
+    ),
+    queue_get_total=(
+        "Total number of messages fetched from a queue with basic.get in automatic "
+        "acknowledgement mode"
+    ),
+    queue_messages_delivered_ack_total=(
+        "Total number of messages delivered from a queue to consumers in manual acknowledgement "
+        "mode"
+    ),
+    queue_messages_delivered_total=(
+        "Total number of messages delivered from a queue to consumers in automatic "
+        "acknowledgement mode"
+    ),
+    queue_messages_redelivered_total=(
+        "Total number of messages redelivered from a queue to consumers"
+    ),
+    queue_messages_acked_total="Total number of messages acknowledged by consumers on a queue",
+    queue_get_empty_total=(
+        "Total number of times basic.get operations fetched no message on a queue"
+    ),
+)
+AGES = _gauges(
+    queue_oldest_ready_age_seconds="Age of the oldest ready message of a queue",
+    queue_oldest_unacked_age_seconds="Time since the oldest unacknowledged delivery of a queue",
+)
+TIME_IN_QUEUE = Family(
+    "queue_time_in_queue_seconds", HISTOGRAM, "How long delivered messages had waited in a queue"
+)

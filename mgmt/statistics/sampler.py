@@ -118,13 +118,12 @@ class Sampler:
         """One round."""
         time_ms = self.now_ms()
         kept: dict[Hashable, Series] = {}
-        totals = dict.fromkeys(self.broker.services.vhosts, (0,) * len(MESSAGES))
-        await self._sample_channels(time_ms, kept, totals)
+        totals, whole = await self._sample_channels(time_ms, kept)
         lengths = await self._sample_queues(time_ms, kept)
         self.objects = kept
         services = self.broker.services
-        whole = self.totals()
-        self.messages.add(time_ms, (*message_row(whole), 0, 0))
+        whole = (*whole, *self.disk_row())
+        self.messages.add(time_ms, _not_less(whole, self.messages.last))
         self.lengths.add(time_ms, _summed(lengths.values(), len(LENGTHS)))
         self.churn.add(time_ms, self.churn_row())
         self.node.add(time_ms, self.node_row())
@@ -132,12 +131,20 @@ class Sampler:
         self._add_all(self.vhost_lengths, lengths, time_ms)
         for queue in [queue for queue in self.oldest_unacked_ms if queue.is_deleted]:
             del self.oldest_unacked_ms[queue]
-        for gone in self.vhosts.keys() - services.vhosts.keys():
-            del self.vhosts[gone]
+        for all_series in (self.vhosts, self.vhost_lengths):
+            for gone in all_series.keys() - services.vhosts.keys():
+                del all_series[gone]
 
     async def _sample_channels(
-        self, time_ms: int, kept: dict[Hashable, Series], totals: dict[str, Row]
-    ) -> None:
+        self, time_ms: int, kept: dict[Hashable, Series]
+    ) -> tuple[dict[str, Row], Row]:
+        """The messages of each vhost, and of the node."""
+        # Channels that are gone first: one that closes meanwhile must not count twice.
+        services = self.broker.services
+        whole = message_row(services.counts.closed_channels)
+        totals = {
+            name: message_row(vhost.closed_channels) for name, vhost in services.vhosts.items()
+        }
         oldest: dict[Queue, int] = {}
         for connection in tuple(self.broker.connections):
             row: Row = (connection.bytes_in, connection.bytes_out)
@@ -145,11 +152,17 @@ class Sampler:
             for channel in tuple(connection.channels.values()):
                 row = message_row(channel.message_counts())
                 self._add(kept, channel, time_ms, row)
+                whole = add_rows(whole, row)
                 name = channel.vhost.name
-                totals[name] = add_rows(totals.get(name, (0,) * len(MESSAGES)), row)
+                if name in totals:
+                    totals[name] = add_rows(totals[name], row)
                 _note_oldest(channel, oldest)
-            await self.give_way()
+                await self.give_way()
         self.oldest_unacked_ms = oldest
+        for name, row in totals.items():
+            if name in self.vhosts:
+                totals[name] = _not_less(row, self.vhosts[name].last)
+        return totals, whole
 
     async def _sample_queues(self, time_ms: int, kept: dict[Hashable, Series]) -> dict[str, Row]:
         lengths = {}
@@ -205,6 +218,11 @@ class Sampler:
                 total.add(channel.message_counts())
         return total
 
+    def disk_row(self) -> Row:
+        """In the order of `DISK`: messages that were paged in and out, since the start."""
+        store = self.broker.store
+        return (0, 0) if store is None else (store.disk_reads, store.disk_writes)
+
     def churn_row(self) -> Row:
         """In the order of `CHURN`."""
         counts = self.broker.services.counts
@@ -220,6 +238,11 @@ def _summed(rows: Iterable[Row], width: int) -> Row:
     for row in rows:
         total = add_rows(total, row)
     return total
+
+
+def _not_less(row: Row, before: Row | None) -> Row:
+    """What closed while others were looked at counts the next time; until then all is as before."""
+    return row if before is None else tuple(map(max, row, before))
 
 
 LOOKED_AT_MAX = 1000

@@ -19,8 +19,10 @@ class Retention(NamedTuple):
     interval_s: int
 
 
-GLOBAL = (Retention(605, 5), Retention(3660, 60), Retention(29_400, 600), Retention(86_400, 1800))
-BASIC = (Retention(605, 5), Retention(3600, 60))
+GLOBAL = (Retention(605, 5), Retention(3660, 60), Retention(29_400, 600), Retention(88_200, 1800))
+BASIC = (Retention(605, 5), Retention(3660, 60))
+"""Ten minutes, an hour, eight hours and a day, and an interval more: a window begins earlier, by up
+to so much, since its times are rounded."""
 
 
 class Window(NamedTuple):
@@ -53,9 +55,11 @@ class Series:
 
     def add(self, time_ms: int, row: Row) -> None:
         """Add a sample. time_ms: wall-clock time."""
+        # Rounds are not quite regular; a tenth too early is in time, of the shortest interval.
+        early_ms = self._retention[0].interval_s * 100
         for (times, rows), retention in zip(self._levels, self._retention, strict=True):
             interval_ms = retention.interval_s * 1000
-            if times and time_ms - times[-1] < interval_ms * 9 // 10:
+            if times and time_ms - times[-1] < interval_ms - early_ms:
                 continue
             if rows and rows[-1] == row:
                 continue

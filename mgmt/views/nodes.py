@@ -80,7 +80,7 @@ def overview(node: Node, windows: tuple[Window | None, Window | None]) -> dict[s
     vhosts = broker.services.vhosts.values()
     now_ms = sampler.now_ms()
     messages, lengths = windows
-    row = (*message_row(sampler.totals()), 0, 0)
+    row = (*message_row(sampler.totals()), *sampler.disk_row())
     ready = sum(q.backing.ready_count for v in vhosts for q in v.queues.values())
     unacked = sum(q.backing.unacked_count for v in vhosts for q in v.queues.values())
     running = [one for one in broker.connections if one.state is RUNNING]

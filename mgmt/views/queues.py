@@ -56,12 +56,12 @@ class QueueViews:
             "operator_policy": operator_policy.name if operator_policy else None,
             "effective_policy_definition": dict(merged(policy, operator_policy)),
             "consumers": len(ring.consumers),
-            "consumer_utilisation": _capacity(queue),
-            "consumer_capacity": _capacity(queue),
+            "consumer_utilisation": capacity_of(queue),
+            "consumer_capacity": capacity_of(queue),
             "exclusive_consumer_tag": exclusive,
             "single_active_consumer_tag": ring.active.tag if ring.active else None,
             "recoverable_slaves": None,
-            "head_message_timestamp": _head_timestamp(queue),
+            "head_message_timestamp": head_timestamp(queue),
             "garbage_collection": NO_GARBAGE_COLLECTION,
             "memory": memory_of(queue, status),
             "reductions": 0,
@@ -178,7 +178,7 @@ def memory_of(queue: Queue, status: dict[str, Any]) -> int:
     return QUEUE_BYTES + MESSAGE_BYTES * in_ram + body_bytes
 
 
-def _capacity(queue: Queue) -> float:
+def capacity_of(queue: Queue) -> float:
     """The share of consumers that could take a message now."""
     consumers = queue.ring.consumers
     if not consumers:
@@ -186,9 +186,10 @@ def _capacity(queue: Queue) -> float:
     return sum(consumer.room() > 0 for consumer in consumers) / len(consumers)
 
 
-def _head_timestamp(queue: Queue) -> int | None:
-    head = queue.backing.peek()
-    if head is None:
+def head_timestamp(queue: Queue) -> int | None:
+    """The timestamp of the first ready message, if it has one and is in memory, in seconds."""
+    heads = queue.backing.heads()
+    if not heads or heads[0].entry is None:
         return None
-    stamp = getattr(head.message.header, "properties", {}).get("timestamp")
+    stamp = getattr(heads[0].entry.message.header, "properties", {}).get("timestamp")
     return stamp if isinstance(stamp, int) else None

@@ -137,7 +137,9 @@ class Machine:
 
     def _drop(self, key):
         if self.queues[key].ready_count:
+            (head,) = self.queues[key].heads()
             entry = self.queues[key].drop()
+            assert head.position == entry.position
             self.record.fetched[key].add(number_of(entry))
             self.record.acked[key].add(number_of(entry))
 
@@ -178,6 +180,9 @@ class Machine:
             ]
             if len(numbers) != queue.ready_count:
                 problems.append(f"queue {key}: counts {queue.ready_count}, has {len(numbers)}")
+            heads = [head.position for head in queue.heads()]
+            if is_exact and heads != [entry.position for entry in entries[:1]]:
+                problems.append(f"queue {key}: its head is said to be at {heads}")
             size = sum(len(entry.message.body) for entry in entries)
             if is_exact and size != queue.ready_bytes:
                 problems.append(f"queue {key}: counts {queue.ready_bytes} bytes, has {size}")

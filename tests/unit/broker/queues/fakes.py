@@ -39,6 +39,7 @@ class FakeVhost:
         self.turns = FakeTurns()
         self.clock = VirtualClock()
         self.dead = []
+        self.discarded = []
         self.deleted = []
 
     def make_backing(self, queue):
@@ -48,6 +49,9 @@ class FakeVhost:
 
     def dead_letter(self, queue, message, reason):
         self.dead.append((message.body, reason))
+
+    def note_discarded(self, reason):
+        self.discarded.append(reason)
 
     def delete_queue(self, queue):
         self.deleted.append(queue)

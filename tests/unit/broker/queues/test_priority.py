@@ -1,9 +1,12 @@
 """Levels of priority in one queue."""
 
+import pytest
+
 from broker.amqp.properties import ContentHeader, encode_properties
 from broker.queues.priority import PriorityQueue
 from storage.message import Message
 from storage.transient_queue import TransientQueue
+from tests.unit.broker.queues.fakes import FakeVhost, declared, publish
 
 
 def message(body, priority=None):
@@ -83,3 +86,17 @@ def test_drop_and_purge():
     assert queue.purge() == 2
     assert queue.ready_count == 0
     assert list(queue.entries()) == []
+
+
+def test_the_oldest_of_all_priorities_is_the_queues_oldest():
+    vhost = FakeVhost()
+    queue = declared(vhost, x_max_priority=9)
+    assert queue.oldest_ready_age_ms() is None
+    for priority in (1, 9):
+        publish(queue, b"x", header=ContentHeader(encode_properties({"priority": priority})))
+        vhost.clock.advance(5)
+        vhost.turns.now_ms = vhost.clock.now_ms()
+    assert queue.oldest_ready_age_ms() == pytest.approx(10_000, abs=2)
+    assert [head.priority for head in queue.backing.heads()] == [9, 1]
+    queue.get(ack_required=False)
+    assert queue.oldest_ready_age_ms() == pytest.approx(10_000, abs=2)

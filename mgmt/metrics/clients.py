@@ -1,0 +1,135 @@
+"""The metrics of connections and channels: a row for each, and totals.
+
+Totals include the clients that are gone, so that they do not shrink when one goes. They are taken
+in slices, and a channel may close meanwhile, before it was looked at but after the counts of those
+that are gone were: then the totals stay as they were the last time.
+"""
+
+from typing import NamedTuple
+
+from broker.channel.channel import Channel
+from broker.counts import MessageCounts
+from broker.net.connection import Connection
+from mgmt.metrics import families as names
+from mgmt.metrics.text import Exposition, render_labels
+from mgmt.statistics.sampler import Sampler
+from mgmt.views.channels import channel_name
+from mgmt.views.connections import open_connections
+
+CONNECTION = names.CONNECTION_COARSE + names.CONNECTION
+CHANNEL = names.CHANNEL + names.CHANNEL_EXCHANGE
+COUNTED = (
+    "published", "confirmed", "returned", "dropped", "got", "got_no_ack", "delivered",
+    "delivered_no_ack", "redelivered", "acked", "got_empty", "routed",
+)  # fmt: skip
+"""Of `MessageCounts`: the order of `CHANNEL_EXCHANGE` and `CHANNEL_QUEUE`, and what was routed."""
+
+Numbers = tuple[int, ...]
+
+
+class Totals(NamedTuple):
+    """messages: by their names in `COUNTED`. with_confirms: of those that were published.
+
+    state: in the order of `names.CHANNEL`. traffic: bytes in and out, reads and writes.
+    """
+
+    messages: dict[str, int]
+    with_confirms: int
+    state: Numbers
+    publishers: int
+    traffic: Numbers
+    channels: int
+
+
+class Clients:
+    """All connections and channels of a node."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._messages_before: Numbers = (0,) * (len(COUNTED) + 1)
+        self._traffic_before: Numbers = (0,) * 4
+
+    async def totals(self) -> Totals:
+        """Everything that is counted, summed up."""
+        counts = self._sampler.broker.services.counts
+        messages: Numbers = (
+            *_counted(counts.closed_channels), counts.published_with_confirms,
+        )  # fmt: skip
+        traffic: Numbers = (counts.bytes_in, counts.bytes_out, counts.reads, counts.writes)
+        state: Numbers = (0,) * len(names.CHANNEL)
+        publishers = channels = 0
+        for connection in tuple(self._sampler.broker.connections):
+            traffic = _added(traffic, _traffic(connection))
+            for channel in tuple(connection.channels.values()):
+                channels += 1
+                state = _added(state, _state(channel))
+                row = _counted(channel.message_counts())
+                publishers += row[0] > 0
+                confirms = channel.confirms
+                messages = _added(messages, (*row, confirms.published if confirms else 0))
+            await self._sampler.give_way()
+        messages = self._messages_before = _not_less(messages, self._messages_before)
+        traffic = self._traffic_before = _not_less(traffic, self._traffic_before)
+        named = dict(zip(COUNTED, messages, strict=False))
+        return Totals(named, messages[-1], state, publishers, traffic, channels)
+
+    def add_totals(self, page: Exposition, totals: Totals) -> None:
+        """The sums, by the names that single connections and channels have."""
+        counted = tuple(totals.messages[name] for name in COUNTED[:-1])
+        page.add_row(names.CHANNEL, totals.state)
+        page.add_row(names.CHANNEL_EXCHANGE + names.CHANNEL_QUEUE, counted)
+        page.add_row(CONNECTION, (*totals.traffic, 0, totals.channels))
+        page.add_row(names.PUBLISHED, (totals.messages["routed"],))
+
+    async def add_connections(self, page: Exposition, wanted: names.Families) -> None:
+        """Each connection. RabbitMQ's label for them, too, is `channel`."""
+        labels, rows = [], []
+        for connection in open_connections(self._sampler):
+            labels.append(render_labels((("channel", connection.name),)))
+            rows.append((*_traffic(connection), 0, len(connection.channels)))
+            await self._sampler.give_way()
+        page.add_table(wanted, [CONNECTION.index(family) for family in wanted], labels, rows)
+
+    async def add_channels(self, page: Exposition, wanted: names.Families) -> None:
+        """Each channel."""
+        labels, rows = [], []
+        for connection in open_connections(self._sampler):
+            for channel in tuple(connection.channels.values()):
+                labels.append(render_labels((("channel", channel_name(connection, channel)),)))
+                counts = _counted(channel.message_counts())
+                rows.append((*_state(channel), *counts[: len(names.CHANNEL_EXCHANGE)]))
+            await self._sampler.give_way()
+        page.add_table(wanted, [CHANNEL.index(family) for family in wanted], labels, rows)
+
+
+def _added(one: Numbers, other: Numbers) -> Numbers:
+    return tuple(map(int.__add__, one, other))
+
+
+def _not_less(now: Numbers, before: Numbers) -> Numbers:
+    return tuple(map(max, now, before))
+
+
+def _traffic(connection: Connection) -> Numbers:
+    return (connection.bytes_in, connection.bytes_out, connection.reads, connection.writes)
+
+
+def _counted(counts: MessageCounts) -> Numbers:
+    """In the order of `COUNTED`."""
+    return (
+        counts.published, counts.confirmed, counts.returned, counts.dropped, counts.got,
+        counts.got_no_ack, counts.delivered, counts.delivered_no_ack, counts.redelivered,
+        counts.acked, counts.got_empty, counts.routed,
+    )  # fmt: skip
+
+
+def _state(channel: Channel) -> Numbers:
+    """In the order of `names.CHANNEL`."""
+    confirms, transaction = channel.confirms, channel.transaction
+    return (
+        len(channel.consumers), len(channel.unacked),
+        confirms.unconfirmed_count if confirms is not None else 0,
+        len(transaction.publishes) if transaction is not None else 0,
+        len(transaction.taken()) if transaction is not None else 0,
+        channel.prefetch_count, channel.global_prefetch_count,
+    )  # fmt: skip

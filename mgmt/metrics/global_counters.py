@@ -1,0 +1,62 @@
+"""The counters of the node that RabbitMQ keeps apart: they go on when channels and queues go.
+
+All queues here are classic; the other types of RabbitMQ are there with zeros, as they are there
+before anybody declares one.
+"""
+
+from mgmt.metrics import families as names
+from mgmt.metrics.clients import Totals
+from mgmt.metrics.text import Exposition, render_labels
+from mgmt.node import Node
+
+PROTOCOL = (("protocol", "amqp091"),)
+CLASSIC, QUORUM, STREAM = "rabbit_classic_queue", "rabbit_quorum_queue", "rabbit_stream_queue"
+DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
+EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
+CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
+QUORUM_DEATHS = {
+    DISABLED: (EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT),
+    AT_MOST_ONCE: (EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT),
+    AT_LEAST_ONCE: (EXPIRED, REJECTED, DELIVERY_LIMIT, CONFIRMED),
+}
+
+
+def add_global_counters(page: Exposition, node: Node, totals: Totals) -> None:
+    """All of them."""
+    vhosts = node.sampler.broker.services.vhosts.values()
+    consumers = sum(len(queue.ring.consumers) for one in vhosts for queue in one.queues.values())
+    counted = totals.messages
+    page.add_row(names.GLOBAL, (
+        counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
+        counted["returned"], counted["confirmed"], totals.publishers, consumers,
+    ), render_labels(PROTOCOL))  # fmt: skip
+    for queue_type in (CLASSIC, QUORUM, STREAM):
+        labels = render_labels((*PROTOCOL, ("queue_type", queue_type)))
+        row = _given(counted) if queue_type == CLASSIC else (0,) * len(names.GLOBAL_BY_QUEUE_TYPE)
+        page.add_row(names.GLOBAL_BY_QUEUE_TYPE, row, labels)
+    _add_deaths(page, node)
+
+
+def _given(counted: dict[str, int]) -> tuple[int, ...]:
+    """In the order of `GLOBAL_BY_QUEUE_TYPE`."""
+    manual, automatic = counted["delivered"], counted["delivered_no_ack"]
+    got, got_no_ack = counted["got"], counted["got_no_ack"]
+    return (
+        manual + automatic + got + got_no_ack, manual, automatic, got, got_no_ack,
+        counted["got_empty"], counted["redelivered"], counted["acked"],
+    )  # fmt: skip
+
+
+def _add_deaths(page: Exposition, node: Node) -> None:
+    counts = node.sampler.broker.services.counts
+    for strategy, died in ((DISABLED, counts.discarded), (AT_MOST_ONCE, counts.dead_lettered)):
+        labels = _labels(CLASSIC, strategy)
+        for reason, family in CLASSIC_DEATHS:
+            page.add(family, died.get(reason, 0), labels)
+    for strategy, families in QUORUM_DEATHS.items():
+        for family in families:
+            page.add(family, 0, _labels(QUORUM, strategy))
+
+
+def _labels(queue_type: str, strategy: str) -> str:
+    return render_labels((("queue_type", queue_type), ("dead_letter_strategy", strategy)))

@@ -1,0 +1,128 @@
+"""The sampler, in a broker that is embedded in the test."""
+
+import aio_pika
+import pytest
+
+from broker.testing import EmbeddedBroker
+from broker.vhost import VirtualHost
+from mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
+
+INTERVAL_MS = 5000
+
+
+@pytest.fixture
+async def embedded():
+    async with EmbeddedBroker(virtual_clock=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def sampler(embedded):
+    return Sampler(embedded.broker, INTERVAL_MS)
+
+
+@pytest.fixture
+async def connection(embedded):
+    connection = await aio_pika.connect(embedded.url)
+    yield connection
+    await connection.close()
+
+
+async def round_of(embedded, sampler):
+    """An interval later."""
+    embedded.advance(INTERVAL_MS / 1000)
+    await sampler.sample()
+
+
+async def publish(channel, queue, count):
+    for _ in range(count):
+        await channel.default_exchange.publish(aio_pika.Message(b"x"), queue)
+
+
+def messages(sampler, name):
+    return sampler.messages.last[MESSAGES.index(name)]
+
+
+async def test_rates_are_those_of_the_last_interval(embedded, sampler, connection):
+    channel = await connection.channel()
+    await channel.declare_queue("q")
+    await round_of(embedded, sampler)
+    await publish(channel, "q", 20)
+    await round_of(embedded, sampler)
+    now_ms = sampler.now_ms()
+    assert sampler.messages.rate(MESSAGES.index("publish"), now_ms) == 4
+    assert sampler.messages.rate(MESSAGES.index("confirm"), now_ms) == 4
+    queue = embedded.broker.services.vhosts["/"].queues["q"]
+    assert sampler.objects[queue].rate(QUEUE.index("messages_ready"), now_ms) == 4
+    assert sampler.lengths.last == (20, 20, 0)
+    assert len(sampler.lengths.last) == len(LENGTHS)
+
+
+async def test_what_clients_did_is_not_forgotten_when_they_go(embedded, sampler, connection):
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 10)
+    await (await queue.get()).ack()
+    await round_of(embedded, sampler)
+    await queue.delete(if_unused=False, if_empty=False)
+    await channel.close()
+    await round_of(embedded, sampler)
+    for name, count in (("publish", 10), ("get", 1), ("ack", 1)):
+        assert messages(sampler, name) == count
+        assert sampler.vhosts["/"].last[MESSAGES.index(name)] == count
+        assert sampler.messages.rate(MESSAGES.index(name), sampler.now_ms()) >= 0
+
+
+async def test_series_of_what_is_gone_are_forgotten(embedded, sampler, connection):
+    services = embedded.broker.services
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 1)
+    vhost = services.vhosts["/"]
+    services.vhosts["other"] = VirtualHost(
+        "other", services.turns, services.clock, services.metadata
+    )
+    await round_of(embedded, sampler)
+    known = vhost.queues["q"]
+    assert known in sampler.objects
+    assert {"/", "other"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()
+    await queue.delete(if_unused=False, if_empty=False)
+    del services.vhosts["other"]
+    await round_of(embedded, sampler)
+    assert known not in sampler.objects
+    assert {"/"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()
+
+
+async def test_idle_objects_have_no_series(embedded, sampler, connection):
+    channel = await connection.channel()
+    await channel.declare_queue("idle")
+    await round_of(embedded, sampler)
+    assert embedded.broker.services.vhosts["/"].queues["idle"] not in sampler.objects
+
+
+async def test_the_oldest_unsettled_delivery_of_each_queue_is_known(embedded, sampler, connection):
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 2)
+    first = await queue.get()
+    embedded.advance(10)
+    second = await queue.get()
+    await sampler.sample()
+    known = embedded.broker.services.vhosts["/"].queues["q"]
+    clock = embedded.broker.services.clock
+    assert clock.now_ms() - sampler.oldest_unacked_ms[known] == pytest.approx(10_000, abs=50)
+    await first.ack()
+    await second.ack()
+    await channel.declare_queue("q", passive=True)
+    await sampler.sample()
+    assert known not in sampler.oldest_unacked_ms
+
+
+async def test_churn_is_counted(embedded, sampler, connection):
+    channel = await connection.channel()
+    await channel.declare_queue("q")
+    await channel.queue_delete("q")
+    await round_of(embedded, sampler)
+    row = dict(zip(CHURN, sampler.churn.last, strict=True))
+    assert row["connection_created"] == row["channel_created"] == 1
+    assert row["queue_created"] == row["queue_deleted"] == 1
