@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from broker.net.handshake import version
@@ -73,6 +73,8 @@ def _settled(given: dict[str, Any]) -> dict[str, Any]:
     given["flag"] = [name for names in given["flag"] for name in names]
     if interval:
         given["rate"] = 1 / interval
+    for name in given["body"]:
+        Path(name).open("rb").close()
     _settle_exchange(given)
     _settle_queues(given)
     content_type = given.pop("body_content_type") or ("application/json" * given["json_body"])
@@ -147,6 +149,14 @@ def _merged(given: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value for pairs in given for name, value in pairs.items()}
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave, with 2."""
+        self.exit(2, f"leveret perf: {message}; see leveret perf --help\n")
+
+
 class _NoEffect(argparse.Action):
     """Takes an option of PerfTest's Java, and says that it does nothing here."""
 
@@ -159,7 +169,7 @@ class _NoEffect(argparse.Action):
 
 def parser() -> argparse.ArgumentParser:
     """Of the command line."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="leveret perf",
         description="Load an AMQP 0-9-1 broker and measure it, with PerfTest's options.",
         allow_abbrev=False, add_help=False,

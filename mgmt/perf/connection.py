@@ -9,6 +9,7 @@ broker feels it.
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -303,7 +304,9 @@ def _reason(error: OSError) -> str:
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         return f"no TLS: {error.reason}"
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}"
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 _UNASKED = (

@@ -170,8 +170,6 @@ class Options:
             (bool(self.confirm and self.ptxsize),
              "a channel either confirms or has transactions: give --confirm or --ptxsize"),
             (self.autoack and self.nack, "--autoack leaves nothing to --nack"),
-            (self.autoack and bool(self.multi_ack_every),
-             "--autoack leaves nothing to --multi-ack-every"),
             (self.autoack and bool(self.ctxsize), "--autoack leaves nothing to --ctxsize"),
             (bool(self.body and self.variable_size), "a --body from files has its own size"),
             (self.json_body and bool(self.body or self.variable_size),

@@ -146,6 +146,7 @@ class Worker:
     # Working
 
     async def _consume(self) -> None:
+        self._reported_cpu_s = time.process_time()
         loop = asyncio.get_running_loop()
         for consumer, delay_s in zip(self._consumers, self._consumer_delays, strict=True):
             if delay_s:
