@@ -91,7 +91,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone, for whatever reason."""
-        self.fail(PerfError(f"the broker closed the connection: {exc or 'end of file'}"))
+        reason = _reason(exc) if isinstance(exc, OSError) else exc or "end of file"
+        self.fail(PerfError(f"the broker closed the connection: {reason}"))
 
     def pause_writing(self) -> None:
         """The broker does not keep up."""
@@ -278,10 +279,13 @@ async def connect(
     uri: str, options: Options, name: str, on_blocked: Callable[[str | None], object] | None = None
 ) -> Connection:
     """Open a connection, which the broker is told the name of. Raises PerfError."""
-    place = uri
     try:
         address = read_address(uri, options.server_name)
-        place = f"{address.host}:{address.port}"
+    except OSError as error:
+        problem = f"cannot read the certificates that the address names: {_reason(error)}"
+        raise PerfError(problem) from None
+    place = f"{address.host}:{address.port}"
+    try:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: Connection(on_blocked), address.host, address.port, ssl=address.tls,

@@ -25,6 +25,10 @@ from mgmt.perf.options import Options
 from mgmt.perf.samples import Sample, Summary
 
 
+WHOLE_SHARE = 0.8
+"""How much of an interval there must be for it to be shown."""
+
+
 class Writer(Protocol):
     """What `csv.writer` makes."""
 
@@ -74,10 +78,16 @@ class Report:
             self._live = self._stack.enter_context(Live(console=self._console, auto_refresh=False))
 
     def sample(self, sample: Sample) -> None:
-        """An interval is over."""
+        """An interval is over.
+
+        What is left at the end is too short for rates that say anything: only the counts of
+        --json, which add up, have it.
+        """
         self._whole.add(sample.counts)
         if self._options.json:
             self._samples.append(sample)
+        if sample.seconds < self._options.interval * WHOLE_SHARE:
+            return
         if self._rows is not None:
             self._rows.writerow(csv_row(sample, self._options))
         if self._live is not None:

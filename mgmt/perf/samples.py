@@ -46,7 +46,7 @@ class Summary:
     @property
     def cpu_share(self) -> float:
         """How many processors the workers kept busy."""
-        return self.counts.cpu_s / max(self.seconds, 1e-9)
+        return self.counts.cpu_s / max(self.sending_s, self.receiving_s)
 
     def to_json(self) -> dict[str, Any]:
         """Counts, rates, and latencies in microseconds."""
@@ -55,6 +55,7 @@ class Summary:
             **_counts(self.counts, self.seconds, rates),
             "sending_seconds": round(self.sending_s, 3),
             "receiving_seconds": round(self.receiving_s, 3),
+            "cpu_share": round(self.cpu_share, 3),
         }
 
 
