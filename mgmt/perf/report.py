@@ -24,7 +24,6 @@ from mgmt.perf.live import table
 from mgmt.perf.options import Options
 from mgmt.perf.samples import Sample, Summary
 
-
 WHOLE_SHARE = 0.8
 """How much of an interval there must be for it to be shown."""
 
