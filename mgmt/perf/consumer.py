@@ -123,9 +123,13 @@ class Consumer:
         return True
 
     def _finish(self) -> None:
+        """Settle what was taken; closing the channel gives back what else was delivered."""
+        if self.done.done():
+            return
+        self.done.set_result(None)
         self._acks.settle_rest()
-        if not self.done.done():
-            self.done.set_result(None)
+        if self._polling is None:
+            self.connection.send(self._channel, commands.Channel.Close, reply_code=200)
 
     # What comes in
 

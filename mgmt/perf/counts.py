@@ -28,6 +28,11 @@ class Counts:
     received_at: float = 0.0
     cpu_s: float = 0.0
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing happened."""
+        return not any(getattr(self, name) for name in NUMBERS)
+
     def add(self, other: "Counts") -> None:
         """Add another stretch, or what another worker did."""
         for name in NUMBERS:

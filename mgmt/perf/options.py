@@ -150,6 +150,7 @@ class Options:
         has_some = bool(self.queue_pattern) or pattern != (None, None)
         has_all = bool(self.queue_pattern) and None not in pattern
         is_bad = has_all and not _is_pattern(self.queue_pattern)
+        prefetch = min(self.qos or self.global_qos, self.global_qos or self.qos)
         has_queues = bool(self.queues or self.queue_pattern)
         return [
             (not self.producers + self.consumers, "give at least one producer or one consumer"),
@@ -175,8 +176,10 @@ class Options:
             (self.json_body and bool(self.body or self.variable_size),
              "--json-body goes neither with --body nor with --variable-size"),
             (bool(self.exit_when) and not self.consumers, "--exit-when needs consumers"),
-            (self.multi_ack_every > (self.qos or self.multi_ack_every),
+            (bool(prefetch) and self.multi_ack_every > prefetch,
              "--multi-ack-every must not be more than --qos, or the acks would never be sent"),
+            (bool(prefetch) and self.ctxsize > prefetch,
+             "--ctxsize must not be more than --qos, or no transaction would ever be full"),
         ]  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:

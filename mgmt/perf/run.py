@@ -143,7 +143,8 @@ class Run:
         counts, self._current = self._current, Counts()
         seconds, self._sampled_at = now - self._sampled_at, now
         self._whole.add(counts)
-        self._show.sample(Sample(now - self._started_at, seconds, counts))
+        if not (self._stopped_at and counts.is_empty):
+            self._show.sample(Sample(now - self._started_at, seconds, counts))
 
     def _summary(self) -> Summary:
         """All, with the rates over the time in which there was something to send or to receive."""

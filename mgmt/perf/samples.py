@@ -45,8 +45,8 @@ class Summary:
 
     @property
     def cpu_share(self) -> float:
-        """How many processors the workers kept busy."""
-        return self.counts.cpu_s / max(self.sending_s, self.receiving_s)
+        """How many processors the workers kept busy; of runs below a second, too little."""
+        return self.counts.cpu_s / max(self.sending_s, self.receiving_s, 1.0)
 
     def to_json(self) -> dict[str, Any]:
         """Counts, rates, and latencies in microseconds."""
