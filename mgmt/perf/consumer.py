@@ -58,6 +58,7 @@ class Consumer:
         self._acks = _Acks(connection, channel, options)
         self._started_at = 0.0
         self._polling: asyncio.Task[None] | None = None
+        self._consumes = False
         self._made_queues: list[str] = []
 
     async def open(self) -> None:
@@ -79,10 +80,13 @@ class Consumer:
 
     async def start(self) -> None:
         """Take messages from now on. Raises PerfError."""
+        if self.done.done():
+            return
         self._started_at = self.received_at = time.monotonic()
         if self._options.polling:
             self._polling = asyncio.create_task(self._poll())
             return
+        self._consumes = True
         arguments = json_to_table(self._options.consumer_args)
         for queue in self._queues:
             await self.connection.call(
@@ -93,11 +97,11 @@ class Consumer:
     async def stop(self) -> None:
         """Settle what was taken, and take no more. Raises PerfError."""
         self._finish()
-        if self._polling is None:
-            return
-        self._polling.cancel()
-        await asyncio.wait([self._polling])
-        for queue in self._made_queues:
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+        # Queues go with their last consumer, but these had none.
+        for queue in [] if self._consumes else self._made_queues:
             await self.connection.call(self._channel, commands.Queue.Delete, queue=queue)
 
     def take_latencies(self) -> Histogram:
@@ -128,7 +132,7 @@ class Consumer:
             return
         self.done.set_result(None)
         self._acks.settle_rest()
-        if self._polling is None:
+        if self._consumes:
             self.connection.send(self._channel, commands.Channel.Close, reply_code=200)
 
     # What comes in

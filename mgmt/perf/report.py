@@ -46,6 +46,7 @@ class Report:
         self._samples: list[Sample] = []
         self._whole = Counts()
         self._summary: Summary | None = None
+        self._last_notice = ""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -97,7 +98,10 @@ class Report:
             print(shown(sample, self._options), flush=True)
 
     def notice(self, text: str) -> None:
-        """Something that the user should know."""
+        """Something that the user should know; what all connections say is said once."""
+        if text == self._last_notice:
+            return
+        self._last_notice = text
         shown = f"leveret perf: {text}"
         if self._live is not None:
             self._live.console.print(shown, markup=False)

@@ -131,11 +131,12 @@ def pairs(text: str) -> dict[str, Any]:
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise argparse.ArgumentTypeError(f"'{item}' is not of the form name=value")
-        found[name] = _plain(value)
+        found[name] = plain(value)
     return found
 
 
-def _plain(value: str) -> Any:
+def plain(value: str) -> Any:
+    """A number or a truth value, if it looks like one; a text otherwise."""
     if value in ("true", "false"):
         return value == "true"
     digits = value.removeprefix("-")
