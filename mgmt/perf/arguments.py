@@ -1,8 +1,8 @@
 """The command line (option_table.py), read into `Options`.
 
 Every option can be given as an environment variable, too, once RABBITMQ_PERF_TEST_ENV_PREFIX names
-what they begin with. Options that stand for others are replaced by these (`_settled`). says
-what is left out of PerfTest's options, and what differs.
+what they begin with. Options that stand for others are replaced by these (`_settled`). docs/perf.md
+says what is left out of PerfTest's options, and what differs.
 """
 
 import argparse
