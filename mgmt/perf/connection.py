@@ -37,7 +37,7 @@ class PerfError(Exception):
 
 
 class NotReachable(PerfError):
-    """Nobody answers at the broker's address, or not in the way it has to be."""
+    """Nobody answers at the broker's address, or leaves without a word."""
 
 
 class ChannelClosed(PerfError):
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone, for whatever reason."""
         reason = _reason(exc) if isinstance(exc, OSError) else exc or "end of file"
-        self.fail(PerfError(f"the broker closed the connection: {reason}"))
+        self.fail(NotReachable(f"the broker closed the connection: {reason}"))
 
     def pause_writing(self) -> None:
         """The broker does not keep up."""
@@ -298,7 +298,8 @@ async def connect(
     except OSError as error:
         raise NotReachable(f"cannot connect to {place}: {_reason(error)}") from None
     except PerfError as error:
-        raise PerfError(f"{place}: {error}") from None
+        kind = NotReachable if isinstance(error, NotReachable) else PerfError
+        raise kind(f"{place}: {error}") from None
     return connection
 
 
