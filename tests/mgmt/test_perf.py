@@ -16,7 +16,7 @@ import pytest
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.mgmt.node import ServedNode, free_ports
 
-COMMAND = [sys.executable, "-m", "mgmt.cli.main", "perf"]
+COMMAND = [sys.executable, "-m", "mgmt.perf.main"]
 
 
 def perf(*arguments, timeout=50):
@@ -47,6 +47,12 @@ def queue_names(node, vhost):
 
 
 # It counts right
+
+
+def test_it_is_a_command_of_leveret(node, vhost):
+    command = [sys.executable, "-m", "mgmt.cli.main", "perf", "-h", uri_of(node, vhost), "-C", "9"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert "messages in all: sent 9, received 9" in done.stdout
 
 
 def test_every_message_is_published_confirmed_and_consumed(node, vhost):
@@ -319,12 +325,15 @@ def test_a_broker_that_is_starting_is_waited_for(tmp_path):
 # TLS
 
 
-def test_tls_checks_certificates_and_logs_in_with_them(tmp_path):
-    authority = CertificateAuthority(tmp_path)
-    server, client = authority.issue("server", names=["127.0.0.1"]), authority.issue("guest")
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """A node with TLS: the authority, the address, and that with the authority in it."""
+    directory = tmp_path_factory.mktemp("tls")
+    authority = CertificateAuthority(directory)
+    server = authority.issue("server", names=["127.0.0.1"])
     (port,) = free_ports(1)
     node = ServedNode(
-        tmp_path,
+        directory,
         f"""
         listeners.ssl.default = {port}
         ssl_options.certfile = {server.certfile}
@@ -336,22 +345,32 @@ def test_tls_checks_certificates_and_logs_in_with_them(tmp_path):
         auth_mechanisms.2 = EXTERNAL
         """,
     )
-    uri = f"amqps://127.0.0.1:{port}"
-    trusting = f"{uri}?cacertfile={authority.certfile}"
-    counted = ("-C", 100, "-D", 100, "--json")
-    try:
-        done = perf("-h", trusting, *counted)
-        assert json.loads(done.stdout)["summary"]["received"] == 100
-        with_key = f"{trusting}&certfile={client.certfile}&keyfile={client.keyfile}"
-        done = perf("-h", with_key.replace("127.0.0.1", "x:y@127.0.0.1"), "-se", *counted)
-        assert json.loads(done.stdout)["summary"]["received"] == 100
-        done = perf("-h", f"{uri}?verify=verify_none", *counted)
-        assert json.loads(done.stdout)["summary"]["received"] == 100
-        for untrusted in (("-h", uri), ("-h", trusting, "-sni", "elsewhere")):
-            done = perf(*untrusted)
-            assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-            assert "its certificate is not trusted" in done.stderr
-        done = perf("-h", f"{uri}?cacertfile=/missing")
-        assert "cannot read the certificates" in done.stderr
-    finally:
-        node.stop()
+    yield authority, f"127.0.0.1:{port}", f"127.0.0.1:{port}?cacertfile={authority.certfile}"
+    node.stop()
+
+
+def received(*arguments):
+    done = perf(*arguments, "-C", 100, "-D", 100, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["summary"]["received"]
+
+
+def test_tls_with_certificates_that_are_trusted(tls):
+    authority, plain, trusting = tls
+    assert received("-h", f"amqps://{trusting}") == 100
+    assert received("-h", f"amqps://{plain}?verify=verify_none") == 100
+    client = authority.issue("guest")
+    with_key = f"amqps://x:y@{trusting}&certfile={client.certfile}&keyfile={client.keyfile}"
+    assert received("-h", with_key, "--sasl-external") == 100
+
+
+def test_tls_with_certificates_that_are_not(tls):
+    _, plain, trusting = tls
+    for arguments, said in (
+        (("-h", f"amqps://{plain}"), "its certificate is not trusted"),
+        (("-h", f"amqps://{trusting}", "-sni", "elsewhere"), "its certificate is not trusted"),
+        (("-h", f"amqps://{plain}?cacertfile=/missing"), "cannot read the certificates"),
+    ):
+        done = perf(*arguments)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert said in done.stderr
