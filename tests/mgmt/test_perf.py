@@ -225,6 +225,22 @@ def test_ctrl_c_ends_with_the_summary(node, vhost):
     assert counts[1] == counts[2] == counts[3] != "0"
 
 
+def test_a_second_ctrl_c_waits_for_nothing(node, vhost):
+    process = subprocess.Popen(
+        [*COMMAND, "-h", uri_of(node, vhost), "-r", "1000", "-R", "50", "-i", "0.2", "-st", "40"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert all("sent: " in line for line in lines)
+    process.send_signal(signal.SIGINT)
+    while "sent: 0 msg/s" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "sending rate avg" in rest
+
+
 # What goes wrong
 
 
@@ -294,6 +310,18 @@ def test_a_deleted_queue_is_told(node, vhost):
     _, err = process.communicate(timeout=20)
     assert process.returncode == 1
     assert "the broker cancelled the consumer of 'short-lived'" in err
+
+
+def test_ctrl_c_before_the_run_begins():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = subprocess.Popen(
+            [*COMMAND, "-h", f"amqp://127.0.0.1:{silent.getsockname()[1]}"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=20) == ("", "")
+    assert process.returncode == 130
 
 
 def test_a_wrong_use_is_told_in_one_line():
