@@ -1,70 +1,98 @@
-"""A lean AMQP client for load: the handshake and methods by pamqp, messages by hand.
+"""A lean AMQP client for load: methods are asked one at a time, messages go by hand.
 
-Methods are asked one at a time (`call`). What comes in unasked (deliveries, confirms, returns) goes
-to the channel's handler. `feed` gives whole runs of deliveries to a consumer that can take them
-(consumer.py), and cuts the rest into frames.
+`call` sends a method and waits for its answer. What comes in unasked (deliveries, confirms,
+returns) goes to the channel's handler: it is first offered all that has come in (`take`), so that
+it can step over whole runs of messages, and is given the frames that it did not take. A handler
+that has enough for now holds the connection (`hold`): nothing more is read for that time, and the
+broker feels it.
 """
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 from pamqp import base, commands
 
-from broker.amqp.frames import FRAME_END, HEARTBEAT, METHOD
-from broker.amqp.methods import decode_method, method_frame
+from broker.amqp.errors import ConnectionFault
+from broker.amqp.frames import FRAME_END, HEARTBEAT, HEARTBEAT_FRAME, METHOD, PROTOCOL_HEADER
+from broker.amqp.methods import UnknownMethod, decode_method, method_frame
+from mgmt.perf.address import BrokerAddress, read_address
+from mgmt.perf.messages import FRAME_HEAD_BYTES
+from mgmt.perf.options import Options
 
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-HEARTBEAT_BYTES = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-FRAME_HEAD = 7
-CLOSE_SECONDS = 5
-PORT, TLS_PORT = 5672, 5671
+CONNECT_SECONDS_MAX, CLOSE_SECONDS_MAX = 15, 5
+WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_LOW = 1024 * 1024, 256 * 1024
+CAPABILITIES = (
+    "authentication_failure_close", "basic.nack", "connection.blocked", "consumer_cancel_notify",
+    "publisher_confirms",
+)  # fmt: skip
 
 
 class PerfError(Exception):
     """The broker cannot be reached, or has closed the connection; the text says why."""
 
 
+class NotReachable(PerfError):
+    """Nobody answers at the broker's address, or leaves without a word."""
+
+
+class ChannelClosed(PerfError):
+    """The broker closed a channel because of what was asked on it."""
+
+    def __init__(self, reply_code: int, reply_text: str) -> None:
+        super().__init__(f"{reply_code} {reply_text}")
+        self.reply_code = reply_code
+
+
 class ChannelHandler(Protocol):
     """What is done with what comes in on a channel."""
 
-    def take(self, data: bytes, start: int, end: int) -> int:
-        """Take whole deliveries off the front; where what was not taken begins."""
+    def take(self, data: bytes, start: int) -> int:
+        """Take what is known off the front; where what was not taken begins."""
 
     def on_method(self, method: base.Frame) -> None:
         """A method that nobody asked for."""
 
     def on_content(self, kind: int, payload: bytes) -> None:
-        """A header or a body of a message that `take` did not take."""
+        """A header or a piece of a body of a message that `take` did not take."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection. is_writable: the socket takes what is written."""
+    """One connection.
 
-    def __init__(self) -> None:
+    is_writable: the socket takes what is written; on_writable is called when it does again.
+    closed: done when the connection is of no more use; failure says why.
+    on_blocked: is given the broker's reason when it blocks publishers, and None afterwards.
+    """
+
+    def __init__(self, on_blocked: Callable[[str | None], object] | None = None) -> None:
         self.handlers: dict[int, ChannelHandler] = {}
         self.is_writable = True
-        self.failure: PerfError | None = None
-        self.closed = asyncio.get_running_loop().create_future()
         self.on_writable: list[Callable[[], object]] = []
+        self.failure: PerfError | None = None
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.frame_bytes_max = 0
+        self._on_blocked = on_blocked
         self._buffer = b""
         self._waiting: dict[int, asyncio.Future[base.Frame]] = {}
         self._transport: Any = None
-        self.frame_max = 131072
+        self._held: asyncio.TimerHandle | None = None
 
     # asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connected."""
         self._transport = transport
-        self._transport.set_write_buffer_limits(1024 * 1024, 256 * 1024)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_LOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone, for whatever reason."""
-        self.fail(PerfError(f"the broker closed the connection: {exc or 'end of file'}"))
+        reason = _reason(exc) if isinstance(exc, OSError) else exc or "end of file"
+        self.fail(NotReachable(f"the broker closed the connection: {reason}"))
 
     def pause_writing(self) -> None:
         """The broker does not keep up."""
@@ -80,47 +108,81 @@ class Connection(asyncio.Protocol):
         """Bytes came in."""
         if self._buffer:
             data = self._buffer + data
-        start, end = 0, len(data)
         try:
-            while end - start > FRAME_HEAD:
-                handler = self.handlers.get(data[start + 1] << 8 | data[start + 2])
-                if handler is not None:
-                    start = handler.take(data, start, end)
-                    if end - start <= FRAME_HEAD:
-                        break
-                size = int.from_bytes(data[start + 3 : start + FRAME_HEAD], "big")
-                stop = start + FRAME_HEAD + size
-                if end <= stop:
-                    break
-                self._on_frame(data, start, stop)
-                start = stop + 1
+            stop = self._scan(data)
         except PerfError as error:
             self.fail(error)
-        self._buffer = data[start:]
+        except (ConnectionFault, UnknownMethod) as error:
+            self.fail(PerfError(f"the broker sent what cannot be read: {error}"))
+        else:
+            self._buffer = data[stop:]
+
+    def _scan(self, data: bytes) -> int:
+        """Handle all whole frames; where what is left begins."""
+        start, end = 0, len(data)
+        while end - start > FRAME_HEAD_BYTES and self._held is None and self.failure is None:
+            handler = self.handlers.get(data[start + 1] << 8 | data[start + 2])
+            if handler is not None:
+                taken = handler.take(data, start)
+                if taken > start:
+                    start = taken
+                    continue
+                if self._held is not None:
+                    break
+            stop = start + FRAME_HEAD_BYTES
+            stop += int.from_bytes(data[start + 3 : stop], "big")
+            if end <= stop:
+                break
+            self._on_frame(data, start, stop)
+            start = stop + 1
+        return start
 
     def _on_frame(self, data: bytes, start: int, stop: int) -> None:
         if data[stop] != FRAME_END:
             raise PerfError("the broker sent a frame without an end")
         kind, channel = data[start], data[start + 1] << 8 | data[start + 2]
-        payload = data[start + FRAME_HEAD : stop]
+        payload = data[start + FRAME_HEAD_BYTES : stop]
         if kind == HEARTBEAT:
-            self.write(HEARTBEAT_BYTES)
+            self.write(HEARTBEAT_FRAME)
         elif kind == METHOD:
             self._on_method(channel, decode_method(payload))
         elif channel in self.handlers:
             self.handlers[channel].on_content(kind, payload)
 
     def _on_method(self, channel: int, method: base.Frame) -> None:
-        if isinstance(method, commands.Connection.Close | commands.Channel.Close):
-            raise PerfError(f"{method.reply_code} {method.reply_text}")
-        waiting = self._waiting.get(channel)
-        handler = self.handlers.get(channel)
-        if waiting is not None and not isinstance(method, _UNASKED):
-            del self._waiting[channel]
-            if not waiting.done():
-                waiting.set_result(method)
-        elif handler is not None:
-            handler.on_method(method)
+        match method:
+            case commands.Connection.Close():
+                self.send(0, commands.Connection.CloseOk)
+                raise PerfError(f"{method.reply_code} {method.reply_text}")
+            case commands.Channel.Close():
+                self.send(channel, commands.Channel.CloseOk)
+                error = ChannelClosed(method.reply_code or 0, method.reply_text or "")
+                if not self._answer(channel, error):
+                    raise error
+            case commands.Connection.Blocked():
+                self._blocked(method.reason)
+            case commands.Connection.Unblocked():
+                self._blocked(None)
+            case _ if isinstance(method, _UNASKED) or not self._answer(channel, method):
+                if channel in self.handlers:
+                    self.handlers[channel].on_method(method)
+
+    def _blocked(self, reason: str | None) -> None:
+        if self._on_blocked is not None:
+            self._on_blocked(reason)
+
+    def _answer(self, channel: int, answer: base.Frame | PerfError) -> bool:
+        """Give the answer to who waits for it; False if nobody does."""
+        waiting = self._waiting.pop(channel, None)
+        if waiting is None:
+            return False
+        if waiting.done():
+            return True
+        if isinstance(answer, PerfError):
+            waiting.set_exception(answer)
+        else:
+            waiting.set_result(answer)
+        return True
 
     # For workers
 
@@ -135,79 +197,125 @@ class Connection(asyncio.Protocol):
 
     async def call(self, channel: int, method: type[base.Frame], **arguments: Any) -> base.Frame:
         """Send a method and wait for its answer. Raises PerfError."""
+        return await self._ask(channel, method_frame(channel, method, **arguments))
+
+    async def _ask(self, channel: int, data: bytes) -> base.Frame:
         if self.failure is not None:
             raise self.failure
         future: asyncio.Future[base.Frame] = asyncio.get_running_loop().create_future()
         self._waiting[channel] = future
-        self.send(channel, method, **arguments)
+        self.write(data)
         return await future
+
+    def hold(self, wait_s: float) -> None:
+        """Read nothing for so many seconds."""
+        if self._held is None and self.failure is None:
+            self._transport.pause_reading()
+            self._held = asyncio.get_running_loop().call_later(wait_s, self.release)
+
+    def release(self) -> None:
+        """Read again."""
+        if self._held is None:
+            return
+        self._held.cancel()
+        self._held = None
+        if self.failure is None:
+            self._transport.resume_reading()
+            self.data_received(b"")
 
     def fail(self, error: PerfError) -> None:
         """The connection is of no more use."""
         if self.failure is not None:
             return
         self.failure = error
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
-        self._waiting.clear()
+        for channel in list(self._waiting):
+            self._answer(channel, error)
         if not self.closed.done():
             self.closed.set_result(None)
         if self._transport is not None:
-            self._transport.abort()
+            self._transport.close()
+
+    async def open(self, address: BrokerAddress, options: Options, name: str) -> None:
+        """Log in and open the vhost. Raises PerfError."""
+        await self._ask(0, PROTOCOL_HEADER)
+        login = {"mechanism": "PLAIN", "response": f"\0{address.user}\0{address.password}"}
+        if options.sasl_external:
+            login = {"mechanism": "EXTERNAL", "response": ""}
+        tune = await self.call(
+            0, commands.Connection.StartOk, locale="en_US", **login,
+            client_properties={
+                "product": ("S", "leveret perf"), "connection_name": ("S", name),
+                "capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))),
+            },
+        )  # fmt: skip
+        if not isinstance(tune, commands.Connection.Tune):
+            raise PerfError(f"the broker answered the login with {tune.name}, not with a tuning")
+        self.frame_bytes_max = min(tune.frame_max or options.framemax, options.framemax)
+        self.send(
+            0, commands.Connection.TuneOk, channel_max=tune.channel_max,
+            frame_max=self.frame_bytes_max, heartbeat=options.heartbeat,
+        )  # fmt: skip
+        await self.call(0, commands.Connection.Open, virtual_host=address.vhost)
+        if options.heartbeat:
+            self._beat(options.heartbeat / 2)
+
+    def _beat(self, wait_s: float) -> None:
+        if self.failure is None:
+            self.write(HEARTBEAT_FRAME)
+            asyncio.get_running_loop().call_later(wait_s, self._beat, wait_s)
 
     async def close(self) -> None:
         """Say goodbye."""
+        self.release()
         if self.failure is None:
             goodbye = self.call(0, commands.Connection.Close, reply_code=200, reply_text="done")
-            # It is going anyway.
+            # The run is over: a broker that is already going away is as good as an answer.
             with suppress(PerfError, TimeoutError):
-                await asyncio.wait_for(goodbye, CLOSE_SECONDS)
-        if self._transport is not None:
-            self._transport.close()
+                await asyncio.wait_for(goodbye, CLOSE_SECONDS_MAX)
+        self.fail(PerfError("closed"))
+
+
+async def connect(
+    uri: str, options: Options, name: str, on_blocked: Callable[[str | None], object] | None = None
+) -> Connection:
+    """Open a connection, which the broker is told the name of. Raises PerfError."""
+    try:
+        address = read_address(uri, options.server_name)
+    except OSError as error:
+        problem = f"cannot read the certificates that the address names: {_reason(error)}"
+        raise PerfError(problem) from None
+    place = f"{address.host}:{address.port}"
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(on_blocked), address.host, address.port, ssl=address.tls,
+                server_hostname=address.server_name,
+            )  # fmt: skip
+            await connection.open(address, options, name)
+    except TimeoutError:
+        problem = f"no broker answered at {place} within {CONNECT_SECONDS_MAX} seconds"
+        raise PerfError(problem) from None
+    except OSError as error:
+        raise NotReachable(f"cannot connect to {place}: {_reason(error)}") from None
+    except PerfError as error:
+        kind = NotReachable if isinstance(error, NotReachable) else PerfError
+        raise kind(f"{place}: {error}") from None
+    return connection
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong, without the numbers and addresses that asyncio adds."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS: {error.reason}"
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}"
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 _UNASKED = (
     commands.Basic.Ack, commands.Basic.Nack, commands.Basic.Deliver, commands.Basic.Return,
-    commands.Basic.Cancel, commands.Connection.Blocked, commands.Connection.Unblocked,
+    commands.Basic.Cancel, commands.Tx.CommitOk,
 )  # fmt: skip
-
-
-async def connect(uri: str) -> Connection:
-    """Open a connection. Raises PerfError."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("amqp", "amqps"):
-        raise PerfError(f"'{uri}' is no amqp:// or amqps:// address")
-    is_tls = parts.scheme == "amqps"
-    host, port = parts.hostname or "127.0.0.1", parts.port or (TLS_PORT if is_tls else PORT)
-    context = ssl.create_default_context() if is_tls else None
-    try:
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, host, port, ssl=context)
-    except OSError as error:
-        raise PerfError(f"cannot connect to {host}:{port}: {error}") from None
-    name, password = unquote(parts.username or "guest"), unquote(parts.password or "guest")
-    vhost = unquote(parts.path[1:]) if len(parts.path) > 1 else "/"
-    future: asyncio.Future[base.Frame] = loop.create_future()
-    connection._waiting[0] = future
-    connection.write(PROTOCOL_HEADER)
-    await future
-    tune = await connection.call(
-        0,
-        commands.Connection.StartOk,
-        client_properties={
-            "product": ("S", "leveret perf"),
-            "capabilities": ("F", {"authentication_failure_close": ("t", True)}),
-        },
-        mechanism="PLAIN",
-        response=f"\0{name}\0{password}",
-        locale="en_US",
-    )
-    assert isinstance(tune, commands.Connection.Tune)
-    connection.frame_max = tune.frame_max or 131072
-    connection.send(
-        0, commands.Connection.TuneOk, channel_max=tune.channel_max, frame_max=tune.frame_max,
-        heartbeat=0,
-    )  # fmt: skip
-    await connection.call(0, commands.Connection.Open, virtual_host=vhost)
-    return connection
+"""What goes to the channel's handler even while an answer is waited for; nobody waits for these."""

@@ -1,234 +1,294 @@
 """A consumer: one channel that takes messages, times them, and acks them.
 
-Deliveries to one consumer mostly look alike: the same method but for the delivery tag, the same
-header, a body of the same size. The first is taken apart; those that follow are recognised by their
-bytes and stepped over, so that a message costs a comparison and a look at its time.
+Runs of deliveries that look alike are stepped over (deliveries.py); others come frame by frame. A
+rate or a latency limits how many are taken at once, and holds the connection for the time between,
+so that the broker feels how slow its consumer is. With --polling, messages are asked for one by
+one, and come frame by frame.
 """
 
 import asyncio
+import struct
 import time
-from typing import Any
 
 from pamqp import base, commands
 
-from broker.amqp.frames import BODY, HEADER, METHOD
-from mgmt.perf.connection import FRAME_HEAD, Connection
+from broker.amqp.frames import BASIC_ACK, CLASS_BASIC, FRAME_END, METHOD
+from mgmt.perf.connection import Connection, PerfError
+from mgmt.perf.deliveries import Assembly, Shape, note_latency, shape_of, step
 from mgmt.perf.histogram import Histogram
+from mgmt.perf.messages import clock_of
 from mgmt.perf.options import Options
+from mgmt.perf.schedule import TICK_SECONDS_MIN, Pace, Schedule
+from mgmt.perf.topology import declare_queue
+from mgmt.views.values import json_to_table
 
-TIME_BYTES = 8
-TAG_BYTES = 8
-DELIVER = commands.Basic.Deliver.index.to_bytes(4, "big")
-
-
-class Shape:
-    """What deliveries look like: bytes before the tag, the tag, bytes up to the body, the body."""
-
-    def __init__(self, prefix: bytes, middle: bytes, size: int) -> None:
-        self.prefix = prefix
-        self.middle = middle
-        self.body_at = len(prefix) + TAG_BYTES + len(middle)
-        self.size = size
-        self.length = self.body_at + size + 1
-
-
-def shape_of(data: bytes, start: int, end: int) -> Shape | None:
-    """The shape of the delivery that begins here; None if it is not one, or not all here."""
-    if end - start < FRAME_HEAD + 5 or data[start] != METHOD:
-        return None
-    if data[start + FRAME_HEAD : start + FRAME_HEAD + 4] != DELIVER:
-        return None
-    tag_at = start + FRAME_HEAD + 5 + data[start + FRAME_HEAD + 4]
-    place = start
-    for kind in (METHOD, HEADER, BODY):
-        if end - place <= FRAME_HEAD or data[place] != kind:
-            return None
-        size = int.from_bytes(data[place + 3 : place + FRAME_HEAD], "big")
-        if kind == BODY:
-            body_at = place + FRAME_HEAD
-            if end <= body_at + size:
-                return None
-            return Shape(data[start:tag_at], data[tag_at + TAG_BYTES : body_at], size)
-        if kind == HEADER:
-            total = int.from_bytes(data[place + FRAME_HEAD + 4 : place + FRAME_HEAD + 12], "big")
-            following = place + FRAME_HEAD + size + 1
-            if end - following <= FRAME_HEAD:
-                return None
-            if int.from_bytes(data[following + 3 : following + FRAME_HEAD], "big") != total:
-                # A body in several frames goes the long way.
-                return None
-        place += FRAME_HEAD + size + 1
-    return None
+RUN_MAX = 100_000
+IDLE_SECONDS = 1.0
+BASIC_NACK = CLASS_BASIC << 16 | 120
+_SETTLING = struct.Struct(">BHIIQBB")
+_SETTLING_PAYLOAD_BYTES = 13
+_MULTIPLE, _REQUEUE = 1, 2
 
 
 class Consumer:
-    """One consuming channel. received, acked: totals."""
+    """One consuming channel.
+
+    queues: where its messages come from; an empty name for one of its own.
+    received: all messages. received_at: when the last came, on the monotonic clock.
+    done: it has had all that it was to have.
+    """
 
     def __init__(
         self, connection: Connection, channel: int, queues: list[str], options: Options
     ) -> None:
         self.connection = connection
-        self.channel = channel
-        self.queues = queues
-        self.received = self.acked = 0
-        self.latencies = Histogram()
-        self.done = asyncio.get_running_loop().create_future()
+        self.received = 0
+        self.received_at = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._channel = channel
+        self._queues = queues
         self._options = options
+        self._clock = clock_of(options)
+        self._latencies = Histogram()
+        self._pace = Pace(Schedule.of([], options.consumer_rate))
+        self._work_us = Schedule.of(options.variable_latency, options.consumer_latency)
         self._shape: Shape | None = None
-        self._tag = 0
-        self._body_left = -1
-        self._stamp = b""
-        self._in_transaction = 0
+        self._assembly = Assembly()
+        self._arrived = asyncio.Event()
+        self._acks = _Acks(connection, channel, options)
         self._started_at = 0.0
-        self._ack_timer: asyncio.TimerHandle | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._consumes = False
+        self._made_queues: list[str] = []
 
     async def open(self) -> None:
-        """Open the channel and consume."""
-        call, options = self.connection.call, self._options
-        await call(self.channel, commands.Channel.Open)
-        self.connection.handlers[self.channel] = self
+        """Open the channel, and make the queues that are the consumer's own. Raises PerfError."""
+        call, options, channel = self.connection.call, self._options, self._channel
+        await call(channel, commands.Channel.Open)
         if options.qos:
-            await call(self.channel, commands.Basic.Qos, prefetch_count=options.qos)
+            await call(channel, commands.Basic.Qos, prefetch_count=options.qos)
         if options.global_qos:
-            await call(
-                self.channel, commands.Basic.Qos, prefetch_count=options.global_qos, global_=True
-            )
+            await call(channel, commands.Basic.Qos, prefetch_count=options.global_qos, global_=True)
         if options.ctxsize:
-            await call(self.channel, commands.Tx.Select)
-        self._started_at = time.monotonic()
-        for queue in self.queues:
-            await call(self.channel, commands.Basic.Consume, queue=queue, no_ack=options.autoack)
+            await call(channel, commands.Tx.Select)
+        for place, name in enumerate(self._queues):
+            if not name or options.exclusive:
+                made = await declare_queue(self.connection, channel, name, options)
+                self._queues[place] = made
+                self._made_queues.append(made)
+        self.connection.handlers[channel] = self
 
-    # Taking deliveries
+    async def start(self) -> None:
+        """Take messages from now on. Raises PerfError."""
+        if self.done.done():
+            return
+        self._started_at = self.received_at = time.monotonic()
+        if self._options.polling:
+            self._polling = asyncio.create_task(self._poll())
+            return
+        self._consumes = True
+        arguments = json_to_table(self._options.consumer_args)
+        for queue in self._queues:
+            await self.connection.call(
+                self._channel, commands.Basic.Consume, queue=queue,
+                no_ack=self._options.autoack, arguments=arguments,
+            )  # fmt: skip
 
-    def take(self, data: bytes, start: int, end: int) -> int:
-        """Step over whole deliveries of the known shape."""
-        shape = self._shape
-        if self._body_left >= 0:
+    async def stop(self) -> None:
+        """Settle what was taken, and take no more. Raises PerfError."""
+        self._finish()
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+        # Queues go with their last consumer, but these had none.
+        for queue in [] if self._consumes else self._made_queues:
+            await self.connection.call(self._channel, commands.Queue.Delete, queue=queue)
+
+    def take_latencies(self) -> Histogram:
+        """How long messages were on their way, since the last time."""
+        taken, self._latencies = self._latencies, Histogram()
+        return taken
+
+    async def end_when_idle(self) -> None:
+        """See to --exit-when. Raises PerfError."""
+        is_idle = self._started_at and time.monotonic() - self.received_at > IDLE_SECONDS
+        if not is_idle or self.done.done():
+            return
+        if self._options.exit_when == "idle" or self._polling or await self._is_empty():
+            self._finish()
+
+    async def _is_empty(self) -> bool:
+        for queue in self._queues:
+            found = await self.connection.call(
+                self._channel, commands.Queue.Declare, queue=queue, passive=True
+            )
+            if isinstance(found, commands.Queue.DeclareOk) and found.message_count:
+                return False
+        return True
+
+    def _finish(self) -> None:
+        """Settle what was taken; closing the channel gives back what else was delivered."""
+        if self.done.done():
+            return
+        self.done.set_result(None)
+        self._acks.settle_rest()
+        if self._consumes:
+            self.connection.send(self._channel, commands.Channel.Close, reply_code=200)
+
+    # What comes in
+
+    def take(self, data: bytes, start: int) -> int:
+        """Step over deliveries that look like the first one, as many as may be taken now."""
+        if self._assembly.is_open:
             return start
-        if shape is None or data[start : start + len(shape.prefix)] != shape.prefix:
-            shape = self._shape = shape_of(data, start, end)
-            if shape is None:
-                return start
-        count, start, tag = self._step(data, start, end, shape)
-        if count:
-            self._received(count, tag)
-        return start
-
-    def _step(self, data: bytes, start: int, end: int, shape: Shape) -> tuple[int, int, int]:
-        """How many there were, where they end, and the tag of the last."""
-        prefix, middle, length = shape.prefix, shape.middle, shape.length
-        tag_at = len(prefix)
-        middle_at = tag_at + TAG_BYTES
-        body_at = shape.body_at
-        has_time = shape.size >= TIME_BYTES
-        now_us = time.monotonic_ns() // 1000
-        stamp, alike, count = b"", 0, 0
-        while (
-            end - start >= length
-            and data[start : start + tag_at] == prefix
-            and data[start + middle_at : start + body_at] == middle
-        ):
-            if has_time:
-                found = data[start + body_at : start + body_at + TIME_BYTES]
-                if found != stamp:
-                    self._note_latency(stamp, alike, now_us)
-                    stamp, alike = found, 0
-                alike += 1
-            count += 1
-            start += length
-        self._note_latency(stamp, alike, now_us)
-        tag_end = start - length + middle_at
-        return count, start, int.from_bytes(data[tag_end - TAG_BYTES : tag_end], "big")
-
-    def _note_latency(self, stamp: bytes, count: int, now_us: int) -> None:
-        if count:
-            waited_us = now_us - int.from_bytes(stamp, "big") // 1000
-            # A message of somebody else's has anything there.
-            if -1_000_000 < waited_us < 86_400_000_000:
-                self.latencies.add(waited_us, count)
+        room = RUN_MAX if self.done.done() else self._room()
+        if not room:
+            return start
+        shape = self._shape
+        if shape is None or not data.startswith(shape.start, start):
+            shape = self._shape = shape_of(data, start)
+        if shape is None:
+            return start
+        latencies = Histogram() if self.done.done() else self._latencies
+        run = step(data, start, shape, room, self._clock(), latencies)
+        if not run.messages:
+            self._shape = None
+            return start
+        self._received(run.messages, run.last_tag)
+        return run.stop
 
     def on_method(self, method: base.Frame) -> None:
-        """A delivery in several frames begins."""
-        if isinstance(method, commands.Basic.Deliver):
-            self._tag = method.delivery_tag or 0
-            self._body_left = 0
-            self._stamp = b""
+        """A delivery that comes frame by frame begins, or the broker ends what it delivers."""
+        match method:
+            case commands.Basic.Deliver() | commands.Basic.GetOk():
+                self._assembly.begin(method.delivery_tag or 0)
+            case commands.Basic.Cancel():
+                problem = f"the broker cancelled the consumer of '{self._queues[0]}'"
+                raise PerfError(f"{problem}: was the queue deleted?")
 
     def on_content(self, kind: int, payload: bytes) -> None:
-        """A part of it."""
-        if kind == HEADER:
-            self._body_left = int.from_bytes(payload[4:12], "big")
-        else:
-            if not self._stamp:
-                self._stamp = payload[:TIME_BYTES]
-            self._body_left -= len(payload)
-        if self._body_left <= 0:
-            self._body_left = -1
-            if len(self._stamp) == TIME_BYTES:
-                self._note_latency(self._stamp, 1, time.monotonic_ns() // 1000)
-            self._received(1, self._tag)
+        """A part of a message that comes frame by frame."""
+        stamp = self._assembly.add(kind, payload)
+        if stamp is None:
+            return
+        if stamp and not self.done.done():
+            note_latency(self._latencies, stamp, 1, self._clock())
+        self._received(1, self._assembly.tag)
+        self._arrived.set()
 
-    # Settling
+    # Taking it
+
+    def _room(self) -> int:
+        """How many messages may be taken now; if none, the connection is held until there may."""
+        options, elapsed_s = self._options, time.monotonic() - self._started_at
+        room = options.cmessages - self.received if options.cmessages else RUN_MAX
+        if self._pace.is_limited:
+            due = self._pace.due(elapsed_s) - self.received
+            if due <= 0:
+                self.connection.hold(self._pace.tick_s(elapsed_s))
+                return 0
+            room = min(room, due)
+        work_us = self._work_us.value_at(elapsed_s)
+        if work_us:
+            room = min(room, max(1, int(TICK_SECONDS_MIN * 1e6 / work_us)))
+        return room
 
     def _received(self, count: int, tag: int) -> None:
-        options = self._options
+        if self.done.done():
+            return
         self.received += count
-        if options.consumer_latency:
-            time.sleep(options.consumer_latency * count / 1_000_000)
-        self._tag = tag
-        if not options.autoack:
-            if options.consumer_rate:
-                self._settle_later()
-            else:
-                self._settle(tag)
-        if options.cmessages and self.received >= options.cmessages and not self.done.done():
-            self._settle_rest()
-            self.done.set_result(None)
-
-    def _settle_later(self) -> None:
-        """Ack when it is time, so that no more messages come than are wanted."""
-        if self._ack_timer is None:
-            due = self._started_at + self.received / self._options.consumer_rate
-            delay = max(0.0, due - time.monotonic())
-            self._ack_timer = asyncio.get_running_loop().call_later(delay, self._settle_due)
-
-    def _settle_due(self) -> None:
-        self._ack_timer = None
-        self._settle(self._tag)
-
-    def _settle(self, tag: int) -> None:
-        every = self._options.multi_ack_every
-        if every > 1:
-            up_to = tag - tag % every
-            if up_to > self.acked:
-                self._send_settling(up_to, multiple=True)
-        elif tag > self.acked:
-            for one in range(self.acked + 1, tag + 1):
-                self._send_settling(one, multiple=False)
-
-    def _send_settling(self, tag: int, *, multiple: bool) -> None:
-        options = self._options
-        arguments: dict[str, Any] = {"delivery_tag": tag, "multiple": multiple}
-        self._in_transaction += tag - self.acked
-        self.acked = tag
-        if options.nack:
-            self.connection.send(
-                self.channel, commands.Basic.Nack, requeue=options.requeue, **arguments
-            )
+        self.received_at = time.monotonic()
+        work_s = self._work_us.value_at(self.received_at - self._started_at) * count / 1e6
+        if work_s:
+            self.connection.hold(work_s)
+            asyncio.get_running_loop().call_later(work_s, self._acks.settle, tag)
+            self._acks.expect(tag)
         else:
-            self.connection.send(self.channel, commands.Basic.Ack, **arguments)
-        if options.ctxsize and self._in_transaction >= options.ctxsize:
-            self._in_transaction = 0
-            self.connection.send(self.channel, commands.Tx.Commit)
+            self._acks.settle(tag)
+        if self._options.cmessages and self.received >= self._options.cmessages:
+            self._finish()
 
-    def _settle_rest(self) -> None:
-        """What a multiple ack was waited for."""
-        if not self._options.autoack and self._tag > self.acked:
-            self._send_settling(self._tag, multiple=True)
+    async def _poll(self) -> None:
+        while not self.done.done():
+            for queue in self._queues:
+                if not await self._get(queue):
+                    await asyncio.sleep(TICK_SECONDS_MIN)
+                if self._options.polling_interval:
+                    await asyncio.sleep(self._options.polling_interval / 1000)
 
-    def stop(self) -> None:
-        """Settle what is left."""
-        self._settle_rest()
-        if not self.done.done():
-            self.done.set_result(None)
+    async def _get(self, queue: str) -> bool:
+        """Ask for a message and wait until it is here; whether there was one."""
+        self._arrived.clear()
+        answer = await self.connection.call(
+            self._channel, commands.Basic.Get, queue=queue, no_ack=self._options.autoack
+        )
+        if isinstance(answer, commands.Basic.GetEmpty):
+            return False
+        await self._arrived.wait()
+        return True
+
+
+class _Acks:
+    """Settles what a channel was delivered: each or several at once, in transactions or without."""
+
+    def __init__(self, connection: Connection, channel: int, options: Options) -> None:
+        self._connection = connection
+        self._channel = channel
+        self._is_wanted = not options.autoack
+        self._every = max(1, options.multi_ack_every)
+        self._commit_every = options.ctxsize
+        self._method = BASIC_NACK if options.nack else BASIC_ACK
+        self._flags = _REQUEUE if options.nack and options.requeue else 0
+        self._settled = self._committed = self._last = 0
+
+    def expect(self, tag: int) -> None:
+        """All up to this message is delivered, but not to be settled yet."""
+        self._last = max(self._last, tag)
+
+    def settle(self, tag: int) -> None:
+        """All up to this message is to be settled, or as much as makes a whole --multi-ack-every.
+
+        Delivery tags are counted from 1, so they say how many messages there were.
+        """
+        self.expect(tag)
+        if not self._is_wanted or tag <= self._settled:
+            return
+        if self._commit_every:
+            self._settle_and_commit(tag)
+        elif self._every == 1:
+            tags = range(self._settled + 1, tag + 1)
+            self._connection.write(b"".join([self._frame(one, 0) for one in tags]))
+            self._settled = tag
+        else:
+            self._settle_all(tag - tag % self._every)
+
+    def settle_rest(self) -> None:
+        """All that is delivered is to be settled."""
+        if not self._is_wanted:
+            return
+        self._settle_all(self._last)
+        if self._commit_every and self._committed < self._settled:
+            self._commit()
+
+    def _settle_and_commit(self, tag: int) -> None:
+        """Each --ctxsize messages are a transaction."""
+        for one in range(self._settled + 1, tag + 1):
+            if one % self._every == 0:
+                self._settle_all(one)
+            if one % self._commit_every == 0:
+                self._commit()
+
+    def _settle_all(self, tag: int) -> None:
+        if tag > self._settled:
+            self._connection.write(self._frame(tag, _MULTIPLE))
+            self._settled = tag
+
+    def _commit(self) -> None:
+        self._connection.send(self._channel, commands.Tx.Commit)
+        self._committed = self._settled
+
+    def _frame(self, tag: int, multiple: int) -> bytes:
+        return _SETTLING.pack(
+            METHOD, self._channel, _SETTLING_PAYLOAD_BYTES, self._method, tag,
+            self._flags | multiple, FRAME_END,
+        )  # fmt: skip

@@ -1,12 +1,15 @@
-"""A histogram of times, a few percent exact at any size, that can be sent and added up. Pure.
+"""A histogram of times that is exact to a hundredth, and can be sent and added up. Pure.
 
 Values are microseconds. Each power of two is divided into `STEPS` buckets, so a value is known to
-1 part in `STEPS`, from one microsecond to days, in a few hundred counts.
+1 part in `STEPS`, and the middle of its bucket is at most half of that away, from one microsecond
+to days, in a few hundred counts.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 STEPS = 64
+PERCENTILES = {"median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 def bucket_of(value: int) -> int:
@@ -36,15 +39,12 @@ class Histogram:
         self.maximum: int | None = None
 
     def add(self, value: int, count: int = 1) -> None:
-        """Add a value so many times."""
+        """Add a value so many times. Negative ones, of clocks that differ, count as 0."""
         value = max(0, value)
         bucket = bucket_of(value)
         self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.total += count
-        if self.minimum is None or value < self.minimum:
-            self.minimum = value
-        if self.maximum is None or value > self.maximum:
-            self.maximum = value
+        self._widen(value)
 
     def merge(self, other: "Histogram") -> None:
         """Add all of another."""
@@ -53,31 +53,39 @@ class Histogram:
         self.total += other.total
         for value in (other.minimum, other.maximum):
             if value is not None:
-                self.minimum = value if self.minimum is None else min(self.minimum, value)
-                self.maximum = value if self.maximum is None else max(self.maximum, value)
+                self._widen(value)
+
+    def _widen(self, value: int) -> None:
+        if self.minimum is None or value < self.minimum:
+            self.minimum = value
+        if self.maximum is None or value > self.maximum:
+            self.maximum = value
 
     def percentile(self, share: float) -> float:
-        """The value below which this share (0 to 1) of all are; 0 if there is nothing."""
-        if not self.total:
+        """The value that this share (0 to 1) of all are not above; 0 if there is nothing."""
+        if self.minimum is None or self.maximum is None:
             return 0.0
         wanted = share * self.total
         running = 0
         for bucket in sorted(self.counts):
             running += self.counts[bucket]
             if running >= wanted:
-                return min(value_of(bucket), float(self.maximum or 0))
-        return float(self.maximum or 0)
+                return min(max(value_of(bucket), float(self.minimum)), float(self.maximum))
+        return float(self.maximum)
 
-    def to_json(self) -> dict[str, object]:
+    def summary(self) -> dict[str, float]:
+        """Minimum, percentiles and maximum, in microseconds."""
+        values = {name: self.percentile(share) for name, share in PERCENTILES.items()}
+        return {"min": float(self.minimum or 0), **values, "max": float(self.maximum or 0)}
+
+    def to_json(self) -> dict[str, Any]:
         """To be sent."""
-        return {
-            "counts": [[bucket, count] for bucket, count in self.counts.items()],
-            "minimum": self.minimum, "maximum": self.maximum,
-        }  # fmt: skip
+        counts = [[bucket, count] for bucket, count in self.counts.items()]
+        return {"counts": counts, "minimum": self.minimum, "maximum": self.maximum}
 
     @staticmethod
     def from_json(
-        counts: Iterable[Iterable[int]], minimum: int | None, maximum: int | None
+        counts: Iterable[tuple[int, int]], minimum: int | None, maximum: int | None
     ) -> "Histogram":
         """What was sent."""
         made = Histogram()
@@ -85,12 +93,3 @@ class Histogram:
         made.total = sum(made.counts.values())
         made.minimum, made.maximum = minimum, maximum
         return made
-
-    def summary(self) -> dict[str, float]:
-        """Minimum, percentiles and maximum, in microseconds."""
-        return {
-            "min": float(self.minimum or 0), "median": self.percentile(0.5),
-            "p75": self.percentile(0.75), "p95": self.percentile(0.95),
-            "p99": self.percentile(0.99), "p999": self.percentile(0.999),
-            "max": float(self.maximum or 0),
-        }  # fmt: skip

@@ -1,95 +1,122 @@
 """A producer: one channel that publishes, as fast as it may.
 
-All messages of a batch carry the same time in their first eight bytes, so a batch is one message's
-frames multiplied, and costs one write. How large a batch is, the rate, the confirm window and the
-socket decide.
+All messages of a batch carry the same time, so a batch of equal messages is one message's frames
+multiplied, and costs one write. How large a batch is, the rate, the confirm window, transactions
+and the socket decide.
 """
 
 import asyncio
 import random
+import struct
 import time
-from collections import deque
-from typing import Any
+from contextlib import suppress
+from itertools import cycle, islice
 
 from pamqp import base, commands
 
-from broker.amqp.content import content_frames
-from broker.amqp.methods import encode_method
-from broker.amqp.properties import encode_properties
-from mgmt.perf.connection import Connection
+from mgmt.perf.confirms import Confirms
+from mgmt.perf.connection import Connection, PerfError
 from mgmt.perf.histogram import Histogram
+from mgmt.perf.messages import Address, MessageFrames, MessageMaker, clock_of
 from mgmt.perf.options import Options
+from mgmt.perf.schedule import Pace, Schedule
 
 BATCH_MAX = 200
+RANDOM_KEYS = 1000
 BATCH_BYTES_MAX = 256 * 1024
-TICK_SECONDS = 0.001
-TIME_BYTES = 8
+_ACK_START = struct.Struct(">BHIHH")
+_ACK_BYTES = 21
+_unpack_ack = struct.Struct(">QB").unpack_from
 
 
 class Producer:
     """One publishing channel.
 
-    key: its routing key. bodies: what it publishes in turn. sent, confirmed ...: totals.
+    key: its routing key. bodies: what it publishes in turns; if there are none, zeros.
+    sent, confirmed, nacked, returned: totals. done: all is published and settled.
+    sent_at: when the last batch was published, on the monotonic clock.
     """
 
     def __init__(
         self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
     ) -> None:
         self.connection = connection
-        self.channel = channel
-        self.key = key
-        self.bodies = bodies
         self.sent = self.confirmed = self.nacked = self.returned = 0
-        self.latencies = Histogram()
-        self.done = asyncio.get_running_loop().create_future()
+        self.sent_at = 0.0
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._channel = channel
         self._options = options
-        self._unconfirmed: deque[tuple[int, int]] = deque()
+        self._confirms = Confirms()
+        self._pace = Pace(_rates(options))
+        self._sizes = Schedule.of(options.variable_size, options.size)
+        self._clock = clock_of(options)
+        self._messages = _Messages(connection, channel, key, bodies, options)
         self._is_stopping = False
         self._started_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._in_transaction = 0
+        self._timer: asyncio.Handle | None = None
+        self._uncommitted = 0
         self._awaits_commit = False
-        self._frames: dict[int, tuple[bytes, int]] = {}
+        self._ack_start = _ACK_START.pack(1, channel, 13, 60, 80)
 
     async def open(self) -> None:
-        """Open the channel."""
-        await self.connection.call(self.channel, commands.Channel.Open)
-        self.connection.handlers[self.channel] = self
+        """Open the channel. Raises PerfError."""
+        await self.connection.call(self._channel, commands.Channel.Open)
         if self._options.confirm:
-            await self.connection.call(self.channel, commands.Confirm.Select)
+            await self.connection.call(self._channel, commands.Confirm.Select)
         if self._options.ptxsize:
-            await self.connection.call(self.channel, commands.Tx.Select)
+            await self.connection.call(self._channel, commands.Tx.Select)
+        self.connection.handlers[self._channel] = self
 
     def start(self) -> None:
-        """Publish from now on."""
-        self._started_at = time.monotonic()
-        self.connection.on_writable.append(self._pump)
-        self._pump()
+        """Publish from now on, or after the random delay that was asked for."""
+        delay_s = random.uniform(0, self._options.producer_random_start_delay)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._begin)
 
     def stop(self) -> None:
-        """Publish no more."""
+        """Publish no more; `done` will be when all is settled."""
         self._is_stopping = True
-        self._finish_if_done()
+        if self._uncommitted and not self._awaits_commit:
+            self._commit()
+        self._finish_if_settled()
+
+    async def settle(self) -> None:
+        """Wait until the broker has settled all, and done all else. Raises PerfError.
+
+        It answers the closing of the channel only after all that was published there.
+        """
+        limit_s = self._options.confirm_timeout
+        try:
+            await asyncio.wait_for(asyncio.shield(self.done), limit_s if limit_s > 0 else None)
+        except TimeoutError:
+            raise self._unconfirmed() from None
+        closing = self.connection.call(self._channel, commands.Channel.Close, reply_code=200)
+        # A broker that blocks publishers does not answer; the run ends all the same.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(closing, self._options.shutdown_timeout)
+
+    def take_latencies(self) -> Histogram:
+        """How long confirms took, since the last time."""
+        taken, self._confirms.latencies = self._confirms.latencies, Histogram()
+        return taken
+
+    def check_confirms(self) -> None:
+        """Give the connection up if a confirm took too long."""
+        limit_s = self._options.confirm_timeout
+        if limit_s > 0 and self._confirms.waited_s(time.monotonic_ns()) > limit_s:
+            self.connection.fail(self._unconfirmed())
+
+    def _unconfirmed(self) -> PerfError:
+        limit_s = self._options.confirm_timeout
+        return PerfError(
+            f"{self._confirms.open} messages were not confirmed within {limit_s:g} seconds"
+        )
 
     # Publishing
 
-    def _allowed(self) -> int:
-        """How many messages may be published now."""
-        options = self._options
-        allowed = BATCH_MAX
-        if options.pmessages:
-            allowed = min(allowed, options.pmessages - self.sent)
-        if options.rate:
-            due = int((time.monotonic() - self._started_at) * options.rate) + 1
-            allowed = min(allowed, due - self.sent)
-        if options.confirm:
-            unconfirmed = self.sent - self.confirmed - self.nacked
-            allowed = min(allowed, options.confirm - unconfirmed)
-        if options.ptxsize:
-            allowed = 0 if self._awaits_commit else min(
-                allowed, options.ptxsize - self._in_transaction
-            )  # fmt: skip
-        return allowed
+    def _begin(self) -> None:
+        self._started_at = time.monotonic()
+        self.connection.on_writable.append(self._pump)
+        self._pump()
 
     def _pump(self) -> None:
         """Publish what may be published, and come back when there may be more."""
@@ -105,116 +132,143 @@ class Producer:
                 return
         self._come_back()
 
+    def _allowed(self) -> int:
+        """How many messages may be published now."""
+        options = self._options
+        allowed = BATCH_MAX
+        if options.pmessages:
+            allowed = min(allowed, options.pmessages - self.sent)
+        if self._pace.is_limited:
+            due = self._pace.due(time.monotonic() - self._started_at)
+            allowed = min(allowed, due - self.sent)
+        if options.confirm:
+            allowed = min(allowed, options.confirm - self._confirms.open)
+        if options.ptxsize:
+            room = 0 if self._awaits_commit else options.ptxsize - self._uncommitted
+            allowed = min(allowed, room)
+        return allowed
+
     def _come_back(self) -> None:
+        """Whatever else is waited for (the socket, confirms, a commit) calls by itself."""
         if self._timer is not None or not self.connection.is_writable:
             return
         loop = asyncio.get_running_loop()
-        if self._options.rate:
-            self._timer = loop.call_later(TICK_SECONDS, self._pump)
-        elif self._allowed() > 0:
-            self._timer = loop.call_later(0, self._pump)
+        if self._allowed() > 0:
+            self._timer = loop.call_soon(self._pump)
+        elif self._pace.is_limited:
+            tick_s = self._pace.tick_s(time.monotonic() - self._started_at)
+            self._timer = loop.call_later(tick_s, self._pump)
 
     def _publish(self, count: int) -> None:
-        place = self.sent % len(self.bodies)
-        body = self.bodies[place]
-        frames, time_at = self._frames_of(place)
-        count = min(count, max(1, BATCH_BYTES_MAX // len(frames)))
-        if len(self.bodies) > 1:
-            count = 1
         now_ns = time.monotonic_ns()
-        if len(body) >= TIME_BYTES:
-            stamp = now_ns.to_bytes(TIME_BYTES, "big")
-            frames = frames[:time_at] + stamp + frames[time_at + TIME_BYTES :]
-        self.connection.write(frames * count if count > 1 else frames)
+        self.sent_at = now_ns / 1e9
+        size = int(self._sizes.value_at(self.sent_at - self._started_at))
+        data, count = self._messages.batch(count, size, self._clock())
+        self.connection.write(data)
         self.sent += count
         if self._options.confirm:
-            self._unconfirmed.append((self.sent, now_ns))
+            self._confirms.publish(count, now_ns)
         if self._options.ptxsize:
-            self._commit_if_full(count)
+            self._uncommitted += count
+            if self._uncommitted >= self._options.ptxsize:
+                self._commit()
 
-    def _frames_of(self, place: int) -> tuple[bytes, int]:
-        """A message's frames, and where in them its time is."""
-        options = self._options
-        if options.random_routing_key:
-            return self._make_frames(place, f"{random.randrange(1 << 32):08x}")
-        made = self._frames.get(place)
-        if made is None:
-            made = self._frames[place] = self._make_frames(place, self.key)
-        return made
-
-    def _make_frames(self, place: int, key: str) -> tuple[bytes, int]:
-        options = self._options
-        payload = encode_method(
-            commands.Basic.Publish, exchange=options.exchange, routing_key=key,
-            mandatory=options.mandatory,
-        )  # fmt: skip
-        properties: dict[str, Any] = dict(options.properties)
-        if options.persistent:
-            properties["delivery_mode"] = 2
-        raw = encode_properties(dict(sorted(properties.items(), key=_order)))
-        body = self.bodies[place]
-        parts = content_frames(self.channel, payload, raw, body, self.connection.frame_max)
-        frames = b"".join(parts)
-        time_at = frames.find(body[:TIME_BYTES], len(payload)) if body else 0
-        head = len(frames) - len(body) - 1 if len(body) < self.connection.frame_max - 8 else time_at
-        return frames, head
-
-    def _commit_if_full(self, count: int) -> None:
-        self._in_transaction += count
-        if self._in_transaction >= self._options.ptxsize:
-            self._in_transaction = 0
-            self._awaits_commit = True
-            self.connection.send(self.channel, commands.Tx.Commit)
+    def _commit(self) -> None:
+        self._uncommitted = 0
+        self._awaits_commit = True
+        self.connection.send(self._channel, commands.Tx.Commit)
 
     # What comes back
 
-    def take(self, data: bytes, start: int, end: int) -> int:
-        """Nothing comes to a producer in runs."""
+    def take(self, data: bytes, start: int) -> int:
+        """Confirms, which are most of what comes back."""
+        end = len(data) - _ACK_BYTES
+        begin = start
+        now_ns = time.monotonic_ns()
+        while start <= end and data.startswith(self._ack_start, start):
+            tag, multiple = _unpack_ack(data, start + 11)
+            settled = self._confirms.settle(tag, multiple=bool(multiple), now_ns=now_ns)
+            self.confirmed += settled
+            start += _ACK_BYTES
+        if start > begin:
+            self._go_on()
         return start
 
     def on_method(self, method: base.Frame) -> None:
-        """Confirms, returns and commits."""
-        if isinstance(method, commands.Basic.Ack):
-            self._settle(method.delivery_tag, method.multiple, is_ack=True)
-        elif isinstance(method, commands.Basic.Nack):
-            self._settle(method.delivery_tag, method.multiple, is_ack=False)
-        elif isinstance(method, commands.Basic.Return):
-            self.returned += 1
-        elif isinstance(method, commands.Tx.CommitOk):
-            self._awaits_commit = False
-        if self._is_stopping:
-            self._finish_if_done()
-        else:
-            self._come_back()
+        """Nacks, returns and commits."""
+        match method:
+            case commands.Basic.Nack():
+                tag, multiple = method.delivery_tag or 0, bool(method.multiple)
+                now_ns = time.monotonic_ns()
+                self.nacked += self._confirms.settle(tag, multiple=multiple, now_ns=now_ns)
+            case commands.Basic.Return():
+                self.returned += 1
+            case commands.Tx.CommitOk():
+                self._awaits_commit = False
+                if self._is_stopping and self._uncommitted:
+                    self._commit()
+        self._go_on()
 
     def on_content(self, kind: int, payload: bytes) -> None:
         """Of a returned message."""
 
-    def _settle(self, tag: int, multiple: bool, *, is_ack: bool) -> None:
-        settled = self.confirmed + self.nacked
-        count = tag - settled if multiple else 1
-        if is_ack:
-            self.confirmed += count
+    def _go_on(self) -> None:
+        if self._is_stopping:
+            self._finish_if_settled()
         else:
-            self.nacked += count
-        now_ns = time.monotonic_ns()
-        settled += count
-        while self._unconfirmed and self._unconfirmed[0][0] <= settled:
-            last, sent_ns = self._unconfirmed.popleft()
-            self.latencies.add((now_ns - sent_ns) // 1000, 1)
-            _ = last
+            self._come_back()
 
-    def _finish_if_done(self) -> None:
-        settled = self.confirmed + self.nacked
-        if not self.done.done() and (not self._options.confirm or settled >= self.sent):
+    def _finish_if_settled(self) -> None:
+        is_settled = not self._confirms.open and not self._awaits_commit
+        if is_settled and not self.done.done():
             self.done.set_result(None)
 
 
-_PROPERTY_ORDER = (
-    "content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id",
-    "reply_to", "expiration", "message_id", "timestamp", "type", "user_id", "app_id",
-)  # fmt: skip
+class _Messages:
+    """What a producer publishes: all bodies in turns, or zeros, with one key or random ones."""
+
+    def __init__(
+        self, connection: Connection, channel: int, key: str, bodies: list[bytes], options: Options
+    ) -> None:
+        address = Address(
+            channel, options.exchange, options.is_mandatory, connection.frame_bytes_max
+        )
+        self._maker = MessageMaker(
+            address, options.message_properties, is_persistent=options.is_persistent
+        )
+        self._keys = [key]
+        if options.random_routing_key:
+            self._keys = random_keys(options.routing_key_cache_size or RANDOM_KEYS)
+        self._bodies = bodies
+        self._size = -1
+        self._messages: list[MessageFrames] = []
+        self._turns = cycle(self._messages)
+
+    def batch(self, count: int, size: int, stamp_ns: int) -> tuple[bytes, int]:
+        """The frames of so many messages, or of as many as fit a batch; how many they are."""
+        if size != self._size:
+            self._size = size
+            self._messages = self._made(size)
+            self._turns = cycle(self._messages)
+        messages = self._messages
+        count = min(count, max(1, BATCH_BYTES_MAX // messages[0].length))
+        if len(messages) == 1:
+            return messages[0].stamped(stamp_ns) * count, count
+        parts = [message.stamped(stamp_ns) for message in islice(self._turns, count)]
+        return b"".join(parts), count
+
+    def _made(self, size: int) -> list[MessageFrames]:
+        if self._bodies:
+            turns = max(len(self._keys), len(self._bodies))
+            pairs = zip(range(turns), cycle(self._keys), cycle(self._bodies), strict=False)
+            return [self._maker.of_body(key, body) for _, key, body in pairs]
+        return [self._maker.of_size(key, size) for key in self._keys]
 
 
-def _order(item: tuple[str, Any]) -> int:
-    return _PROPERTY_ORDER.index(item[0]) if item[0] in _PROPERTY_ORDER else len(_PROPERTY_ORDER)
+def _rates(options: Options) -> Schedule:
+    return Schedule.of(options.variable_rate, options.rate)
+
+
+def random_keys(count: int) -> list[str]:
+    """So many routing keys that nobody else has."""
+    return [f"{random.getrandbits(64):016x}" for _ in range(count)]

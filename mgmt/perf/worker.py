@@ -1,27 +1,40 @@
-"""A worker process: some of the producers and consumers, and a report each interval.
+"""A worker process: some of the producers and consumers, one connection each.
 
-It is given its task as JSON on the standard input, and writes a line of JSON for each report to the
-standard output: totals since the last one, and the latencies of that time.
+It is given its task as a line of JSON on the standard input, and then words, which say what to do
+next:
+
+- consume: start the consumers; answered with `consuming`.
+- publish: start the producers.
+- report: answered with a `report`, which is what was counted since the last one.
+- settle: stop publishing, and wait for what is open; answered with `settled`.
+- finish: wait until no more messages come, give a last report and leave.
+
+What it says is lines of JSON, each with its kind. Unasked, it says `ready` when all connections are
+open, `done` when its clients have had all that they were to have, `notice` for what a user should
+know, and `failed` for what ended it.
 """
 
 import asyncio
 import json
-import signal
 import sys
-from pathlib import Path
+import time
+from collections.abc import Coroutine
 from typing import Any
 
 import uvloop
-from pamqp import commands
 
+from mgmt.perf.bodies import bodies_of
 from mgmt.perf.connection import Connection, PerfError, connect
 from mgmt.perf.consumer import Consumer
+from mgmt.perf.counts import NUMBERS, Counts
 from mgmt.perf.histogram import Histogram
 from mgmt.perf.options import Options
 from mgmt.perf.producer import Producer
-from mgmt.views.values import json_to_table
+from mgmt.perf.topology import key_of_producer, queues_of_consumer
 
-DRAIN_SECONDS = 2.0
+LINE_BYTES_MAX = 64 * 1024 * 1024
+WATCH_SECONDS = 0.2
+QUIET_SECONDS = 0.5
 
 
 class Worker:
@@ -34,179 +47,219 @@ class Worker:
         self._connections: list[Connection] = []
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
-        self._reported = dict.fromkeys(COUNTS, 0)
-        self._stop = asyncio.Event()
+        self._consumer_delays: list[float] = []
+        self._reported = dict.fromkeys(NUMBERS, 0)
+        self._reported_cpu_s = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def run(self) -> None:
-        """Connect, wait for the word to begin, work, and stop. Raises PerfError."""
-        for signal_number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(signal_number, self._stop.set)
+    async def run(self, words: asyncio.StreamReader) -> None:
+        """Do what the words say until the end. Raises PerfError."""
         await self._open()
-        _say({"ready": True})
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
-        for number, producer in enumerate(self._producers):
-            producer.start()
-            if self._options.slow_start and number < len(self._producers) - 1:
-                await asyncio.sleep(1)
-        reports = asyncio.create_task(self._report())
+        say("ready")
+        self._spawn(self._obey(words))
+        self._spawn(self._watch())
         try:
-            await self._work()
+            await self._outcome
         finally:
-            reports.cancel()
-            self._report_once(is_last=True)
-            for connection in self._connections:
-                await connection.close()
+            for task in self._tasks:
+                task.cancel()
+            self._report()
+        for connection in self._connections:
+            await connection.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start work whose failure is the worker's."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) and not self._outcome.done():
+            self._outcome.set_exception(error)
+
+    async def _obey(self, words: asyncio.StreamReader) -> None:
+        while True:
+            match (await words.readline()).decode().strip():
+                case "consume":
+                    self._spawn(self._consume())
+                case "publish":
+                    self._publish()
+                case "report":
+                    self._report()
+                case "settle":
+                    self._spawn(self._settle())
+                case "finish":
+                    self._spawn(self._finish())
+                case "":
+                    # Whoever started this worker is gone.
+                    self._end()
+                    return
+
+    def _end(self) -> None:
+        if not self._outcome.done():
+            self._outcome.set_result(None)
+
+    # Opening
 
     async def _open(self) -> None:
-        queues = self._options.queues()
-        bodies = _bodies(self._options)
+        options = self._options
+        bodies = bodies_of(options) if self._producer_numbers else []
         for number in self._consumer_numbers:
-            connection = await self._connect()
-            mine = queues[number % len(queues) :: max(1, self._options.consumers)] or [
-                queues[number % len(queues)]
-            ]
-            for channel in range(1, self._options.consumer_channels + 1):
-                consumer = Consumer(connection, channel, mine, self._options)
-                await consumer.open()
-                self._consumers.append(consumer)
+            await self._open_consumers(number, await self._connect("consumer", number))
         for number in self._producer_numbers:
-            connection = await self._connect()
-            for channel in range(1, self._options.producer_channels + 1):
-                key = self._options.routing_key or queues[number % len(queues)]
-                producer = Producer(connection, channel, key, bodies, self._options)
+            connection = await self._connect("producer", number)
+            for channel in range(1, options.producer_channels + 1):
+                key = key_of_producer(options, number * options.producer_channels + channel - 1)
+                producer = Producer(connection, channel, key, bodies, options)
                 await producer.open()
                 self._producers.append(producer)
 
-    async def _connect(self) -> Connection:
-        connection = await connect(self._options.uri)
+    async def _open_consumers(self, number: int, connection: Connection) -> None:
+        options = self._options
+        for channel in range(1, options.consumer_channels + 1):
+            place = number * options.consumer_channels + channel - 1
+            queues = queues_of_consumer(options, place)
+            consumer = Consumer(connection, channel, queues, options)
+            await consumer.open()
+            self._consumers.append(consumer)
+            delay_s = options.consumer_start_delay + place * float(options.slow_start)
+            self._consumer_delays.append(delay_s)
+
+    async def _connect(self, kind: str, number: int) -> Connection:
+        options = self._options
+        uri = options.uris[number % len(options.uris)]
+        connection = await connect(uri, options, f"{options.id}-{kind}-{number}", self._on_blocked)
         self._connections.append(connection)
+        connection.closed.add_done_callback(lambda _: self._on_closed(connection))
         return connection
 
-    async def _work(self) -> None:
-        """Until the time is over, all is done, somebody says so, or a connection fails."""
+    def _on_closed(self, connection: Connection) -> None:
+        if not self._outcome.done() and connection.failure is not None:
+            self._outcome.set_exception(connection.failure)
+
+    def _on_blocked(self, reason: str | None) -> None:
+        say("notice", text=f"the broker blocks publishers: {reason}" if reason is not None
+            else "the broker takes messages again")  # fmt: skip
+
+    # Working
+
+    async def _consume(self) -> None:
+        self._reported_cpu_s = time.process_time()
+        loop = asyncio.get_running_loop()
+        for consumer, delay_s in zip(self._consumers, self._consumer_delays, strict=True):
+            if delay_s:
+                loop.call_later(delay_s, self._start_late, consumer)
+            else:
+                await consumer.start()
+        say("consuming")
+        self._spawn(self._say_when_done())
+
+    def _start_late(self, consumer: Consumer) -> None:
+        self._spawn(consumer.start())
+
+    def _publish(self) -> None:
+        for producer in self._producers:
+            producer.start()
+
+    async def _say_when_done(self) -> None:
+        """Those who have a number of messages to go have had them."""
         options = self._options
-        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._stop.wait())]
-        if options.time:
-            ends.append(asyncio.ensure_future(asyncio.sleep(options.time)))
-        counted = [one.done for one in self._producers if options.pmessages]
-        counted += [one.done for one in self._consumers if options.cmessages]
-        if counted:
-            ends.append(asyncio.ensure_future(asyncio.wait(counted)))
-        closed = [connection.closed for connection in self._connections]
-        await asyncio.wait([*ends, *closed], return_when=asyncio.FIRST_COMPLETED)
+        waited = [one.done for one in self._producers] if options.pmessages else []
+        if options.cmessages or options.exit_when:
+            waited += [one.done for one in self._consumers]
+        if waited:
+            await asyncio.wait(waited)
+        if options.ends_by_itself:
+            say("done")
+
+    async def _watch(self) -> None:
+        """Look at what does not happen by itself: late confirms, idle consumers."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for producer in self._producers:
+                producer.check_confirms()
+            if self._options.exit_when:
+                for consumer in self._consumers:
+                    await consumer.end_when_idle()
+
+    # Ending
+
+    async def _settle(self) -> None:
         for producer in self._producers:
             producer.stop()
-        if options.confirm and self._producers:
-            settled = [producer.done for producer in self._producers]
-            await asyncio.wait([*settled], timeout=options.confirm_timeout)
-        if self._consumers and not options.cmessages:
-            await self._drain()
+        for producer in self._producers:
+            await producer.settle()
+        say("settled")
+
+    async def _finish(self) -> None:
+        """What is on its way still comes in, unless it is too much."""
+        deadline = time.monotonic() + self._options.shutdown_timeout
+        while time.monotonic() < deadline and not self._is_quiet():
+            await asyncio.sleep(WATCH_SECONDS / 4)
         for consumer in self._consumers:
-            consumer.stop()
-        failures = [one.failure for one in self._connections if one.failure is not None]
-        if failures:
-            raise failures[0]
+            await consumer.stop()
+        self._end()
 
-    async def _drain(self) -> None:
-        """What is on its way comes in, unless it is very much."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_SECONDS
-        received = -1
-        while loop.time() < deadline and received != self._received():
-            received = self._received()
-            await asyncio.sleep(0.1)
-
-    def _received(self) -> int:
-        return sum(consumer.received for consumer in self._consumers)
+    def _is_quiet(self) -> bool:
+        """All consumers have had what they were to have, or nothing for some time."""
+        quiet_since = time.monotonic() - QUIET_SECONDS
+        return all(one.done.done() or one.received_at < quiet_since for one in self._consumers)
 
     # Reports
 
-    async def _report(self) -> None:
-        while True:
-            await asyncio.sleep(self._options.interval)
-            self._report_once(is_last=False)
-
-    def _report_once(self, *, is_last: bool) -> None:
+    def _report(self) -> None:
+        producers, consumers = self._producers, self._consumers
         now = {
-            "sent": sum(one.sent for one in self._producers),
-            "confirmed": sum(one.confirmed for one in self._producers),
-            "nacked": sum(one.nacked for one in self._producers),
-            "returned": sum(one.returned for one in self._producers),
-            "received": self._received(),
+            "sent": sum(one.sent for one in producers),
+            "confirmed": sum(one.confirmed for one in producers),
+            "nacked": sum(one.nacked for one in producers),
+            "returned": sum(one.returned for one in producers),
+            "received": sum(one.received for one in consumers),
         }
-        report: dict[str, Any] = {name: now[name] - self._reported[name] for name in COUNTS}
-        self._reported = now
-        report["latency"] = _taken(self._consumers).to_json()
-        report["confirm_latency"] = _taken(self._producers).to_json()
-        report["last"] = is_last
-        _say(report)
+        cpu_s = time.process_time()
+        counts = Counts(
+            **{name: now[name] - self._reported[name] for name in NUMBERS},
+            latency=_merged([one.take_latencies() for one in consumers]),
+            confirm_latency=_merged([one.take_latencies() for one in producers]),
+            sent_at=max((one.sent_at for one in producers), default=0.0),
+            received_at=max((one.received_at for one in consumers if one.received), default=0.0),
+            cpu_s=cpu_s - self._reported_cpu_s,
+        )
+        self._reported, self._reported_cpu_s = now, cpu_s
+        say("report", counts=counts.to_json())
 
 
-COUNTS = ("sent", "confirmed", "nacked", "returned", "received")
-
-
-def _taken(ones: list[Producer] | list[Consumer]) -> Histogram:
-    """Latencies since the last report."""
+def _merged(histograms: list[Histogram]) -> Histogram:
     merged = Histogram()
-    for one in ones:
-        merged.merge(one.latencies)
-        one.latencies = Histogram()
+    for one in histograms:
+        merged.merge(one)
     return merged
 
 
-def _bodies(options: Options) -> list[bytes]:
-    if options.body:
-        return [Path(name).read_bytes() for name in options.body]
-    return [bytes(options.size)]
-
-
-def _say(content: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(content) + "\n")
+def say(kind: str, **content: Any) -> None:
+    """A line for whoever started this process."""
+    sys.stdout.write(json.dumps({"kind": kind, **content}) + "\n")
     sys.stdout.flush()
 
 
-async def declare(options: Options) -> None:
-    """Make the exchange, the queues and their bindings. Raises PerfError."""
-    connection = await connect(options.uri)
-    call = connection.call
-    await call(1, commands.Channel.Open)
-    if options.exchange and not options.exchange.startswith("amq."):
-        await call(
-            1, commands.Exchange.Declare, exchange=options.exchange, exchange_type=options.type,
-            durable=options.persistent,
-        )  # fmt: skip
-    for queue in options.queues():
-        await call(
-            1, commands.Queue.Declare, queue=queue, durable=options.persistent,
-            auto_delete=options.auto_delete and not options.persistent,
-            arguments=json_to_table(options.queue_args),
-        )  # fmt: skip
-        if options.exchange:
-            await call(
-                1, commands.Queue.Bind, queue=queue, exchange=options.exchange,
-                routing_key=options.routing_key or queue, arguments={},
-            )  # fmt: skip
-    await connection.close()
-
-
-def main() -> int:
-    """Do what the standard input says."""
-    task = json.loads(sys.stdin.readline())
-    options = Options(**task["options"])
+async def work() -> int:
+    """Do what the standard input says; the exit code."""
+    words = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(words), sys.stdin)
+    task = json.loads(await words.readline())
     try:
-        uvloop.run(_run(options, task["producers"], task["consumers"]))
+        await Worker(Options(**task["options"]), task["producers"], task["consumers"]).run(words)
     except PerfError as error:
-        _say({"error": str(error)})
+        say("failed", text=str(error))
         return 1
     except OSError as error:
-        _say({"error": f"{error.filename}: {error.strerror}"})
+        say("failed", text=f"{error.filename}: {error.strerror}")
         return 1
     return 0
 
 
-async def _run(options: Options, producers: list[int], consumers: list[int]) -> None:
-    await Worker(options, producers, consumers).run()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(uvloop.run(work()))

@@ -1,0 +1,74 @@
+"""What a run shows of itself: an interval, and all of it. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mgmt.perf.counts import NUMBERS, Counts
+from mgmt.perf.histogram import Histogram
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What happened in an interval. elapsed_s: from the start to its end. seconds: its length."""
+
+    elapsed_s: float
+    seconds: float
+    counts: Counts
+
+    def rate(self, name: str) -> float:
+        """Messages a second."""
+        return float(getattr(self.counts, name)) / max(self.seconds, 1e-9)
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, rates, and latencies in microseconds."""
+        rates = {name: round(self.rate(name), 1) for name in NUMBERS}
+        return {"time": round(self.elapsed_s, 3), **_counts(self.counts, self.seconds, rates)}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that happened.
+
+    seconds: how long it took in all; sending_s, receiving_s: how long messages were sent and
+    received, which their rates are about.
+    """
+
+    counts: Counts
+    sending_s: float
+    receiving_s: float
+    seconds: float
+
+    def rate(self, name: str) -> float:
+        """Messages a second."""
+        seconds = self.receiving_s if name == "received" else self.sending_s
+        return float(getattr(self.counts, name)) / seconds
+
+    @property
+    def cpu_share(self) -> float:
+        """How many processors the workers kept busy; of runs below a second, too little."""
+        return self.counts.cpu_s / max(self.sending_s, self.receiving_s, 1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, rates, and latencies in microseconds."""
+        rates = {name: round(self.rate(name), 1) for name in NUMBERS}
+        return {
+            **_counts(self.counts, self.seconds, rates),
+            "sending_seconds": round(self.sending_s, 3),
+            "receiving_seconds": round(self.receiving_s, 3),
+            "cpu_share": round(self.cpu_share, 3),
+        }
+
+
+def _counts(counts: Counts, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
+    return {
+        "seconds": round(seconds, 3),
+        **{name: getattr(counts, name) for name in NUMBERS},
+        "rates": rates,
+        "latency_us": _latencies(counts.latency),
+        "confirm_latency_us": _latencies(counts.confirm_latency),
+        "cpu_seconds": round(counts.cpu_s, 3),
+    }
+
+
+def _latencies(histogram: Histogram) -> dict[str, float] | None:
+    return histogram.summary() if histogram.total else None
