@@ -65,6 +65,8 @@ async def _import(call: Call, vhost: str | None) -> Any:
             return await definitions.changes(call.broker, wanted, give_way)
         await definitions.Import(call.broker, wanted, give_way, call.identity.name).run()
     except definitions.DefinitionsError as error:
+        if not error.problems:
+            raise bad_request(error.reason) from None
         problems = [problem._asdict() for problem in error.problems]
         raise bad_request(error.reason, problems=problems) from None
     return NoContent()
