@@ -14,10 +14,9 @@ from time import perf_counter
 
 from aiohttp import web
 
-from broker.auth.identity import LoginAttempt
 from broker.config import Listener
 from mgmt.api.errors import ApiError
-from mgmt.api.login import credentials_of
+from mgmt.api.login import NOBODY, credentials_of, log_in
 from mgmt.metrics.collector import FAMILIES, Collector
 from mgmt.metrics.negotiation import choose_format, takes_gzip
 from mgmt.metrics.telemetry import Telemetry
@@ -125,17 +124,14 @@ class MetricsServer:
         """Raise 401 unless a monitor asks, if anybody has to be one."""
         if not self._node.config.prometheus_authentication:
             return
-        broker = self._node.broker
-        if broker is None:
-            raise web.HTTPServiceUnavailable(text="the broker is stopped on this node")
         try:
             name, password = credentials_of(request, from_query=False)
-        except ApiError:
-            raise web.HTTPUnauthorized(headers={"WWW-Authenticate": REALM}) from None
-        host = request.remote or ""
-        attempt = LoginAttempt(name, password, host, f"HTTP from {host}")
-        identity = await broker.services.access.log_in(attempt)
-        if identity is None or not identity.is_monitor:
+            identity = await log_in(self._node, request, name, password)
+        except ApiError as error:
+            if error.status == 503:
+                raise web.HTTPServiceUnavailable(text=error.reason) from None
+            identity = NOBODY
+        if not identity.is_monitor:
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": REALM})
 
 
