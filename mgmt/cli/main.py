@@ -11,9 +11,8 @@ from broker.auth.backends.chain import BackendError
 from broker.config import ConfigError, load_config
 from broker.net.handshake import version
 from mgmt.cli import store
+from mgmt.cli.entry import run_tool
 from mgmt.cli.serve import serve as run_server
-from mgmt.ctl.main import main as run_ctl
-from mgmt.perf.main import main as run_perf
 from storage.data_directory import DataDirectoryError
 from storage.disk import StoreError
 from storage.metadata import MetadataError
@@ -76,7 +75,7 @@ def serve(
 )
 def ctl(context: typer.Context) -> None:
     """Look at a running node and steer it: what leveretctl does."""
-    sys.exit(run_ctl(context.args))
+    sys.exit(run_tool("ctl", context.args))
 
 
 @app.command(
@@ -85,7 +84,7 @@ def ctl(context: typer.Context) -> None:
 )
 def perf(context: typer.Context) -> None:
     """Load a broker and measure it, with PerfTest's options (--help)."""
-    sys.exit(run_perf(context.args))
+    sys.exit(run_tool("perf", context.args))
 
 
 @app.command(name="version")
