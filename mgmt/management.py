@@ -61,8 +61,9 @@ class Management:
         config, node = self._node.config, self._node
         if node.data_dir is not None:
             await self._server.listen_for_control(node.data_dir)
+        first = ("https", "management_tls") if config.management_listener_ssl else ("http", None)
         for protocol, server, host, port, prefix in (
-            ("http", self._server, config.management_bind, config.management_port, None),
+            (first[0], self._server, config.management_bind, config.management_port, first[1]),
             ("https", self._server, config.management_tls_bind, config.management_tls_port,
              "management_tls"),
             ("http/prometheus", self._metrics, config.prometheus_bind, config.prometheus_port,

@@ -24,6 +24,12 @@ class ManagementSettings:
         "The one interface that management listens on.",
         default_text="all interfaces",
     )
+    management_listener_ssl: bool = setting(
+        "management.listener.ssl",
+        BOOLEAN,
+        False,
+        "Whether that port is one for HTTPS, as older configuration files say it.",
+    )
     management_path_prefix: str = setting(
         "management.path_prefix",
         TEXT,

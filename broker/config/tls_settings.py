@@ -68,13 +68,13 @@ def _with_options_of(key: str, prefix: str) -> Callable[[type[Settings]], type[S
 
 
 def _under_key(key: str, original: Field[Any]) -> Any:
-    """The declaration of an option of AMQP, under another key."""
+    """The declaration of an option of AMQP, under other keys, which are one text."""
     declaration = original.metadata[METADATA_KEY]
     (original_key,) = declaration["keys"]
-    own_key = original_key.replace(AMQP_KEY, key, 1)
+    own_keys = tuple(original_key.replace(AMQP_KEY, one, 1) for one in key.split())
     own = {
-        "keys": (own_key,),
-        "variable": variable_of(own_key),
+        "keys": own_keys,
+        "variable": variable_of(own_keys[0]),
         "purpose": f"As {original_key}.",
     }
     metadata = {METADATA_KEY: declaration | own}
@@ -83,7 +83,7 @@ def _under_key(key: str, original: Field[Any]) -> Any:
 
 @dataclass(frozen=True)
 @_with_options_of("prometheus.ssl", "prometheus_tls")
-@_with_options_of("management.ssl", "management_tls")
+@_with_options_of("management.ssl management.listener.ssl_opts", "management_tls")
 class TlsSettings:
     """What `Config` has of them."""
 

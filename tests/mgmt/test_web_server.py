@@ -1,0 +1,123 @@
+"""How the API and its pages are served: over HTTPS, below a path, and what browsers are told."""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.feature.certificate_authority import CertificateAuthority
+from tests.mgmt.node import ServedNode, free_ports
+
+AUTHORIZATION = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a node with settings."""
+    started = []
+
+    def make(*settings):
+        started.append(ServedNode(tmp_path, "\n".join(settings)))
+        return started[0]
+
+    yield make
+    for one in started:
+        one.stop()
+
+
+def ask(where, headers=AUTHORIZATION, method="GET", context=None):
+    """Status, headers and body."""
+    request = urllib.request.Request(where, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+class TestHttps:
+    def test_beside_http(self, start, tmp_path):
+        authority = CertificateAuthority(tmp_path)
+        server = authority.issue("server", names=["localhost", "127.0.0.1"])
+        (port,) = free_ports(1)
+        node = start(
+            f"management.ssl.port = {port}",
+            f"management.ssl.certfile = {server.certfile}",
+            f"management.ssl.keyfile = {server.keyfile}",
+        )
+        trusting = ssl.create_default_context(cafile=authority.certfile)
+        status, _, body = ask(f"https://127.0.0.1:{port}/api/whoami", context=trusting)
+        assert (status, json.loads(body)["name"]) == (200, "guest")
+        assert {one["protocol"] for one in node.get("overview")["listeners"]} >= {"http", "https"}
+
+    def test_with_the_keys_of_older_files(self, start, tmp_path):
+        authority = CertificateAuthority(tmp_path)
+        server = authority.issue("server", names=["localhost", "127.0.0.1"])
+        node = start(
+            "management.listener.ssl = true",
+            f"management.listener.ssl_opts.certfile = {server.certfile}",
+            f"management.listener.ssl_opts.keyfile = {server.keyfile}",
+        )
+        trusting = ssl.create_default_context(cafile=authority.certfile)
+        where = f"https://127.0.0.1:{node.http_port}/api/whoami"
+        assert ask(where, context=trusting)[0] == 200
+
+
+class TestPathPrefix:
+    def test_everything_is_below_it(self, start):
+        node = start("management.path_prefix = /broker")
+        root = f"http://127.0.0.1:{node.http_port}"
+        assert ask(f"{root}/broker/api/whoami")[0] == 200
+        assert ask(f"{root}/broker/api/whoami/")[0] == 200
+        assert ask(f"{root}/api/whoami")[0] == 404
+        status, _, page = ask(f"{root}/broker/", headers={})
+        assert status == 200
+        assert "<html" in page
+        # Without the slash at its end a page's relative addresses would be wrong.
+        assert ask(f"{root}/broker", headers={})[2] == page
+
+
+class TestHeaders:
+    def test_pages_may_not_be_framed_nor_run_what_is_not_theirs(self, node):
+        for path in ("", "api/whoami", "api/nothing"):
+            _, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/{path}")
+            assert headers["X-Frame-Options"] == "DENY"
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'self'" in headers["Content-Security-Policy"]
+
+    def test_other_origins_get_nothing_unless_they_are_named(self, node):
+        where = f"http://127.0.0.1:{node.http_port}/api/whoami"
+        foreign = AUTHORIZATION | {"Origin": "http://elsewhere.example"}
+        assert "Access-Control-Allow-Origin" not in ask(where, foreign)[1]
+        assert "Access-Control-Allow-Origin" not in ask(where, foreign, "OPTIONS")[1]
+
+    def test_origins_that_are_named(self, start):
+        node = start(
+            "management.cors.allow_origins.1 = http://friend.example",
+            "management.cors.max_age = 60",
+            "management.hsts.policy = max-age=31536000",
+            "management.csp.policy = default-src 'none'",
+        )
+        where = f"http://127.0.0.1:{node.http_port}/api/whoami"
+        friend = {"Origin": "http://friend.example"}
+        status, headers, _ = ask(where, friend, "OPTIONS")
+        assert status == 200
+        assert headers["Access-Control-Allow-Origin"] == "http://friend.example"
+        assert headers["Access-Control-Max-Age"] == "60"
+        assert "Authorization" in headers["Access-Control-Allow-Headers"]
+        assert headers["Strict-Transport-Security"] == "max-age=31536000"
+        assert headers["Content-Security-Policy"] == "default-src 'none'"
+        other = AUTHORIZATION | {"Origin": "http://elsewhere.example"}
+        assert "Access-Control-Allow-Origin" not in ask(where, other)[1]
+
+    def test_no_cookie_is_ever_set(self, node):
+        where = f"http://127.0.0.1:{node.http_port}"
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        request = urllib.request.Request(
+            f"{where}/api/login", b"username=guest&password=guest", form
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.headers["Set-Cookie"] is None
+        assert ask(f"{where}/")[1]["Set-Cookie"] is None
