@@ -1,6 +1,8 @@
 """A person at the pages: finds things by what they are called, and waits as long as it takes."""
 
+import base64
 import time
+from contextlib import contextmanager
 from urllib.parse import quote
 
 from selenium.common.exceptions import (
@@ -11,6 +13,11 @@ from selenium.common.exceptions import (
 from selenium.webdriver.common.by import By
 
 WAIT_SECONDS = 10
+BEGIN = """
+sessionStorage.clear();
+localStorage.clear();
+sessionStorage.setItem("leveret.credentials", arguments[0]);
+"""
 
 
 class Browser:
@@ -21,15 +28,19 @@ class Browser:
         self.node = node
         self.url = f"http://127.0.0.1:{node.http_port}/"
 
-    def log_in(self, name="guest", password="guest"):
-        self.driver.get("about:blank")
+    def begin(self, name="guest", password="guest"):
+        """At the overview, logged in as if that had been done by hand."""
+        credentials = base64.b64encode(f"{name}:{password}".encode()).decode()
+        self.driver.get(f"{self.url}ui/mark.svg")
+        self.driver.execute_script(BEGIN, credentials)
         self.driver.get(self.url)
-        self.driver.execute_script("sessionStorage.clear(); localStorage.clear()")
-        self.driver.get(self.url)
+        self.see_title("Overview")
+
+    def log_in(self, name, password):
+        """By hand."""
         self.type("User name", name)
         self.type("Password", password)
         self.press("Log in")
-        self.see_title("Overview")
 
     def go(self, *parts):
         """To a page by its address."""
@@ -57,6 +68,10 @@ class Browser:
         """All that is on the page."""
         return self.driver.find_element(By.TAG_NAME, "body").text
 
+    def heading(self):
+        """What the page is called."""
+        return self.driver.find_element(By.TAG_NAME, "h1").text
+
     def see(self, text):
         self.wait(lambda: text in self.text(), text)
 
@@ -64,11 +79,23 @@ class Browser:
         self.wait(lambda: text not in self.text(), f"that there is no {text}")
 
     def see_title(self, title):
-        self.wait(
-            lambda: self.driver.find_element(By.TAG_NAME, "h1").text == title, f"heading {title}"
-        )
+        self.wait(lambda: self.heading() == title, f"heading {title}")
+
+    def see_in(self, panel, text):
+        """In a part of the page."""
+        self.wait(lambda: text in panel.text, f"{text} in a panel")
 
     # Doing
+
+    @contextmanager
+    def phone(self, width=360):
+        """The window of a phone. width: pixels."""
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def control(self, label, inside=None):
         """The control that a label is for."""
@@ -119,15 +146,24 @@ class Browser:
         self.button(name, inside).click()
 
     def panel(self, name):
-        """A part of the page by its heading."""
-        return self.wait(
+        """A part of the page by its heading, unfolded if it is one that folds."""
+        found = self.wait(
             lambda: self.driver.find_element(By.CSS_SELECTOR, f'section[aria-label="{name}"]'), name
         )
+        for fold in found.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary"):
+            if fold.find_elements(By.TAG_NAME, "h2"):
+                self.driver.execute_script("arguments[0].scrollIntoView()", fold)
+                fold.click()
+        return found
 
     def dialog(self):
         return self.wait(
             lambda: self.driver.find_element(By.CSS_SELECTOR, "dialog[open]"), "a dialog"
         )
+
+    def confirm(self, name):
+        """Say yes in the dialog."""
+        self.press(name, inside=self.dialog())
 
     def follow(self, text):
         self.wait(lambda: self.driver.find_element(By.LINK_TEXT, text), f"a link {text}").click()

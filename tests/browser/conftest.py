@@ -10,6 +10,8 @@ from selenium.webdriver.chrome.service import Service
 from tests.browser.browser import Browser
 from tests.mgmt.node import ServedNode
 
+# The pages need nothing from elsewhere, and nothing inline.
+STRICT = "management.csp.policy = default-src 'self'; object-src 'none'"
 _numbers = itertools.count(1)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -22,7 +24,7 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory):
-    served = ServedNode(tmp_path_factory.mktemp("node"))
+    served = ServedNode(tmp_path_factory.mktemp("node"), STRICT)
     yield served
     served.stop()
 
@@ -55,6 +57,6 @@ def browser(node, driver):
     """Logged in, at the overview, with a window of a desktop's size."""
     driver.set_window_size(1280, 900)
     opened = Browser(driver, node)
-    opened.log_in()
+    opened.begin()
     yield opened
     assert opened.errors() == []

@@ -1,0 +1,61 @@
+// The banner that cannot be missed: on every page, as long as an alarm or a partition lasts.
+//
+// It is looked for on its own, also while pages do not update themselves. Monitors see the nodes;
+// others have to do with the health check, which says less.
+
+import {get} from "./api.js";
+import {bytes} from "./format.js";
+import {mayMonitor, session} from "./session.js";
+
+const EVERY_MS = 5000;
+const COLUMNS = "name,running,partitions,mem_alarm,mem_used,mem_limit,disk_free_alarm,disk_free,"
+  + "disk_free_limit";
+
+let timer = null;
+
+// Nothing is asked for while the tab is hidden; it catches up when it is seen again.
+document.addEventListener("visibilitychange", () => watch());
+
+export async function watch() {
+  clearTimeout(timer);
+  const user = session.user;
+  if (!user || document.hidden) return;
+  let reasons;
+  try {
+    reasons = await (mayMonitor() ? ofNodes() : ofHealthCheck());
+  } catch (error) {
+    reasons = error.status ? [] : [`What is shown may be old: ${error.message}`];
+  }
+  if (session.user !== user) return;
+  show(reasons);
+  timer = setTimeout(watch, EVERY_MS);
+}
+
+export function unwatch() {
+  clearTimeout(timer);
+  show([]);
+}
+
+async function ofNodes() {
+  const nodes = await get("nodes", {columns: COLUMNS});
+  return nodes.flatMap((node) => [
+    node.running === false && `${node.name} is down`,
+    node.mem_alarm && `${node.name} is low on memory (${bytes(node.mem_used)} of `
+      + `${bytes(node.mem_limit)} in use): publishers are blocked`,
+    node.disk_free_alarm && `${node.name} is low on disk (${bytes(node.disk_free)} free, less than `
+      + `${bytes(node.disk_free_limit)}): publishers are blocked`,
+    node.partitions?.length && `${node.name} is cut off from ${node.partitions.join(", ")}`,
+  ]).filter(Boolean);
+}
+
+async function ofHealthCheck() {
+  const {alarms = []} = await get("health/checks/alarms");
+  return alarms.map((one) => `${one.node} is low on ${one.resource}: publishers are blocked`);
+}
+
+function show(reasons) {
+  const banner = document.getElementById("alarm");
+  const text = reasons.join(". ");
+  if (banner.textContent !== text) banner.textContent = text;
+  banner.hidden = !text;
+}

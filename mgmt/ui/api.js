@@ -1,0 +1,68 @@
+// Requests to the HTTP API, as the user who is logged in. Errors carry the API's own reason.
+//
+// The API is looked for beside the page, so that both may be served below a path prefix.
+
+import {session} from "./session.js";
+
+const BASE = new URL("api/", document.baseURI);
+
+export class ApiError extends Error {
+  // status: of HTTP; 0 if nobody answered. code: the API's word for the error.
+  constructor(status, code, reason) {
+    super(typeof reason === "string" ? reason : JSON.stringify(reason));
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+
+// query: {name: value or list of values}; empty ones are left out. raw: a body that is JSON
+// already.
+export async function request(method, where, {query = {}, body, raw, headers = {}} = {}) {
+  const url = new URL(where, BASE);
+  for (const [name, values] of Object.entries(query)) {
+    for (const value of [values].flat()) {
+      if (value !== undefined && value !== "") url.searchParams.append(name, value);
+    }
+  }
+  const asked = {
+    method,
+    headers: {"Content-Type": "application/json", ...headers},
+    body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
+    cache: "no-store",
+    // Otherwise the browser would ask for a password by itself after an answer of 401.
+    credentials: "omit",
+  };
+  if (session.credentials) asked.headers.Authorization = `Basic ${session.credentials}`;
+  const response = await answered(url, asked);
+  const content = contentOf(await response.text());
+  // A health check that fails is an answer, too.
+  const isFailedCheck = response.status === 503 && content?.status === "failed";
+  if (!response.ok && !isFailedCheck) {
+    throw new ApiError(response.status, content?.error, content?.reason ?? response.statusText);
+  }
+  return content;
+}
+
+async function answered(url, asked) {
+  try {
+    return await fetch(url, asked);
+  } catch (error) {
+    throw new ApiError(0, "unreachable", `the node does not answer (${error.message})`);
+  }
+}
+
+function contentOf(text) {
+  if (!text) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {reason: text};
+  }
+}
+
+export const get = (where, query) => request("GET", where, {query});
+export const put = (where, body = {}) => request("PUT", where, {body});
+export const post = (where, body = {}) => request("POST", where, {body});
+export const del = (where, query, headers) => request("DELETE", where, {query, headers});

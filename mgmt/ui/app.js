@@ -1,0 +1,128 @@
+// The shell around the pages: who is logged in, the navigation, and the page that the address
+// names.
+
+import {ApiError, get} from "./api.js";
+import {h, replace} from "./dom.js";
+import {field, form, input} from "./forms.js";
+import {beginUpdates, keepUpdating} from "./live.js";
+import {current} from "./router.js";
+import {session} from "./session.js";
+import {beginTheme} from "./theme.js";
+import {unwatch, watch} from "./alarms.js";
+import "./pages/overview.js";
+import "./pages/connections.js";
+import "./pages/channels.js";
+import "./pages/exchanges.js";
+import "./pages/exchange.js";
+import "./pages/queues.js";
+import "./pages/queue.js";
+import "./pages/graph.js";
+import "./pages/node.js";
+import {mayUseAdministration} from "./pages/administration.js";
+import "./pages/users.js";
+import "./pages/user.js";
+import "./pages/vhosts.js";
+import "./pages/policies.js";
+import "./pages/limits.js";
+import "./pages/features.js";
+import "./pages/audit.js";
+
+const PAGES = [
+  ["", "Overview"], ["connections", "Connections"], ["channels", "Channels"],
+  ["exchanges", "Exchanges"], ["queues", "Queues"], ["graph", "Bindings"], ["admin", "Admin"],
+];
+
+const part = (id) => document.getElementById(id);
+
+// Logging in and out
+
+function showLogin(problem) {
+  session.logOut();
+  keepUpdating(null);
+  unwatch();
+  part("top").hidden = true;
+  document.title = "Log in – Leveret";
+  const name = input("name", {autocomplete: "username", required: true});
+  const password = input("password",
+    {type: "password", autocomplete: "current-password", required: true});
+  replace(part("main"), h("div", {class: "login panel"},
+    h("img", {src: "ui/mark.svg", alt: "", width: 56, height: 56}), h("h1", {}, "Leveret"),
+    problem ? h("p", {class: "bad", role: "alert"}, problem) : "",
+    form("Log in", async (values) => {
+      session.logIn(values.name, values.password);
+      await begin();
+    }, field("User name", name), field("Password", password))));
+  name.focus();
+}
+
+async function begin() {
+  try {
+    session.user = await get("whoami");
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    showLogin(error.status === 401 ? error.message : `The login failed: ${error.message}`);
+    return;
+  }
+  part("top").hidden = false;
+  part("who").textContent = session.user.name;
+  drawNavigation();
+  watch();
+  await show();
+}
+
+// Navigation
+
+function drawNavigation() {
+  const shown = PAGES.filter(([name]) => name !== "admin" || mayUseAdministration());
+  replace(part("nav"), shown.map(([name, title]) =>
+    h("a", {href: `#/${name}`, "data-page": name}, title)));
+}
+
+function markPage(name) {
+  for (const link of part("nav").children) {
+    if (link.dataset.page === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+async function show() {
+  const found = current();
+  markPage(found?.first);
+  const page = found ? found.show(found.parameters) : missing();
+  document.title = `${page.title} – Leveret`;
+  const heading = h("h1", {tabindex: -1}, page.title);
+  replace(part("main"), heading, page.element);
+  // A screen reader says where it is now, and Tab goes on from there.
+  heading.focus({preventScroll: true});
+  window.scrollTo(0, 0);
+  await keepUpdating(page);
+}
+
+function missing() {
+  const overview = h("a", {href: "#/"}, "To the overview");
+  return {title: "There is no such page", element: h("p", {}, overview)};
+}
+
+function toggleMenu(isOpen) {
+  part("nav").classList.toggle("open", isOpen);
+  part("menu").setAttribute("aria-expanded", String(isOpen));
+}
+
+function start() {
+  beginTheme(part("theme"));
+  beginUpdates(part("refresh"), showLogin);
+  part("logout").onclick = () => showLogin();
+  part("menu").onclick = () => toggleMenu(!part("nav").classList.contains("open"));
+  document.querySelector(".skip").onclick = (event) => {
+    event.preventDefault();
+    part("main").focus();
+  };
+  addEventListener("hashchange", () => {
+    toggleMenu(false);
+    if (session.user) show();
+  });
+  if (session.credentials) begin();
+  else showLogin();
+}
+
+start();

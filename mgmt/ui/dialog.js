@@ -1,0 +1,50 @@
+// Notices that come and go, and dialogs that ask. The dialog element keeps the focus in itself,
+// ends with Escape, and gives the focus back.
+
+import {h, uniqueId} from "./dom.js";
+
+const SHOWN_MS = 4000;
+const FAILURE_SHOWN_MS = 10_000;
+
+export function notice(text, failed = false) {
+  const element = h("div", {class: failed ? "notice failed" : "notice"}, text, h("button",
+    {type: "button", "aria-label": "Dismiss", onclick: () => element.remove()}, "×"));
+  document.getElementById("notices").append(element);
+  setTimeout(() => element.remove(), failed ? FAILURE_SHOWN_MS : SHOWN_MS);
+}
+
+// Do something that may fail, and say that it is done, or why not; whether it went well.
+export async function attempt(done, work) {
+  try {
+    await work();
+  } catch (error) {
+    notice(`That failed: ${error.message}`, true);
+    return false;
+  }
+  notice(done);
+  return true;
+}
+
+export function open(title, ...children) {
+  const id = uniqueId("dialog");
+  const dialog = h("dialog", {"aria-labelledby": id, onclose: () => dialog.remove()},
+    h("h2", {id}, title), ...children);
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+// Whether the user says yes. detail: what will be gone. more: controls that go with the answer.
+export function confirm(title, detail, yes = "Delete", ...more) {
+  return new Promise((resolve) => {
+    let answer = false;
+    const agree = () => {
+      answer = true;
+      dialog.close();
+    };
+    const dialog = open(title, h("p", {}, detail), ...more, h("div", {class: "row"},
+      h("button", {type: "button", class: "danger", onclick: agree}, yes),
+      h("button", {type: "button", autofocus: true, onclick: () => dialog.close()}, "Cancel")));
+    dialog.addEventListener("close", () => resolve(answer));
+  });
+}

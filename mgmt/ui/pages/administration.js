@@ -1,0 +1,65 @@
+// What the pages of administration share: the tabs between them, who may see which, and the lists
+// with a button in each row that takes something away.
+
+import {attempt, confirm} from "../dialog.js";
+import {h} from "../dom.js";
+import {dangerous} from "../forms.js";
+import {refreshNow} from "../live.js";
+import {route, to} from "../router.js";
+import {mayAdminister, mayMakePolicies, mayMonitor} from "../session.js";
+
+const everybody = () => mayMonitor() || mayMakePolicies();
+
+const TABS = [
+  {name: "users", title: "Users", isFor: mayAdminister},
+  {name: "vhosts", title: "Virtual hosts", isFor: mayMonitor},
+  {name: "policies", title: "Policies", isFor: everybody},
+  {name: "operator-policies", title: "Operator policies", isFor: everybody},
+  {name: "limits", title: "Limits", isFor: everybody},
+  {name: "features", title: "Features", isFor: everybody},
+  {name: "audit", title: "Audit", isFor: mayMonitor},
+];
+
+export const mayUseAdministration = everybody;
+
+const shows = new Map();
+
+// A page below admin/. pattern: such as "users/:name"; its first part is the tab.
+// show(parameters): gives {title, lists or refresh, panels}.
+export function administration(pattern, show) {
+  const tab = pattern.split("/", 1)[0];
+  const shown = (parameters) => draw(tab, show, parameters);
+  shows.set(pattern, shown);
+  route(`admin/${pattern}`, shown);
+}
+
+route("admin", () => shows.get(TABS.find((one) => one.isFor())?.name ?? "features")({}));
+
+function draw(tab, show, parameters) {
+  if (!TABS.find((one) => one.name === tab).isFor()) {
+    return {title: "Not for you", element: h("p", {}, "Your user's tags do not allow this page.")};
+  }
+  const {title, lists = [], refresh, panels} = show(parameters);
+  const all = async () => { await Promise.all(lists.map((list) => list.refresh())); };
+  return {title, element: h("div", {}, tabs(tab), ...panels), refresh: refresh ?? all};
+}
+
+function tabs(chosen) {
+  return h("nav", {class: "tabs", "aria-label": "Administration"}, TABS
+    .filter((one) => one.isFor())
+    .map(({name, title}) => h("a", {href: to("admin", name),
+      "aria-current": name === chosen ? "page" : undefined}, title)));
+}
+
+export const plainPanel = (caption, ...children) =>
+  h("section", {class: "panel", "aria-label": caption}, ...children);
+
+// A column of buttons. label(row), detail(row), work(row): what taking the row away is called, what
+// it comes to, and what does it. done: what is said then.
+export function removal({text = "Delete", label, detail, work, done, may = () => true}) {
+  return {key: `do-${text}`, title: "", sortable: false, cell: (row) => may(row)
+    && dangerous(text, async () => {
+      const isSure = await confirm(`${label(row)}?`, detail(row), text);
+      if (isSure && await attempt(done, () => work(row))) refreshNow();
+    }, {"aria-label": label(row)})};
+}

@@ -1,0 +1,30 @@
+// The audit log: who retried, moved, edited or deleted messages by hand.
+
+import {get} from "../api.js";
+import {code} from "../dom.js";
+import {queueLink} from "../declared.js";
+import {time} from "../format.js";
+import {List} from "../table.js";
+import {administration, plainPanel} from "./administration.js";
+
+const LINES_MAX = 1000;
+
+administration("audit", () => {
+  const list = new List({
+    caption: "Audit log", load, key: (row) => `${row.time}\n${row.place}`,
+    empty: "Nobody has touched messages by hand.",
+    columns: [
+      {key: "time", title: "When", cell: (row) => time(row.time)},
+      {key: "user", title: "Who"}, {key: "action", title: "What"},
+      {key: "vhost", title: "Virtual host"},
+      {key: "queue", title: "Queue", cell: (row) => queueLink(row.vhost, row.queue)},
+      {key: "detail", title: "Detail", sortable: false, cell: (row) => code(row.detail)}],
+  });
+  return {title: "Audit", lists: [list], panels: [plainPanel("Audit log", list.element)]};
+});
+
+// The newest first. place: tells lines of the same millisecond apart, counted from the oldest.
+async function load() {
+  const lines = await get("audit", {count: LINES_MAX});
+  return lines.map((line, number) => ({...line, place: lines.length - number}));
+}

@@ -1,0 +1,89 @@
+// Connections: the list, and one of them with its channels and what its client says of itself.
+
+import {del, get, path} from "../api.js";
+import {Chart, Period, rates} from "../chart.js";
+import {attempt, confirm} from "../dialog.js";
+import {facts, h, panel, render} from "../dom.js";
+import {dangerous, field, input} from "../forms.js";
+import {byteRate, bytes, count, json, time} from "../format.js";
+import {refreshNow} from "../live.js";
+import {go, route, to} from "../router.js";
+import {asBytes, session} from "../session.js";
+import {List} from "../table.js";
+import {channelColumns, stateOf} from "./channels.js";
+
+const inVhost = (vhost) => (vhost ? `${path("vhosts", vhost)}/connections` : "connections");
+
+const link = (row) => [h("a", {href: to("connections", row.name)}, row.name),
+  row.user_provided_name ? h("div", {class: "quiet"}, row.user_provided_name) : ""];
+
+route("connections", () => {
+  const list = new List({
+    caption: "Connections", where: inVhost, vhosts: true, key: (row) => row.name,
+    needs: ["user_provided_name", "ssl_protocol"],
+    empty: "No client is connected.",
+    columns: [
+      {key: "name", title: "Name", cell: link},
+      {key: "vhost", title: "Virtual host"},
+      {key: "user", title: "User"},
+      {key: "state", title: "State", cell: (row) => stateOf(row.state)},
+      {key: "ssl", title: "TLS", cell: (row) => (row.ssl ? row.ssl_protocol ?? "yes" : "no")},
+      {key: "protocol", title: "Protocol"},
+      {key: "channels", title: "Channels", number: true, cell: (row) => count(row.channels)},
+      {key: "recv_oct_details.rate", title: "From client", number: true,
+        cell: (row) => byteRate(row.recv_oct_details?.rate)},
+      {key: "send_oct_details.rate", title: "To client", number: true,
+        cell: (row) => byteRate(row.send_oct_details?.rate)},
+      {key: "connected_at", title: "Since", cell: (row) => time(row.connected_at)},
+    ],
+  });
+  return {title: "Connections", element: h("section", {class: "panel"}, list.element),
+    refresh: () => list.refresh()};
+});
+
+route("connections/:name", ({name}) => {
+  const about = h("div");
+  const properties = h("pre", {tabindex: 0, "aria-label": "Client properties"});
+  const flow = new Chart("Data rates", byteRate);
+  const period = new Period(refreshNow);
+  const channels = new List({
+    caption: "Channels", small: true, load: () => get(path("connections", name, "channels")),
+    key: (row) => row.name, columns: channelColumns(), empty: "It has no channels.",
+  });
+  const end = dangerous("Close the connection", () => closeConnection(name));
+  const element = h("div", {}, panel("Connection", about, end), panel("Channels", channels.element),
+    period.element,
+    h("div", {class: "grid"}, flow.element, panel("Client properties", properties)));
+  return {title: `Connection ${name}`, element, async refresh() {
+    const row = await get(path("connections", name), period.query("data_rates"));
+    render(about, aboutConnection(row));
+    render(properties, json(row.client_properties));
+    flow.draw({"From client": rates(row.recv_oct_details),
+      "To client": rates(row.send_oct_details)});
+    await channels.refresh();
+  }};
+});
+
+function aboutConnection(row) {
+  return facts({
+    State: stateOf(row.state), User: row.user, "Virtual host": row.vhost,
+    Client: `${row.peer_host}:${row.peer_port}`, Server: `${row.host}:${row.port}`,
+    Protocol: row.protocol, Mechanism: row.auth_mechanism,
+    TLS: row.ssl ? [row.ssl_protocol, row.ssl_cipher].filter(Boolean).join(" ") : "no",
+    Heartbeat: row.timeout ? `${row.timeout} s` : "off", "Frame max": bytes(row.frame_max),
+    "Channel max": count(row.channel_max), Since: time(row.connected_at),
+    "From client": bytes(row.recv_oct), "To client": bytes(row.send_oct),
+    ...(row.peer_cert_subject ? {Certificate: row.peer_cert_subject} : {}),
+  });
+}
+
+async function closeConnection(name) {
+  const reason = input("reason", {value: `closed by ${session.user.name} in the management pages`});
+  const detail = `${name} will be closed with all its channels; messages it has not acknowledged `
+    + "go back into their queues.";
+  const isSure = await confirm("Close this connection?", detail, "Close",
+    field("Reason that the client is told", reason));
+  if (!isSure) return;
+  const work = () => del(path("connections", name), {}, {"X-Reason": asBytes(reason.value)});
+  if (await attempt("Connection closed", work)) go("connections");
+}

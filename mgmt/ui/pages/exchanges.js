@@ -1,0 +1,58 @@
+// The list of exchanges, and adding one.
+
+import {get, path, put} from "../api.js";
+import {FEATURES, addPlan, exchangeLink, shortTags} from "../declared.js";
+import {notice} from "../dialog.js";
+import {fold, h} from "../dom.js";
+import {changing, checkbox, field, fields, nameField, object, objectField, row, select, vhostField}
+  from "../forms.js";
+import {details} from "../format.js";
+import {route} from "../router.js";
+import {List, vhostOr} from "../table.js";
+
+const ARGUMENTS = {"alternate-exchange": "unrouted"};
+
+route("exchanges", () => {
+  const list = new List({
+    caption: "Exchanges", where: vhostOr("exchanges"), vhosts: true,
+    key: (one) => `${one.vhost}\n${one.name}`, needs: FEATURES,
+    columns: [
+      {key: "name", title: "Name", cell: (one) => exchangeLink(one.vhost, one.name)},
+      {key: "vhost", title: "Virtual host"},
+      {key: "type", title: "Type"},
+      {key: "features", title: "Features", sortable: false, cell: shortTags},
+      {key: "message_stats.publish_in_details.rate", title: "In", number: true,
+        cell: (one) => details(one.message_stats, "publish_in")},
+      {key: "message_stats.publish_out_details.rate", title: "Out", number: true,
+        cell: (one) => details(one.message_stats, "publish_out")},
+    ],
+  });
+  return {title: "Exchanges", refresh: () => list.refresh(),
+    element: h("div", {}, h("section", {class: "panel"}, list.element),
+      fold("Add an exchange", addForm(list)))};
+});
+
+const bodyOf = (values) => ({type: values.type, durable: values.durable,
+  auto_delete: values.auto_delete, internal: values.internal, arguments: object(values.arguments)});
+
+function addForm(list) {
+  const element = changing("Add exchange", {
+    done: (values) => `Exchange ${values.name} added`,
+    work: (values) => put(path("exchanges", values.vhost, values.name), bodyOf(values)),
+    after: () => list.refresh(),
+  }, fields(vhostField(), nameField(), field("Type", typeChoice())),
+  row(checkbox("Durable", "durable", true), checkbox("Delete when unused", "auto_delete"),
+    checkbox("Internal", "internal")),
+  objectField("Arguments", "arguments", ARGUMENTS));
+  return addPlan(element, "exchanges", bodyOf);
+}
+
+// The types that this node has.
+function typeChoice() {
+  const made = select("type", []);
+  get("overview", {columns: "exchange_types"}).then(({exchange_types: types}) => {
+    made.append(...types.map(({name, description}) =>
+      h("option", {value: name, title: description}, name)));
+  }, (error) => notice(`The types of exchanges are not known: ${error.message}`, true));
+  return made;
+}

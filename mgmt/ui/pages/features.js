@@ -1,0 +1,16 @@
+// The features that RabbitMQ has flags for, and whether this node has them.
+
+import {get} from "../api.js";
+import {h} from "../dom.js";
+import {List} from "../table.js";
+import {administration, plainPanel} from "./administration.js";
+
+administration("features", () => {
+  const list = new List({caption: "Features", load: () => get("feature-flags"),
+    key: (row) => row.name, columns: [
+      {key: "name", title: "Name"},
+      {key: "state", title: "State", cell: (row) =>
+        h("span", {class: `state ${row.state === "enabled" ? "good" : ""}`}, row.state)},
+      {key: "stability", title: "Stability"}, {key: "desc", title: "What it is"}]});
+  return {title: "Features", lists: [list], panels: [plainPanel("Features", list.element)]};
+});

@@ -1,0 +1,102 @@
+// Bindings as a picture: exchanges on the left, queues on the right, exchanges that are bound to
+// exchanges in between. Where things are drawn is worked out in layout.js.
+
+import {get, path} from "../api.js";
+import {bindingColumns, bindingKey, titleOf} from "../declared.js";
+import {fold, h, panel, render, svg} from "../dom.js";
+import {field, fields, input, vhostChoice} from "../forms.js";
+import {clip, plural} from "../format.js";
+import {refreshNow} from "../live.js";
+import {query, route, setQuery, to} from "../router.js";
+import {BOX_WIDTH, layOut} from "./layout.js";
+import {List} from "../table.js";
+
+const BOXES_MAX = 80;
+const BINDINGS_MAX = 300;
+const NAME_MAX = 26;
+const KEY_MAX = 24;
+
+route("graph", () => {
+  const vhost = vhostChoice();
+  const filter = input("filter", {type: "search", value: query().filter ?? ""});
+  const picture = h("div", {class: "graph", role: "region", "aria-label": "Picture of the bindings",
+    tabindex: 0});
+  const said = h("p", {class: "quiet", role: "status"});
+  const chosen = () => vhost.value;
+  let found = [];
+  const list = new List({id: "list", caption: "Bindings", load: async () => [...found],
+    key: bindingKey, columns: bindingColumns(chosen()), empty: "There are no bindings."});
+  const refresh = async () => {
+    await vhost.filled;
+    if (!chosen()) {
+      render(said, "There is no virtual host that you may open.");
+      return;
+    }
+    found = (await get(path("bindings", chosen()))).filter((one) => one.source);
+    draw(picture, said, chosen(), found, filter.value.toLowerCase());
+    list.columns = bindingColumns(chosen());
+    await list.refresh();
+  };
+  vhost.onchange = () => {
+    setQuery({vhost: vhost.value});
+    refreshNow();
+  };
+  filter.oninput = () => {
+    setQuery({filter: filter.value});
+    draw(picture, said, chosen(), found, filter.value.toLowerCase());
+  };
+  return {title: "Bindings", refresh, element: h("div", {}, panel("Who gets what",
+    fields(field("Virtual host", vhost), field("Names and keys that contain", filter)), said,
+    picture),
+  fold("As a list", list.element))};
+});
+
+function draw(picture, said, vhost, found, filter) {
+  const wanted = found.filter((one) => !filter
+    || [one.source, one.destination, one.routing_key].join("\n").toLowerCase().includes(filter));
+  const shown = readable(wanted);
+  const layout = layOut(shown);
+  const cut = wanted.length - shown.length;
+  render(said, shown.length
+    ? `${plural(shown.length, "binding")} between ${layout.boxes.length} exchanges and queues. The `
+      + "default exchange, which reaches every queue by its name, is left out."
+    : "There are no bindings to show.",
+  cut > 0 && h("strong", {}, ` ${plural(cut, "binding")} more would make it unreadable: filter by `
+    + "a name to see others."));
+  const {width, height} = layout;
+  render(picture, shown.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
+    role: "group", "aria-label": "Bindings"},
+  layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, vhost))));
+}
+
+// As many bindings as can be read: the first ones, with few enough boxes.
+function readable(bindings) {
+  const boxes = new Set();
+  const shown = [];
+  for (const one of bindings) {
+    const ends = [`exchange ${one.source}`, `${one.destination_type} ${one.destination}`];
+    const isFull = boxes.size + ends.filter((end) => !boxes.has(end)).length > BOXES_MAX;
+    if (isFull || shown.length >= BINDINGS_MAX) continue;
+    for (const end of ends) boxes.add(end);
+    shown.push(one);
+  }
+  return shown;
+}
+
+function edgeView({x1, y1, x2, y2, source, destination, keys}) {
+  const bend = Math.max(60, (x2 - x1) / 2);
+  const said = keys.map((key) => key || "(no key)").join(", ");
+  return svg("g", {"data-key": `${source}\n${destination}`, class: "edge"},
+    svg("path", {d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}),
+    svg("path", {class: "head", d: `M${x2 - 7} ${y2 - 4} L${x2} ${y2} L${x2 - 7} ${y2 + 4}`}),
+    svg("text", {x: x2 - 12, y: y2 - 4, "text-anchor": "end"}, clip(keys.join(", "), KEY_MAX)),
+    svg("title", {}, `${source} to ${destination}: ${said}`));
+}
+
+function boxView({key, kind, name, x, y, height}, vhost) {
+  const href = kind === "queue" ? to("queues", vhost, name) : to("exchanges", vhost, name);
+  return svg("a", {"data-key": key, href, class: `box ${kind}`, "aria-label": `${kind} ${name}`},
+    svg("rect", {x, y, width: BOX_WIDTH, height, rx: kind === "queue" ? 3 : 13}),
+    svg("text", {x: x + 12, y: y + height / 2 + 4}, clip(titleOf(name), NAME_MAX)),
+    svg("title", {}, `${kind} ${name}`));
+}

@@ -1,0 +1,122 @@
+// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange
+// stands right of all that are bound to it, queues stand in the last layer. Within a layer, boxes
+// are ordered by where their neighbours stand, so that few lines cross. Each line has a place of
+// its own at both of its boxes, and a box is as high as it has lines: labels at their ends do not
+// touch.
+
+export const BOX_WIDTH = 210;
+const LAYER_GAP = 220;
+const ROW = 17;
+const BOX_MIN = 26;
+const BOX_GAP = 10;
+const MARGIN = 10;
+const SWEEPS = 4;
+
+// bindings: as the API has them. Gives {boxes, edges, width, height}.
+export function layOut(bindings) {
+  const edges = edgesOf(bindings);
+  const boxes = boxesOf(edges);
+  const layers = layersOf(boxes, edges);
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) order(layers, sweep % 2 === 0);
+  place(layers);
+  for (const box of boxes.values()) attach(box);
+  const width = layers.length * (BOX_WIDTH + LAYER_GAP) - LAYER_GAP + 2 * MARGIN;
+  const lowest = Math.max(0, ...[...boxes.values()].map((box) => box.y + box.height));
+  return {boxes: [...boxes.values()], edges, width: Math.max(width, 0), height: lowest + MARGIN};
+}
+
+// One edge for all bindings between the same two, with their routing keys.
+function edgesOf(bindings) {
+  const edges = new Map();
+  for (const one of bindings) {
+    const from = `exchange ${one.source}`;
+    const into = `${one.destination_type} ${one.destination}`;
+    const key = `${from}\n${into}`;
+    const edge = edges.get(key)
+      ?? {from, into, source: one.source, destination: one.destination, keys: []};
+    edge.keys.push(one.routing_key);
+    edges.set(key, edge);
+  }
+  return [...edges.values()];
+}
+
+function boxesOf(edges) {
+  const boxes = new Map();
+  const box = (key) => {
+    const kind = key.split(" ", 1)[0];
+    if (!boxes.has(key)) {
+      const name = key.slice(kind.length + 1);
+      boxes.set(key, {key, kind, name, layer: 0, inward: [], outward: []});
+    }
+    return boxes.get(key);
+  };
+  for (const edge of edges) {
+    edge.start = box(edge.from);
+    edge.end = box(edge.into);
+    edge.start.outward.push(edge);
+    edge.end.inward.push(edge);
+  }
+  return boxes;
+}
+
+function layersOf(boxes, edges) {
+  // Bindings may go round in a circle: after as many turns as there are boxes it is enough.
+  for (let turn = 0, isMoving = true; isMoving && turn < boxes.size; turn += 1) {
+    isMoving = false;
+    for (const {start, end} of edges) {
+      const isSettled = end.kind === "queue" || end.layer > start.layer;
+      if (isSettled || start.layer + 1 >= boxes.size) continue;
+      end.layer = start.layer + 1;
+      isMoving = true;
+    }
+  }
+  const exchanges = [...boxes.values()].filter((box) => box.kind === "exchange");
+  const last = Math.max(0, ...exchanges.map((box) => box.layer)) + 1;
+  const layers = Array.from({length: last + 1}, () => []);
+  for (const box of boxes.values()) layers[box.kind === "queue" ? last : box.layer].push(box);
+  const filled = layers.filter((layer) => layer.length);
+  for (const [number, layer] of filled.entries()) {
+    layer.sort((one, other) => one.name.localeCompare(other.name));
+    layer.forEach((box, rank) => Object.assign(box, {layer: number, rank}));
+  }
+  return filled;
+}
+
+function order(layers, isForward) {
+  const wish = (box) => {
+    const around = isForward ? box.inward.map((edge) => edge.start)
+      : box.outward.map((edge) => edge.end);
+    if (!around.length) return box.rank;
+    return around.reduce((sum, one) => sum + one.rank, 0) / around.length;
+  };
+  for (const layer of isForward ? layers : [...layers].reverse()) {
+    const wishes = new Map(layer.map((box) => [box, wish(box)]));
+    layer.sort((one, other) => wishes.get(one) - wishes.get(other) || one.rank - other.rank);
+    layer.forEach((box, rank) => { box.rank = rank; });
+  }
+}
+
+function place(layers) {
+  for (const [number, layer] of layers.entries()) {
+    let y = MARGIN;
+    for (const box of layer) {
+      box.x = MARGIN + number * (BOX_WIDTH + LAYER_GAP);
+      box.y = y;
+      box.height = Math.max(BOX_MIN, ROW * Math.max(box.inward.length, box.outward.length));
+      y += box.height + BOX_GAP;
+    }
+  }
+}
+
+// Lines reach a box in the order of where they come from.
+function attach(box) {
+  const spread = (edges, other, set) => {
+    edges.sort((one, two) => other(one).y - other(two).y);
+    const step = box.height / edges.length;
+    edges.forEach((edge, number) => set(edge, box.y + step * (number + 0.5)));
+  };
+  spread(box.outward, (edge) => edge.end,
+    (edge, y) => Object.assign(edge, {x1: box.x + BOX_WIDTH, y1: y}));
+  spread(box.inward, (edge) => edge.start,
+    (edge, y) => Object.assign(edge, {x2: box.x, y2: y}));
+}

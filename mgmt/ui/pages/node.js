@@ -1,0 +1,114 @@
+// One node: what it takes of its limits, what its memory is for, and where its files are.
+
+import {get, path} from "../api.js";
+import {bars, meter, stacked} from "../bars.js";
+import {Chart, Period, lengths} from "../chart.js";
+import {facts, h, panel, render, table} from "../dom.js";
+import {bytes, count, duration} from "../format.js";
+import {refreshNow} from "../live.js";
+import {route} from "../router.js";
+import {mayMonitor} from "../session.js";
+
+// What the API counts apart, put together as this node can tell it. RabbitMQ has more categories.
+const MEMORY = [
+  ["Queues", "--one", ["queue_procs", "quorum_queue_procs", "stream_queue_procs", "binary",
+    "msg_index"]],
+  ["Connections", "--two", ["connection_readers", "connection_writers", "connection_other"]],
+  ["Channels", "--three", ["connection_channels"]],
+  ["Code", "--four", ["code", "atom"]],
+  ["Statistics", "--five", ["metrics", "mgmt_db"]],
+  ["All else", "--six", ["other_proc", "other_system", "other_ets", "mnesia", "plugins",
+    "allocated_unused", "reserved_unallocated"]],
+];
+
+route("nodes/:name", ({name}) => {
+  if (!mayMonitor()) {
+    return {title: "Not for you", element: h("p", {}, "Your user's tags do not allow this page.")};
+  }
+  const parts = {about: h("div"), limits: h("div"), memory: h("div"), listeners: h("div"),
+    software: h("div")};
+  const memory = new Chart("Memory in use", bytes);
+  const disk = new Chart("Free disk space", bytes);
+  const files = new Chart("File descriptors and sockets", count);
+  const period = new Period(refreshNow);
+  const element = h("div", {}, panel("Node", parts.about),
+    h("div", {class: "grid"}, panel("Limits", parts.limits), panel("Memory", parts.memory)),
+    period.element, h("div", {class: "grid"}, memory.element, disk.element, files.element),
+    h("div", {class: "grid"}, panel("Listeners", parts.listeners),
+      panel("Software", parts.software)));
+  return {title: `Node ${name}`, element, async refresh() {
+    const [row, found] = await Promise.all([
+      get(path("nodes", name), {...period.query("node_stats"), memory: true}),
+      get("overview", {columns: "listeners,contexts"})]);
+    render(parts.about, aboutNode(row));
+    render(parts.limits, nodeMeters(row));
+    render(parts.memory, memoryOf(row.memory));
+    memory.draw({"In use": lengths(row.mem_used_details)});
+    disk.draw({Free: lengths(row.disk_free_details)});
+    files.draw({"File descriptors": lengths(row.fd_used_details),
+      Sockets: lengths(row.sockets_used_details)});
+    render(parts.listeners, listenerTable(found));
+    render(parts.software, table("Software", ["Name", "Version"],
+      row.applications.map((one) => [one.name, one.version])));
+  }};
+});
+
+function aboutNode(row) {
+  return facts({
+    "Up for": duration(row.uptime), Process: row.os_pid, Processors: count(row.processors),
+    Partitions: row.partitions.length ? row.partitions.join(", ") : "none",
+    "Memory alarm": alarm(row.mem_alarm), "Disk alarm": alarm(row.disk_free_alarm),
+    "Data directory": h("code", {}, row.db_dir || "none"),
+    "Log files": row.log_files.length ? row.log_files.map((one) => h("code", {}, one)) : "none",
+    "Plugins": row.enabled_plugins.join(", "),
+  });
+}
+
+const alarm = (isOn) => h("span", {class: `state ${isOn ? "bad" : "good"}`}, isOn ? "yes" : "no");
+
+function memoryOf(breakdown) {
+  const parts = MEMORY.map(([name, colour, keys]) => {
+    const value = keys.reduce((sum, key) => sum + (breakdown[key] ?? 0), 0);
+    return {name, colour, value, text: `${name}: ${bytes(value)}`};
+  });
+  const all = Object.entries(breakdown)
+    .filter(([, value]) => typeof value === "number" && value > 0)
+    .sort(([, one], [, other]) => other - one)
+    .map(([key, value]) => ({label: key.replaceAll("_", " "), value, text: bytes(value)}));
+  return [...stacked("Memory", parts),
+    h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in all, measured as `
+      + `${breakdown.strategy}.`),
+    bars("As the API counts it", all)];
+}
+
+// What is shown of a node here and in the overview
+
+export function nodeMeters(node) {
+  return [
+    meter("Memory", node.mem_used, node.mem_limit, bytes, node.mem_alarm), diskMeter(node),
+    meter("File descriptors", node.fd_used, node.fd_total, count),
+    meter("Sockets", node.sockets_used, node.sockets_total, count),
+  ];
+}
+
+// How near the free space is to the limit, below which publishers are blocked.
+function diskMeter(node) {
+  const share = Math.min(1, node.disk_free_limit / Math.max(1, node.disk_free));
+  const kind = node.disk_free_alarm ? "over" : share > 0.5 ? "near" : "";
+  const text = `${bytes(node.disk_free)} free, limit ${bytes(node.disk_free_limit)}`;
+  return h("div", {class: "measure", "data-key": "Disk"},
+    h("div", {class: "row apart"}, h("span", {}, "Disk"), h("span", {class: "quiet"}, text)),
+    h("div", {class: `meter ${kind}`.trim(), role: "meter", "aria-label": "Disk",
+      "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(share * 100),
+      "aria-valuetext": text},
+    h("span", {style: {width: `${(share * 100).toFixed(2)}%`}})));
+}
+
+export function listenerTable({listeners, contexts = []}) {
+  return [
+    table("Listeners", ["Protocol", "Address", "Port"],
+      listeners.map((one) => [one.protocol, one.ip_address, one.port])),
+    contexts.length > 0 && h("p", {class: "quiet"},
+      `Served over HTTP: ${contexts.map((one) => one.description).join(", ")}.`),
+  ];
+}

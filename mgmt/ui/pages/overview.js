@@ -1,0 +1,76 @@
+// The overview: totals, live charts, what the node takes of its limits, and what listens where.
+
+import {get} from "../api.js";
+import {Chart, Period, lengths, rates} from "../chart.js";
+import {facts, h, panel, render} from "../dom.js";
+import {count, duration, rate} from "../format.js";
+import {refreshNow} from "../live.js";
+import {route, to} from "../router.js";
+import {mayAdminister, mayMonitor} from "../session.js";
+import {definitionsPanel} from "./definitions.js";
+import {listenerTable, nodeMeters} from "./node.js";
+
+const RATES = {Published: "publish", Confirmed: "confirm", Delivered: "deliver_get",
+  Acknowledged: "ack", Redelivered: "redeliver", Unroutable: "return_unroutable"};
+const CHURN = {
+  "Connections opened": "connection_created", "Connections closed": "connection_closed",
+  "Channels opened": "channel_created", "Channels closed": "channel_closed",
+  "Queues declared": "queue_declared", "Queues created": "queue_created",
+  "Queues deleted": "queue_deleted"};
+
+route("", () => {
+  const parts = {totals: h("div"), node: h("div"), churn: h("div"), listeners: h("div")};
+  const messages = new Chart("Queued messages", count);
+  const flow = new Chart("Message rates", rate);
+  const period = new Period(refreshNow);
+  const element = h("div", {}, panel("Totals", parts.totals), period.element,
+    h("div", {class: "grid"}, messages.element, flow.element),
+    mayMonitor() ? h("div", {class: "grid"}, panel("Node", parts.node),
+      panel("Listeners", parts.listeners)) : "",
+    panel("Comings and goings", parts.churn),
+    mayAdminister() ? definitionsPanel() : "");
+  return {title: "Overview", element, async refresh() {
+    const found = await get("overview", period.query("lengths", "msg_rates"));
+    drawTotals(parts.totals, found);
+    drawCharts(messages, flow, found);
+    render(parts.churn, facts(Object.fromEntries(Object.entries(CHURN).map(([name, key]) => [name,
+      [count(found.churn_rates?.[key]), h("small", {}, ` ${rate(rateOf(found, key))}`)]]))));
+    if (!mayMonitor()) return;
+    render(parts.listeners, listenerTable(found));
+    drawNode(parts.node, found, await get("nodes"));
+  }};
+});
+
+const rateOf = (found, key) => found.churn_rates?.[`${key}_details`]?.rate;
+
+function drawTotals(element, found) {
+  const objects = found.object_totals;
+  const queued = found.queue_totals;
+  const link = (page, number) => h("a", {href: to(page)}, count(number));
+  render(element, facts({
+    Connections: link("connections", objects.connections),
+    Channels: link("channels", objects.channels),
+    Exchanges: link("exchanges", objects.exchanges), Queues: link("queues", objects.queues),
+    Consumers: count(objects.consumers), Ready: count(queued.messages_ready ?? 0),
+    Unacked: count(queued.messages_unacknowledged ?? 0), Messages: count(queued.messages ?? 0),
+  }));
+}
+
+function drawCharts(messages, flow, found) {
+  const {queue_totals: queued, message_stats: stats = {}} = found;
+  messages.draw({Ready: lengths(queued.messages_ready_details),
+    Unacked: lengths(queued.messages_unacknowledged_details)});
+  flow.draw(Object.fromEntries(Object.entries(RATES).map(([title, name]) =>
+    [title, rates(stats[`${name}_details`])])));
+}
+
+function drawNode(element, found, nodes) {
+  const versions = found.leveret_version
+    ? `Leveret ${found.leveret_version}, as RabbitMQ ${found.rabbitmq_version}`
+    : `${found.product_name} ${found.rabbitmq_version}`;
+  render(element, h("p", {class: "quiet"}, `Cluster ${found.cluster_name}. ${versions}.`),
+    nodes.map((node) => h("div", {"data-key": node.name},
+      h("h3", {}, h("a", {href: to("nodes", node.name)}, node.name),
+        h("small", {}, ` up ${duration(node.uptime)}`)),
+      nodeMeters(node))));
+}

@@ -1,0 +1,136 @@
+// One queue: its messages over time, where they are, how old they are, who consumes, and what to do
+// with it.
+
+import {del, get, path, post} from "../api.js";
+import {bars, stacked} from "../bars.js";
+import {Chart, Period, lengths, rates} from "../chart.js";
+import {bindToForm, bindingList, featureTags} from "../declared.js";
+import {attempt, confirm} from "../dialog.js";
+import {facts, fold, h, panel, render, tag} from "../dom.js";
+import {checkbox, dangerous, field, form, input, row} from "../forms.js";
+import {bytes, count, duration, plural, rate, time} from "../format.js";
+import {refreshNow} from "../live.js";
+import {go, route} from "../router.js";
+import {consumerTable, stateOf} from "./channels.js";
+import {getForm, publishForm} from "./messages.js";
+import {workbench} from "./workbench.js";
+
+// From memory to disk only.
+const TIERS = [["alpha", "in memory"], ["beta", "in memory and on disk"],
+  ["gamma", "on disk, index in memory"], ["delta", "on disk only"], ["unacked", "unacknowledged"]];
+
+route("queues/:vhost/:name", ({vhost, name}) => {
+  const where = path("queues", vhost, name);
+  const parts = {about: h("div"), tiers: h("div"), ages: h("div"), consumers: h("div")};
+  const messages = new Chart("Queued messages", count);
+  const flow = new Chart("Message rates", rate);
+  const period = new Period(refreshNow);
+  const bindings = bindingList("bindings", vhost, `${where}/bindings`);
+  const element = h("div", {}, panel("Queue", parts.about), period.element,
+    h("div", {class: "grid"}, messages.element, flow.element,
+      panel("Where the messages are", parts.tiers), panel("Age", parts.ages)),
+    panel("Consumers", parts.consumers), panel("Bindings", bindings.element),
+    fold("Bind this queue", bindToForm(vhost, name)),
+    fold("Publish to this queue", publishForm(vhost, name)), fold("Get messages", getForm(where)),
+    panel("Messages and dead letters", workbench(vhost, name)),
+    panel("Operations", operations(vhost, name, where)));
+  return {title: `Queue ${name}`, element, async refresh() {
+    const found = await get(where, period.query("lengths", "msg_rates"));
+    render(parts.about, aboutQueue(found));
+    drawCharts(messages, flow, found);
+    render(parts.tiers, tiersOf(found));
+    render(parts.ages, agesOf(found));
+    render(parts.consumers, consumerTable(found.consumer_details));
+    await bindings.refresh();
+  }};
+});
+
+function aboutQueue(one) {
+  const policy = Object.entries(one.effective_policy_definition ?? {});
+  return [
+    facts({"Virtual host": one.vhost, Type: one.type, State: stateOf(one.state),
+      Ready: count(one.messages_ready), Unacked: count(one.messages_unacknowledged),
+      Total: count(one.messages), Persistent: count(one.messages_persistent),
+      Size: bytes(one.message_bytes), Memory: bytes(one.memory), Consumers: count(one.consumers),
+      "Idle since": one.idle_since ? time(Date.parse(one.idle_since)) : "–"}),
+    h("p", {}, featureTags(one)),
+    h("h3", {}, "Effective policy"),
+    policy.length
+      ? h("p", {}, policy.map(([key, value]) => tag(`${key}: ${JSON.stringify(value)}`)))
+      : h("p", {class: "quiet"}, "No policy is in effect."),
+  ];
+}
+
+function drawCharts(messages, flow, {message_stats: stats = {}, ...found}) {
+  messages.draw({Ready: lengths(found.messages_ready_details),
+    Unacked: lengths(found.messages_unacknowledged_details)});
+  flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
+    Acknowledged: rates(stats.ack_details), Redelivered: rates(stats.redeliver_details)});
+}
+
+function tiersOf({tiers}) {
+  if (!tiers) return h("p", {class: "quiet"}, "This node does not say.");
+  return stacked("Where the messages are", TIERS.map(([name, meaning]) => {
+    const {messages = 0, bytes: size} = tiers[name] ?? {};
+    return {name, value: messages, colour: `--${name}`,
+      text: `${name}, ${meaning}: ${count(messages)} (${bytes(size)})`};
+  }));
+}
+
+function agesOf(one) {
+  const {bounds_ms: bounds = [], counts = [], sum_ms: sum = 0} = one.time_in_queue ?? {};
+  const delivered = counts.reduce((total, number) => total + number, 0);
+  const label = (place) => {
+    if (place < bounds.length) return `up to ${duration(bounds[place])}`;
+    return `over ${duration(bounds.at(-1))}`;
+  };
+  return [
+    facts({"Oldest ready": duration(one.oldest_ready_age_ms),
+      "Oldest unacked": duration(one.oldest_unacked_age_ms),
+      "Mean time in queue": delivered ? duration(sum / delivered) : "–"}),
+    bars("How long delivered messages had waited", counts.map((value, place) =>
+      ({label: label(place), value, text: count(value)}))),
+  ];
+}
+
+// What cannot be taken back
+
+function operations(vhost, name, where) {
+  const move = form("Move all messages", async ({destination}) => {
+    const detail = `All ready messages of ${name} will be in ${destination}, behind what is there.`;
+    if (!await confirm("Move all messages?", detail, "Move")) return;
+    await attempt(`Moved to ${destination}`, () => moved(where, {all: true, destination}));
+    refreshNow();
+  }, field("To queue", input("destination", {required: true})));
+  return h("div", {}, move, row(dangerous("Purge", () => purge(name, where)),
+    dangerous("Delete the queue", () => remove(vhost, name, where))));
+}
+
+async function moved(where, body) {
+  const {done, failed} = await post(`${where}/messages/move`, body);
+  if (failed.length) {
+    throw new Error(`${done} moved, ${plural(failed.length, "message")} not: ${failed[0].reason}`);
+  }
+}
+
+async function purge(name, where) {
+  const {messages_ready: ready} = await get(where, {columns: "messages_ready"});
+  const detail = `${plural(ready, "ready message")} in ${name} will be gone. Unacknowledged ones `
+    + "stay.";
+  if (!await confirm(`Purge ${name}?`, detail, "Purge")) return;
+  await attempt("Purged", () => del(`${where}/contents`));
+  refreshNow();
+}
+
+async function remove(vhost, name, where) {
+  const unused = checkbox("Only if it has no consumers", "unused");
+  const empty = checkbox("Only if it is empty", "empty");
+  const {messages} = await get(where, {columns: "messages"});
+  const detail = `The queue ${name} in ${vhost}, its bindings and ${plural(messages, "message")} `
+    + "in it will be gone.";
+  if (!await confirm(`Delete ${name}?`, detail, "Delete", row(unused, empty))) return;
+  const only = {};
+  if (unused.querySelector("input").checked) only["if-unused"] = "true";
+  if (empty.querySelector("input").checked) only["if-empty"] = "true";
+  if (await attempt(`Queue ${name} deleted`, () => del(where, only))) go("queues");
+}

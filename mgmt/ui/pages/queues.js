@@ -1,0 +1,65 @@
+// The list of queues, and adding one; what a declaration would come to can be asked first.
+
+import {path, put} from "../api.js";
+import {FEATURES, addPlan, queueLink, shortTags} from "../declared.js";
+import {fold, h} from "../dom.js";
+import {changing, checkbox, fields, nameField, object, objectField, row, vhostField}
+  from "../forms.js";
+import {bytes, count, duration} from "../format.js";
+import {route} from "../router.js";
+import {List, vhostOr} from "../table.js";
+import {rateColumn, stateOf} from "./channels.js";
+
+const ARGUMENTS = {
+  "x-message-ttl": 60000, "x-expires": 1800000, "x-max-length": 1000, "x-max-length-bytes": 1000000,
+  "x-overflow": "reject-publish", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "",
+  "x-max-priority": 10, "x-single-active-consumer": true, "x-queue-mode": "lazy",
+};
+
+const lengthColumn = (key, title) => ({key, title, number: true, cell: (one) => count(one[key])});
+
+route("queues", () => {
+  const list = new List({
+    caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "There are no queues.",
+    needs: [...FEATURES, "idle_since"],
+    key: (one) => `${one.vhost}\n${one.name}`,
+    columns: [
+      {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},
+      {key: "vhost", title: "Virtual host"},
+      {key: "features", title: "Features", sortable: false, cell: shortTags},
+      {key: "state", title: "State", cell: stateOfQueue},
+      lengthColumn("messages_ready", "Ready"),
+      lengthColumn("messages_unacknowledged", "Unacked"),
+      lengthColumn("messages", "Total"),
+      {key: "oldest_ready_age_ms", title: "Oldest", number: true,
+        cell: (one) => duration(one.oldest_ready_age_ms)},
+      {key: "message_bytes", title: "Size", number: true, cell: (one) => bytes(one.message_bytes)},
+      lengthColumn("consumers", "Consumers"),
+      rateColumn("publish", "In"),
+      rateColumn("deliver_get", "Out"),
+      rateColumn("ack", "Ack"),
+    ],
+  });
+  return {title: "Queues", refresh: () => list.refresh(),
+    element: h("div", {}, h("section", {class: "panel"}, list.element),
+      fold("Add a queue", addForm(list)))};
+});
+
+function stateOfQueue({state, idle_since: idle, message_stats: stats = {}}) {
+  const isBusy = Object.values(stats).some((details) => details.rate > 0);
+  return stateOf(state === "running" && idle && !isBusy ? "idle" : state);
+}
+
+const bodyOf = (values) => ({durable: values.durable, auto_delete: values.auto_delete,
+  arguments: object(values.arguments)});
+
+function addForm(list) {
+  const element = changing("Add queue", {
+    done: (values) => `Queue ${values.name} added`,
+    work: (values) => put(path("queues", values.vhost, values.name), bodyOf(values)),
+    after: () => list.refresh(),
+  }, fields(vhostField(), nameField()),
+  row(checkbox("Durable", "durable", true), checkbox("Delete when unused", "auto_delete")),
+  objectField("Arguments", "arguments", ARGUMENTS));
+  return addPlan(element, "queues", bodyOf);
+}

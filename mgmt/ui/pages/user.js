@@ -1,0 +1,95 @@
+// One user: what it is, what it may do in which virtual host and on which topics, and changing it.
+
+import {del, get, path, put} from "../api.js";
+import {attempt, confirm} from "../dialog.js";
+import {code, facts, fold, h, panel, render, tag} from "../dom.js";
+import {changing, dangerous, field, fields, input, vhostChoice} from "../forms.js";
+import {refreshNow} from "../live.js";
+import {go} from "../router.js";
+import {List} from "../table.js";
+import {DEFAULT} from "../declared.js";
+import {administration, removal} from "./administration.js";
+import {changeForm} from "./users.js";
+
+administration("users/:name", ({name}) => {
+  const where = path("users", name);
+  const about = h("div");
+  const change = h("div");
+  const permissions = permissionList(name);
+  const topics = topicList(name);
+  const refresh = async () => {
+    const user = await get(where);
+    render(about, aboutUser(user));
+    if (!change.firstChild) change.append(changeForm(user));
+    await Promise.all([permissions.refresh(), topics.refresh()]);
+  };
+  return {title: `User ${name}`, refresh, panels: [
+    panel("User", about),
+    panel("Permissions", permissions.element, permissionForm(name)),
+    panel("Topic permissions", topics.element, topicForm(name)),
+    fold("Change password and tags", change),
+    panel("Operations", dangerous("Delete the user", () => remove(name, where)))]};
+});
+
+function aboutUser(user) {
+  const limits = Object.entries(user.limits ?? {}).map(([key, value]) => `${key}: ${value}`);
+  return facts({Tags: user.tags.length ? user.tags.map((one) => tag(one)) : "none",
+    Password: user.password_hash ? "yes" : "none", Limits: limits.join(", ") || "none"});
+}
+
+const patternColumn = (key, title) => ({key, title, cell: (row) => code(row[key])});
+
+function permissionList(name) {
+  return new List({
+    id: "permissions", caption: "Permissions", small: true, key: (row) => row.vhost,
+    load: () => get(path("users", name, "permissions")),
+    empty: "This user may open no virtual host.",
+    columns: [{key: "vhost", title: "Virtual host"}, patternColumn("configure", "Configure"),
+      patternColumn("write", "Write"), patternColumn("read", "Read"),
+      removal({text: "Clear", label: (row) => `Clear permissions in ${row.vhost}`,
+        detail: (row) => `${name} will not be able to open ${row.vhost} any more.`,
+        work: (row) => del(path("permissions", row.vhost, name)), done: "Permissions cleared"})],
+  });
+}
+
+function topicList(name) {
+  return new List({
+    id: "topics", caption: "Topic permissions", small: true,
+    load: () => get(path("users", name, "topic-permissions")),
+    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "Its routing keys are not limited.",
+    columns: [{key: "vhost", title: "Virtual host"}, {key: "exchange", title: "Exchange"},
+      patternColumn("write", "Write"), patternColumn("read", "Read"),
+      removal({text: "Clear", label: (row) => `Clear topic permissions on ${row.exchange}`,
+        detail: (row) => `${name} may use any routing key on ${row.exchange} then.`,
+        work: (row) => del(path("topic-permissions", row.vhost, name, row.exchange || DEFAULT)),
+        done: "Topic permissions cleared"})],
+  });
+}
+
+const patternField = (label, name) =>
+  field(label, input(name, {value: ".*"}), "regular expression");
+
+function permissionForm(name) {
+  return changing("Set permissions", {
+    done: () => "Permissions set", after: refreshNow,
+    work: ({vhost, configure, write, read}) =>
+      put(path("permissions", vhost, name), {configure, write, read}),
+  }, fields(field("Virtual host", vhostChoice()), patternField("Configure", "configure"),
+    patternField("Write", "write"), patternField("Read", "read")));
+}
+
+function topicForm(name) {
+  return changing("Set topic permissions", {
+    done: () => "Topic permissions set", after: refreshNow,
+    work: ({vhost, exchange, write, read}) =>
+      put(path("topic-permissions", vhost, name), {exchange, write, read}),
+  }, fields(field("Virtual host", vhostChoice()),
+    field("Exchange", input("exchange", {value: "amq.topic", required: true})),
+    patternField("Write", "write"), patternField("Read", "read")));
+}
+
+async function remove(name, where) {
+  const detail = `The permissions of ${name} go, and its connections are closed.`;
+  if (!await confirm(`Delete ${name}?`, detail)) return;
+  if (await attempt(`User ${name} deleted`, () => del(where))) go("admin", "users");
+}

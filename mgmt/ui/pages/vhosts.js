@@ -1,0 +1,127 @@
+// The list of virtual hosts, adding one, and one of them with what it is made of and who may open
+// it.
+
+import {del, get, path, put} from "../api.js";
+import {Chart, Period, lengths, rates} from "../chart.js";
+import {attempt, confirm} from "../dialog.js";
+import {code, facts, fold, h, panel, render, tag} from "../dom.js";
+import {button, changing, dangerous, field, fields, input} from "../forms.js";
+import {byteRate, count, plural, rate} from "../format.js";
+import {refreshNow} from "../live.js";
+import {go, to} from "../router.js";
+import {mayAdminister} from "../session.js";
+import {List} from "../table.js";
+import {administration, plainPanel, removal} from "./administration.js";
+
+const countColumn = (key, title) => ({key, title, number: true, cell: (row) => count(row[key])});
+
+administration("vhosts", () => {
+  const list = new List({
+    caption: "Virtual hosts", where: () => "vhosts", key: (row) => row.name,
+    columns: [
+      {key: "name", title: "Name", cell: (row) =>
+        h("a", {href: to("admin", "vhosts", row.name)}, row.name)},
+      {key: "description", title: "Description"},
+      {key: "tags", title: "Tags", sortable: false, cell: (row) => row.tags.map((one) => tag(one))},
+      countColumn("messages_ready", "Ready"),
+      countColumn("messages_unacknowledged", "Unacked"),
+      countColumn("messages", "Total"),
+      {key: "recv_oct_details.rate", title: "From clients", number: true,
+        cell: (row) => byteRate(row.recv_oct_details?.rate)},
+      {key: "send_oct_details.rate", title: "To clients", number: true,
+        cell: (row) => byteRate(row.send_oct_details?.rate)},
+      {key: "tracing", title: "Tracing", cell: (row) => (row.tracing ? "on" : "off")},
+      removal({label: (row) => `Delete virtual host ${row.name}`, detail: consequence,
+        work: (row) => del(path("vhosts", row.name)), done: "Virtual host deleted",
+        may: mayAdminister}),
+    ],
+  });
+  return {title: "Virtual hosts", lists: [list], panels: [plainPanel("Virtual hosts", list.element),
+    mayAdminister() ? panel("Add a virtual host", addForm()) : ""]};
+});
+
+const consequence = (row) => `${row.name} has ${plural(row.messages, "message")}: they, its `
+  + "exchanges and its queues will be gone, and its connections closed.";
+
+const describing = (row = {tags: []}) => fields(
+  field("Description", input("description", {value: row.description ?? ""})),
+  field("Tags", input("tags", {value: row.tags.join(", ")}), "with commas"));
+
+const bodyOf = ({description, tags}) => ({description, tags});
+
+function addForm() {
+  return changing("Add virtual host", {
+    done: (values) => `Virtual host ${values.name} added`, after: refreshNow,
+    work: (values) => put(path("vhosts", values.name), bodyOf(values)),
+  }, fields(field("Name", input("name", {required: true}))), describing());
+}
+
+administration("vhosts/:name", ({name}) => {
+  const where = path("vhosts", name);
+  const parts = {about: h("div"), change: h("div"), operations: h("div", {class: "row"})};
+  const messages = new Chart("Queued messages", count);
+  const flow = new Chart("Message rates", rate);
+  const period = new Period(refreshNow);
+  const permissions = permissionList(where);
+  const refresh = async () => {
+    const row = await get(where, period.query("lengths", "msg_rates"));
+    render(parts.about, aboutVhost(row));
+    messages.draw({Ready: lengths(row.messages_ready_details),
+      Unacked: lengths(row.messages_unacknowledged_details)});
+    const stats = row.message_stats ?? {};
+    flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
+      Acknowledged: rates(stats.ack_details)});
+    if (!mayAdminister()) return;
+    if (!parts.change.firstChild) parts.change.append(changeForm(row));
+    render(parts.operations, tracing(row, where),
+      dangerous("Delete the virtual host", () => remove(row, where)));
+    await permissions.refresh();
+  };
+  const mine = [panel("Virtual host", parts.about), period.element,
+    h("div", {class: "grid"}, messages.element, flow.element)];
+  const administrators = () => [panel("Who may open it", permissions.element),
+    fold("Change the virtual host", parts.change), panel("Operations", parts.operations)];
+  return {title: `Virtual host ${name}`, refresh,
+    panels: mayAdminister() ? [...mine, ...administrators()] : mine};
+});
+
+function aboutVhost(row) {
+  return facts({Description: row.description || "–",
+    Tags: row.tags.length ? row.tags.map((one) => tag(one)) : "none",
+    "Type of queues": row.default_queue_type === "undefined" ? "classic" : row.default_queue_type,
+    Tracing: row.tracing ? "on" : "off", Ready: count(row.messages_ready),
+    Unacked: count(row.messages_unacknowledged), Total: count(row.messages),
+    Queues: h("a", {href: `${to("queues")}?vhost=${encodeURIComponent(row.name)}`}, "show them")});
+}
+
+function permissionList(where) {
+  return new List({
+    id: "permissions", caption: "Permissions", small: true, key: (row) => row.user,
+    load: () => get(`${where}/permissions`), empty: "No user may open it.",
+    columns: [
+      {key: "user", title: "User", cell: (row) =>
+        h("a", {href: to("admin", "users", row.user)}, row.user)},
+      ...[["configure", "Configure"], ["write", "Write"], ["read", "Read"]].map(([key, title]) =>
+        ({key, title, cell: (row) => code(row[key])}))],
+  });
+}
+
+function changeForm(row) {
+  return changing("Save", {
+    done: () => `Virtual host ${row.name} saved`, after: refreshNow,
+    work: (values) => put(path("vhosts", row.name), bodyOf(values)),
+  }, describing(row));
+}
+
+function tracing(row, where) {
+  const next = row.tracing ? "off" : "on";
+  return button(`Turn tracing ${next}`, async () => {
+    const done = await attempt(`Tracing is ${next}`, () => put(where, {tracing: !row.tracing}));
+    if (done) refreshNow();
+  });
+}
+
+async function remove(row, where) {
+  if (!await confirm(`Delete ${row.name}?`, consequence(row))) return;
+  if (await attempt(`Virtual host ${row.name} deleted`, () => del(where))) go("admin", "vhosts");
+}

@@ -1,0 +1,211 @@
+// The workbench of a queue: look at its messages without taking them, search them, see how they
+// died, and retry, edit, move or delete one of them, those that are selected, or all that match.
+
+import {get, path, post} from "../api.js";
+import {confirm, notice, open} from "../dialog.js";
+import {h, render, tag, uniqueId} from "../dom.js";
+import {button, dangerous, field, fields, form, input, row} from "../forms.js";
+import {bytes, duration, plural, time} from "../format.js";
+import {refreshNow} from "../live.js";
+import {edit} from "./edit.js";
+import {bodyOf} from "./messages.js";
+
+const PAGE = 20;
+const WORDS = {
+  retry: ["Retry", "They are published again to where they came from, and leave this queue."],
+  move: ["Move", "They leave this queue."],
+  delete: ["Delete", "They will be gone for good."],
+};
+
+export function workbench(vhost, queue) {
+  const bench = new Workbench(vhost, queue);
+  bench.load([0]);
+  return bench.element;
+}
+
+class Workbench {
+  constructor(vhost, queue) {
+    this.queue = queue;
+    this.where = `${path("queues", vhost, queue)}/messages`;
+    this.filters = {};
+    this.chosen = new Set();
+    this.found = {messages: [], total: 0, scanned: 0, next_offset: null};
+    // Where the pages so far began: the last one is shown.
+    this.offsets = [0];
+    this.tools = h("div", {class: "toolbar"});
+    this.list = h("div");
+    this.element = h("div", {}, this.filterForm(), this.tools, this.list);
+  }
+
+  filterForm() {
+    return form("Look", async ({header, body, key}) => {
+      this.filters = {header, body, routing_key: key};
+      await this.load([0]);
+    }, fields(
+      field("Header", input("header", {placeholder: "name, or name:pattern"})),
+      field("Body matches", input("body", {placeholder: "regular expression"})),
+      field("Routing key matches", input("key", {placeholder: "regular expression"}))));
+  }
+
+  async load(offsets = this.offsets) {
+    this.offsets = offsets;
+    this.chosen.clear();
+    try {
+      this.found = await get(this.where, {offset: offsets.at(-1), count: PAGE, ...this.filters});
+      this.draw();
+    } catch (error) {
+      render(this.tools);
+      render(this.list, h("p", {class: "bad"}, error.message));
+    }
+  }
+
+  draw() {
+    const {messages} = this.found;
+    this.drawTools();
+    render(this.list, messages.map((message) => this.view(message)),
+      messages.length === 0 && h("p", {class: "quiet"}, "No message matches here."), this.pager());
+  }
+
+  // What can be done, and to how many.
+
+  drawTools() {
+    const {messages, total} = this.found;
+    const isFiltered = Object.values(this.filters).some(Boolean);
+    const all = isFiltered ? "all that match" : "all";
+    const id = this.allId ??= uniqueId("all");
+    const every = h("input", {type: "checkbox", id, onchange: () => this.selectAll(every.checked)});
+    const none = this.chosen.size === 0;
+    render(this.tools, total > 0 && [
+      row(every, h("label", {for: id}, "Select these"),
+        h("span", {class: "quiet", role: "status"}, `${this.chosen.size} selected, `
+          + `${messages.length} shown, ${plural(total, "message")} ready in the queue`)),
+      row(button("Retry selected", () => this.act("retry", this.selection()), {disabled: none}),
+        button("Move selected", () => this.askWhere(this.selection()), {disabled: none}),
+        dangerous("Delete selected", () => this.act("delete", this.selection()), {disabled: none}),
+        button(`Retry ${all}`, () => this.act("retry", this.everything())),
+        button(`Move ${all}`, () => this.askWhere(this.everything())),
+        dangerous(`Delete ${all}`, () => this.act("delete", this.everything())))]);
+    const box = document.getElementById(id);
+    if (box) box.checked = messages.length > 0 && this.chosen.size === messages.length;
+  }
+
+  selectAll(isChosen) {
+    this.chosen = new Set(isChosen ? this.found.messages.map((message) => message.id) : []);
+    for (const box of this.list.querySelectorAll("input[type=checkbox]")) box.checked = isChosen;
+    this.drawTools();
+  }
+
+  pager() {
+    const {next_offset: next, scanned} = this.found;
+    const isFirst = this.offsets.length === 1;
+    if (isFirst && next === null) return "";
+    return h("div", {class: "pager"},
+      button("Back", () => this.load(this.offsets.slice(0, -1)), {disabled: isFirst}),
+      button("Further on", () => this.load([...this.offsets, next]), {disabled: next === null}),
+      h("span", {}, `from place ${this.offsets.at(-1) + 1} on, `
+        + `${plural(scanned, "message")} looked at`));
+  }
+
+  // Acting
+
+  selection() {
+    return {ids: [...this.chosen]};
+  }
+
+  everything() {
+    const {header, ...others} = this.filters;
+    return {all: true, ...others, ...(header ? {header: [header]} : {})};
+  }
+
+  // Whether it was done.
+  async act(action, body) {
+    const [word, consequence] = WORDS[action];
+    const which = body.ids ? plural(body.ids.length, "message")
+      : Object.values(this.filters).some(Boolean) ? "all messages that match" : "all messages";
+    const target = body.destination ? ` They go to ${body.destination}.` : "";
+    const detail = `${which} of ${this.queue}. ${consequence}${target}`;
+    if (!body.edit && !await confirm(`${word} ${which}?`, detail, word)) return false;
+    let isDone = false;
+    try {
+      isDone = told(word, await post(`${this.where}/${action}`, body));
+    } catch (error) {
+      notice(`That failed: ${error.message}`, true);
+    }
+    await this.load();
+    refreshNow();
+    return isDone;
+  }
+
+  askWhere(body) {
+    const dialog = open("Move to which queue?", form("Go on", async ({destination}) => {
+      dialog.close();
+      await this.act("move", {...body, destination});
+    }, field("Queue", input("destination", {required: true}))),
+    button("Cancel", () => dialog.close()));
+  }
+
+  // One message
+
+  view(message) {
+    const id = uniqueId("message");
+    const box = h("input", {type: "checkbox", id, onchange: () => {
+      if (box.checked) this.chosen.add(message.id);
+      else this.chosen.delete(message.id);
+      this.drawTools();
+    }});
+    const name = `message ${message.position + 1}`;
+    const act = (action) => () => this.act(action, {ids: [message.id]});
+    return h("article", {class: "message", "data-key": uniqueId("shown"), "aria-label": name},
+      h("div", {class: "row"}, box,
+        h("label", {for: id}, h("b", {}, `#${message.position + 1}`), " ",
+          h("code", {}, message.routing_key), ` by ${message.exchange || "(default)"}`),
+        h("span", {class: "quiet"},
+          `${bytes(message.payload_bytes)}, ${duration(message.age_ms)} old`),
+        message.redelivered && tag("redelivered"),
+        h("span", {class: "row end"},
+          button("Retry", act("retry"), {"aria-label": `Retry ${name}`}),
+          button("Edit and retry", () => this.edit(message),
+            {"aria-label": `Edit and retry ${name}`}),
+          dangerous("Delete", act("delete"), {"aria-label": `Delete ${name}`}))),
+      deaths(message.deaths), bodyOf(message));
+  }
+
+  async edit(message) {
+    try {
+      // What is edited has to be there in full: a payload that was cut would be published like
+      // that.
+      const {messages: [whole]} = await get(this.where,
+        {offset: message.position, count: 1, truncate: message.payload_bytes});
+      if (whole?.id !== message.id) {
+        throw new Error("The message is no longer where it was: look again.");
+      }
+      edit(whole, (body) => this.act("retry", body));
+    } catch (error) {
+      notice(error.message, true);
+    }
+  }
+}
+
+// Whether all was done; says what was.
+function told(word, {done, failed}) {
+  if (!failed.length) {
+    notice(`${word}: ${plural(done, "message")} done`);
+    return true;
+  }
+  const reasons = [...new Set(failed.map((one) => one.reason))].join("; ");
+  notice(`${word}: ${done} done, ${failed.length} not, because ${reasons}`, true);
+  return false;
+}
+
+// x-death as a timeline, the first death first.
+function deaths(found) {
+  if (!found.length) return "";
+  const first = [...found].reverse();
+  return h("ol", {class: "timeline", "aria-label": "How it died"}, first.map((death) =>
+    h("li", {}, h("b", {}, death.reason ?? "died"), ` in ${death.queue}`,
+      death.count > 1 ? ` ${death.count} times, first` : "",
+      death.time ? ` ${time(death.time * 1000)}` : "",
+      h("div", {class: "quiet"}, `published to ${death.exchange || "(default)"} with `
+        + `${death.routing_keys.join(", ")}`,
+      death.original_expiration ? `; was to expire after ${death.original_expiration} ms` : ""))));
+}

@@ -1,0 +1,70 @@
+// Which page is shown: the part of the address behind the number sign,
+// `#/queues/%2F/orders?name=a`.
+//
+// What stands behind the question mark is how the page is looked at (filters, sorting, the page of
+// a list), so that an address can be shared.
+
+const routes = [];
+
+// pattern: such as "queues/:vhost/:name". show(parameters): makes a page, {title, element,
+// refresh}.
+export function route(pattern, show) {
+  routes.push({parts: pattern.split("/").filter(Boolean), show});
+}
+
+function split() {
+  const [where, asked] = location.hash.replace(/^#\/?/, "").split("?");
+  return {parts: where.split("/").filter(Boolean), asked: new URLSearchParams(asked ?? "")};
+}
+
+export function query() {
+  return Object.fromEntries(split().asked);
+}
+
+// Change what stands behind the question mark without going to another page.
+export function setQuery(values) {
+  const {asked} = split();
+  for (const [name, value] of Object.entries(values)) {
+    if (value === "" || value === undefined || value === null) asked.delete(name);
+    else asked.set(name, value);
+  }
+  const where = location.hash.split("?")[0] || "#/";
+  const text = asked.toString();
+  history.replaceState(null, "", text ? `${where}?${text}` : where);
+}
+
+// The page that the address names, {show, parameters, first}, or null.
+export function current() {
+  const names = decoded(split().parts);
+  if (!names) return null;
+  for (const {parts, show} of routes) {
+    const parameters = match(parts, names);
+    if (parameters) return {show, parameters, first: names[0] ?? ""};
+  }
+  return null;
+}
+
+function decoded(parts) {
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    // Typed by hand, with a percent sign that stands for nothing.
+    return null;
+  }
+}
+
+function match(parts, names) {
+  if (parts.length !== names.length) return null;
+  const parameters = {};
+  for (const [place, part] of parts.entries()) {
+    if (part.startsWith(":")) parameters[part.slice(1)] = names[place];
+    else if (part !== names[place]) return null;
+  }
+  return parameters;
+}
+
+export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
+
+export function go(...parts) {
+  location.hash = to(...parts);
+}

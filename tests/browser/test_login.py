@@ -1,0 +1,145 @@
+"""Who is let in, who sees what, and what the browser has to remember for it."""
+
+import pytest
+from selenium.webdriver.common.by import By
+
+# As a browser that blocks all cookies does.
+NO_STORAGE = """
+for (const name of ["sessionStorage", "localStorage"]) {
+  Object.defineProperty(window, name, {get() {
+    throw new DOMException("Access is denied for this document.", "SecurityError");
+  }});
+}
+"""
+REQUESTS = "return performance.getEntriesByType('resource').length"
+HIDE = """
+Object.defineProperty(document, "hidden", {get: () => arguments[0], configurable: true});
+document.dispatchEvent(new Event("visibilitychange"));
+"""
+
+
+@pytest.fixture
+def add_user(node, vhost):
+    """Adds users who may read in the virtual host; they go when the test ends."""
+    added = []
+
+    def add(name, tags):
+        node.put(f"users/{name}", {"password": "secret", "tags": tags})
+        node.put(f"permissions/{vhost}/{name}", {"configure": "", "write": "", "read": ".*"})
+        added.append(name)
+        return name
+
+    yield add
+    for name in added:
+        node.delete(f"users/{name}")
+
+
+def navigation(browser):
+    return [
+        one.text for one in browser.driver.find_elements(By.CSS_SELECTOR, "#nav a, .tabs a")
+    ]  # fmt: skip
+
+
+def test_a_wrong_password_is_told_and_the_right_one_works(browser):
+    browser.press("Log out")
+    browser.log_in("guest", "wrong")
+    browser.see("Login failed")
+    browser.log_in("guest", "guest")
+    browser.see_title("Overview")
+
+
+def test_any_name_and_password_can_log_in(browser, node):
+    node.put("users/Zo%C3%AB%3A%3F", {"password": "ünicode: ☃", "tags": "management"})
+    node.put("users/Zoe", {"password": "snowman: ☃ é", "tags": "management"})
+    browser.press("Log out")
+    browser.log_in("Zoe", "snowman: ☃ é")
+    browser.see_title("Overview")
+    node.delete("users/Zoe")
+    node.delete("users/Zo%C3%AB%3A%3F")
+
+
+def test_a_user_without_tags_is_told_why_not(browser, add_user):
+    add_user("nobody", "")
+    browser.press("Log out")
+    browser.log_in("nobody", "secret")
+    browser.see("Not management user")
+
+
+def test_a_browser_that_keeps_nothing_can_log_in(browser):
+    command = "Page.addScriptToEvaluateOnNewDocument"
+    script = browser.driver.execute_cdp_cmd(command, {"source": NO_STORAGE})["identifier"]
+    try:
+        browser.driver.get("about:blank")
+        browser.driver.get(browser.url)
+        browser.log_in("guest", "guest")
+        browser.see_title("Overview")
+        browser.press("Use dark colours")
+        browser.follow("Queues")
+        browser.see_title("Queues")
+    finally:
+        browser.driver.execute_cdp_cmd(
+            "Page.removeScriptToEvaluateOnNewDocument", {"identifier": script}
+        )
+        browser.driver.get("about:blank")
+
+
+def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
+    add_user("leaving", "monitoring")
+    browser.begin("leaving", "secret")
+    browser.choose("Refresh", "1")
+    node.delete("users/leaving")
+    browser.see("You are logged out")
+    browser.control("User name")
+
+
+@pytest.mark.parametrize(
+    ("tags", "admin"),
+    [
+        ("management", None),
+        ("policymaker", ["Policies", "Operator policies", "Limits", "Features"]),
+        ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits", "Features",
+                        "Audit"]),
+    ],
+)  # fmt: skip
+def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add_user, tags, admin):
+    node.put(f"queues/{vhost}/visible", {"durable": True})
+    browser.begin(add_user("lesser", tags), "secret")
+    assert ("Admin" in navigation(browser)) == (admin is not None)
+    assert ("Listeners" in browser.text()) == (tags == "monitoring")
+    for page in ("Connections", "Channels", "Exchanges", "Queues", "Bindings"):
+        browser.follow(page)
+        browser.see_title(page)
+    if admin is not None:
+        browser.follow("Admin")
+        browser.wait(lambda: navigation(browser)[-len(admin) :] == admin, "the tabs")
+        for page in admin:
+            browser.follow(page)
+            browser.see_title(page)
+    browser.go("queues", vhost, "visible")
+    browser.see_title("Queue visible")
+    browser.see("There are no consumers.")
+    log = [entry["message"] for entry in browser.driver.get_log("browser")]
+    assert log == []
+
+
+def test_a_page_that_is_not_for_the_user_says_so_once(browser, add_user):
+    browser.begin(add_user("lesser", "management"), "secret")
+    browser.choose("Refresh", "1")
+    browser.go("admin", "users")
+    browser.see_title("Not for you")
+    browser.go("queues", "/", "elsewhere")
+    browser.see("Your user may not see this: User not authorised to access virtual host")
+
+
+def test_nothing_is_asked_for_while_the_tab_is_hidden(browser, node):
+    browser.choose("Refresh", "1")
+    script = browser.driver.execute_script
+    before = script(REQUESTS)
+    browser.wait(lambda: script(REQUESTS) > before, "that it updates itself")
+    script(HIDE, True)
+    script("performance.clearResourceTimings(); window.hiddenAt = performance.now()")
+    browser.wait(lambda: script("return performance.now() - hiddenAt > 2500"), "some time")
+    begun = "performance.getEntriesByType('resource').filter((one) => one.startTime > hiddenAt)"
+    assert script(f"return {begun}.length") == 0
+    script(HIDE, False)
+    browser.wait(lambda: script(f"return {begun}.length"), "that it catches up")
