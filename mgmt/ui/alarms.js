@@ -5,6 +5,7 @@
 
 import {get} from "./api.js";
 import {bytes} from "./format.js";
+import {interval_ms} from "./live.js";
 import {mayMonitor, session} from "./session.js";
 
 const EVERY_MS = 5000;
@@ -28,7 +29,7 @@ export async function watch() {
   }
   if (session.user !== user) return;
   show(reasons);
-  timer = setTimeout(watch, EVERY_MS);
+  timer = setTimeout(watch, Math.min(EVERY_MS, interval_ms() || EVERY_MS));
 }
 
 export function unwatch() {

@@ -50,9 +50,12 @@ export async function refreshNow() {
     if (shown === page) failed(error);
   }
   clearTimeout(timer);
-  const seconds = Number(document.getElementById("refresh").value);
-  if (seconds && isWorthwhile && shown === page) timer = setTimeout(beat, seconds * 1000);
+  const pause_ms = interval_ms();
+  if (pause_ms && isWorthwhile && shown === page) timer = setTimeout(beat, pause_ms);
 }
+
+// The one that is chosen; 0 if pages do not update themselves.
+export const interval_ms = () => Number(document.getElementById("refresh").value) * 1000;
 
 function beat() {
   if (!document.hidden) refreshNow();

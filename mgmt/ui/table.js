@@ -1,9 +1,10 @@
 // Lists that sort, filter, page and update by themselves.
 //
-// A column is {key, title, number, cell(row)}; its key may lead into the row, `message_stats.ack`,
-// and `sortable: false` takes the sorting away. A remote list asks the API for a page at a time,
-// and only for what its columns show; a local one has all rows and does the same here. How a list
-// is looked at stands in the address, below the list's own id if there are several on a page.
+// A column is {key, title, number, wide, cell(row)}; its key may lead into the row,
+// `message_stats.ack`, and `sortable: false` takes the sorting away. A remote list asks the API for
+// a page at a time, and only for what its columns show; a local one has all rows and does the same
+// here. How a list is looked at stands in the address, below the list's own id if there are several
+// on a page.
 
 import {get, path} from "./api.js";
 import {frame, h, render, uniqueId} from "./dom.js";
@@ -201,7 +202,11 @@ export class List {
   }
 }
 
-const kindOf = ({number, title}) => (number ? "number" : title ? undefined : "actions");
+function kindOf({number, wide, title}) {
+  if (number) return "number";
+  if (wide) return "wide";
+  return title ? undefined : "actions";
+}
 
 export const vhostOr = (all) => (vhost) => (vhost ? path(all, vhost) : all);
 

@@ -16,8 +16,22 @@ WAIT_SECONDS = 10
 BEGIN = """
 sessionStorage.clear();
 localStorage.clear();
+localStorage.setItem("leveret.refresh", "1");
 sessionStorage.setItem("leveret.credentials", arguments[0]);
 """
+# What is looked for is looked for in the page: one question instead of one for each element.
+CONTROL = """
+const [inside, name] = arguments;
+const label = [...(inside ?? document).querySelectorAll("label")].find((one) =>
+  one.checkVisibility() && one.textContent.split(" (")[0].trim() === name);
+return label?.control ?? null;
+"""
+BUTTON = """
+const [inside, name] = arguments;
+return [...(inside ?? document).querySelectorAll("button")].find((one) => one.checkVisibility()
+  && [one.textContent.trim(), one.getAttribute("aria-label")].includes(name)) ?? null;
+"""
+OPTION = "return [...arguments[0].options].find((one) => one.value === arguments[1]) ?? null"
 
 
 class Browser:
@@ -99,15 +113,10 @@ class Browser:
 
     def control(self, label, inside=None):
         """The control that a label is for."""
-        scope = inside or self.driver
+        return self._found(CONTROL, inside, label, f"a control labelled {label}")
 
-        def find():
-            for one in scope.find_elements(By.TAG_NAME, "label"):
-                if one.text.partition(" (")[0].strip() == label and one.is_displayed():
-                    return self.driver.find_element(By.ID, one.get_attribute("for"))
-            return None
-
-        return self.wait(find, f"a control labelled {label}")
+    def _found(self, script, inside, name, what):
+        return self.wait(lambda: self.driver.execute_script(script, inside, name), what)
 
     def type(self, label, text, inside=None):
         control = self.control(label, inside)
@@ -116,34 +125,18 @@ class Browser:
 
     def choose(self, label, value, inside=None):
         control = self.control(label, inside)
-        self.wait(
-            lambda: [
-                one
-                for one in control.find_elements(By.TAG_NAME, "option")
-                if one.get_attribute("value") == value
-            ],
-            f"the choice {value}",
-        )[0].click()
+        self._found(OPTION, control, value, f"the choice {value}").click()
 
     def check(self, label, inside=None):
         self.control(label, inside).click()
 
     def button(self, name, inside=None):
-        scope = inside or self.driver
-
-        def find():
-            for one in scope.find_elements(By.TAG_NAME, "button"):
-                if name in (one.text, one.get_attribute("aria-label")) and one.is_displayed():
-                    return one
-            return None
-
-        return self.wait(find, f"a button {name}")
+        return self._found(BUTTON, inside, name, f"a button {name}")
 
     def press(self, name, inside=None):
-        self.driver.execute_script(
-            "arguments[0].scrollIntoView({block: 'center'})", self.button(name, inside)
-        )
-        self.button(name, inside).click()
+        button = self.button(name, inside)
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        button.click()
 
     def panel(self, name):
         """A part of the page by its heading, unfolded if it is one that folds."""

@@ -4,12 +4,8 @@ import pytest
 from selenium.webdriver.common.by import By
 
 HOSTILE = [
-    "<img src=x onerror=window.broken=1>",
-    "quotes \"double\" and 'single'",
-    "slash/%2F%25/100%",
-    "ünïcödé ☃ 队列",
-    "&amp;<script>window.broken=1</script>",
-    "?a=b#c+d;e",
+    "<img src=x onerror=window.broken=1> slash/%2F%25/100% ?a=b#c+d;e",
+    "\"double\" 'single' ünïcödé ☃ 队列 &amp;<script>window.broken=1</script>",
 ]
 
 
@@ -133,7 +129,7 @@ def test_dead_letters_are_found_edited_and_retried(browser, node, vhost, dead_le
     assert message["properties"]["headers"] == {"number": 1}
     browser.go("admin", "audit")
     browser.see("retry")
-    browser.see(f'"edited":["payload","payload_encoding"]')
+    browser.see('"edited":["payload","payload_encoding"]')
 
 
 def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, vhost, dead_letters):
@@ -170,7 +166,7 @@ def test_a_bad_expression_is_told(browser, node, vhost, dead_letters):
     browser.see_in(panel, "is no regular expression")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", HOSTILE, ids=["addresses", "quotes"])
 def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost, name):
     node.put(f"queues/{vhost}/{quoted(name)}", {"durable": True})
     key = {"routing_key": name}

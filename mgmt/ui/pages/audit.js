@@ -18,7 +18,8 @@ administration("audit", () => {
       {key: "user", title: "Who"}, {key: "action", title: "What"},
       {key: "vhost", title: "Virtual host"},
       {key: "queue", title: "Queue", cell: (row) => queueLink(row.vhost, row.queue)},
-      {key: "detail", title: "Detail", sortable: false, cell: (row) => code(row.detail)}],
+      {key: "detail", title: "Detail", sortable: false, wide: true,
+        cell: (row) => code(row.detail)}],
   });
   return {title: "Audit", lists: [list], panels: [plainPanel("Audit log", list.element)]};
 });

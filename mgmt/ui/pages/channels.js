@@ -8,7 +8,7 @@ import {refreshNow} from "../live.js";
 import {route, to} from "../router.js";
 import {List} from "../table.js";
 
-const STATES = {running: "good", idle: "good", blocked: "bad", blocking: "bad", flow: "warn",
+const STATES = {running: "good", idle: "quiet", blocked: "bad", blocking: "bad", flow: "warn",
   down: "bad", crashed: "bad", stopped: "bad"};
 const COUNTED = {Published: "publish", Confirmed: "confirm", Unroutable: "return_unroutable",
   "Delivered, to be acked": "deliver", "Delivered without acks": "deliver_no_ack", Got: "get",

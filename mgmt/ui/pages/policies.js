@@ -43,7 +43,7 @@ function columns(kind, one, form) {
     {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
     {key: "pattern", title: "Pattern", cell: (row) => code(row.pattern)},
     {key: "apply-to", title: "Applies to", cell: (row) => row["apply-to"].replaceAll("_", " ")},
-    {key: "definition", title: "Definition", sortable: false, cell: (row) =>
+    {key: "definition", title: "Definition", sortable: false, wide: true, cell: (row) =>
       Object.entries(row.definition).map(([key, value]) =>
         h("div", {"data-key": key}, code(`${key}: ${JSON.stringify(value)}`)))},
     {key: "priority", title: "Priority", number: true},

@@ -11,8 +11,9 @@ import {checkbox, dangerous, field, form, input, row} from "../forms.js";
 import {bytes, count, duration, plural, rate, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {go, route} from "../router.js";
-import {consumerTable, stateOf} from "./channels.js";
+import {consumerTable} from "./channels.js";
 import {getForm, publishForm} from "./messages.js";
+import {stateOfQueue} from "./queues.js";
 import {workbench} from "./workbench.js";
 
 // From memory to disk only.
@@ -48,7 +49,7 @@ route("queues/:vhost/:name", ({vhost, name}) => {
 function aboutQueue(one) {
   const policy = Object.entries(one.effective_policy_definition ?? {});
   return [
-    facts({"Virtual host": one.vhost, Type: one.type, State: stateOf(one.state),
+    facts({"Virtual host": one.vhost, Type: one.type, State: stateOfQueue(one),
       Ready: count(one.messages_ready), Unacked: count(one.messages_unacknowledged),
       Total: count(one.messages), Persistent: count(one.messages_persistent),
       Size: bytes(one.message_bytes), Memory: bytes(one.memory), Consumers: count(one.consumers),

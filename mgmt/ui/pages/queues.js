@@ -45,7 +45,8 @@ route("queues", () => {
       fold("Add a queue", addForm(list)))};
 });
 
-function stateOfQueue({state, idle_since: idle, message_stats: stats = {}}) {
+// Running, or idle if nothing has gone in or out lately.
+export function stateOfQueue({state, idle_since: idle, message_stats: stats = {}}) {
   const isBusy = Object.values(stats).some((details) => details.rate > 0);
   return stateOf(state === "running" && idle && !isBusy ? "idle" : state);
 }
