@@ -34,6 +34,13 @@ export function open(title, ...children) {
   return dialog;
 }
 
+// A dialog around a form, with a way out beside the form's own button.
+export function openForm(title, form, ...before) {
+  const dialog = open(title, ...before, form);
+  form.lastChild.append(h("button", {type: "button", onclick: () => dialog.close()}, "Cancel"));
+  return dialog;
+}
+
 // Whether the user says yes. detail: what will be gone. more: controls that go with the answer.
 export function confirm(title, detail, yes = "Delete", ...more) {
   return new Promise((resolve) => {

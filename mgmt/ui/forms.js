@@ -33,7 +33,7 @@ export function input(name, attributes = {}) {
   return h("input", {name, autocomplete: "off", spellcheck: "false", ...attributes});
 }
 
-export function textarea(name, attributes = {}, text = "") {
+function textarea(name, attributes = {}, text = "") {
   return h("textarea", {name, rows: 3, spellcheck: "false", ...attributes}, text);
 }
 

@@ -37,10 +37,10 @@ OPTION = "return [...arguments[0].options].find((one) => one.value === arguments
 class Browser:
     """driver: selenium's. node: whose pages these are."""
 
-    def __init__(self, driver, node):
+    def __init__(self, driver, node, prefix="/"):
         self.driver = driver
         self.node = node
-        self.url = f"http://127.0.0.1:{node.http_port}/"
+        self.url = f"http://127.0.0.1:{node.http_port}{prefix}"
 
     def begin(self, name="guest", password="guest"):
         """At the overview, logged in as if that had been done by hand."""

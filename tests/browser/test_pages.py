@@ -7,6 +7,8 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from mgmt.ctl.client import Client
+from tests.browser.browser import Browser
+from tests.mgmt.node import ServedNode
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     browser.see_title(f"Connection {name}")
     browser.see("Pika Python Client Library")
     browser.follow(f"{name} (1)")
-    browser.see("watcher")
+    browser.see_in(browser.panel("Consumers"), "watcher")
     browser.go("connections", name)
     browser.press("Close the connection")
     browser.type("Reason that the client is told", "Wartung läuft ☃", browser.dialog())
@@ -225,6 +227,19 @@ def test_a_node_that_is_gone_is_told_and_found_again(browser, node):
         conditions["offline"] = False
         browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
     browser.wait(lambda: not problem.is_displayed(), "that it is well again")
+
+
+def test_a_path_prefix_goes_before_everything(browser, tmp_path):
+    node = ServedNode(tmp_path, "management.path_prefix = /mq")
+    try:
+        other = Browser(browser.driver, node, prefix="/mq/")
+        other.begin()
+        other.follow("Queues")
+        other.see_title("Queues")
+        browser.driver.get(f"http://127.0.0.1:{node.http_port}/mq")
+        other.see_title("Overview")
+    finally:
+        node.stop()
 
 
 def test_addresses_that_lead_nowhere(browser, vhost):

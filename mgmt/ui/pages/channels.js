@@ -2,7 +2,7 @@
 
 import {get, path} from "../api.js";
 import {Chart, Period, rates} from "../chart.js";
-import {code, facts, h, panel, render, table, tag} from "../dom.js";
+import {code, facts, h, panel, render, tag} from "../dom.js";
 import {count, details, rate} from "../format.js";
 import {refreshNow} from "../live.js";
 import {route, to} from "../router.js";
@@ -53,12 +53,12 @@ route("channels", () => {
 route("channels/:name", ({name}) => {
   const about = h("div");
   const totals = h("div");
-  const consumers = h("div");
+  const consumers = consumerList();
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
   const element = h("div", {}, panel("Channel", about), period.element,
     h("div", {class: "grid"}, flow.element, panel("Messages", totals)),
-    panel("Consumers", consumers));
+    panel("Consumers", consumers.element));
   return {title: `Channel ${name}`, element, async refresh() {
     const row = await get(path("channels", name), period.query("msg_rates"));
     const stats = row.message_stats ?? {};
@@ -67,7 +67,7 @@ route("channels/:name", ({name}) => {
       [title, [count(stats[key] ?? 0), h("small", {}, ` ${details(stats, key)}`)]]))));
     flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
       Acknowledged: rates(stats.ack_details), Redelivered: rates(stats.redeliver_details)});
-    render(consumers, consumerTable(row.consumer_details));
+    await consumers.show(row.consumer_details);
   }};
 });
 
@@ -83,18 +83,38 @@ function aboutChannel(row) {
   });
 }
 
-const HEADS = ["Tag", "Queue", "Channel", "Acks", "Exclusive", "Prefetch", "Activity", "Arguments"];
+// The consumers of a queue or of a channel.
+export function consumerList() {
+  let consumers = [];
+  const list = new List({
+    id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
+    key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
+    empty: "There are no consumers.", columns: consumerColumns(),
+  });
+  const show = (found) => {
+    consumers = found ?? [];
+    return list.refresh();
+  };
+  return {element: list.element, show};
+}
 
-export function consumerTable(consumers) {
-  if (!consumers?.length) return h("p", {class: "quiet"}, "There are no consumers.");
-  return table("Consumers", HEADS, consumers.map((one) => [
-    one.consumer_tag,
-    h("a", {href: to("queues", one.queue.vhost, one.queue.name)}, one.queue.name),
-    h("a", {href: to("channels", one.channel_details.name)}, one.channel_details.name),
-    one.ack_required ? "manual" : "automatic",
-    one.exclusive ? "yes" : "no",
-    count(one.prefetch_count),
-    one.activity_status?.replaceAll("_", " ") ?? (one.active ? "active" : "waiting"),
-    Object.keys(one.arguments ?? {}).length ? code(one.arguments) : "",
-  ]));
+function consumerColumns() {
+  return [
+    {key: "consumer_tag", title: "Tag"},
+    {key: "queue.name", title: "Queue", cell: ({queue}) =>
+      h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)},
+    {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
+      h("a", {href: to("channels", name)}, name)},
+    {key: "ack_required", title: "Acks", cell: (row) =>
+      (row.ack_required ? "manual" : "automatic")},
+    {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
+    numberColumn("prefetch_count", "Prefetch"),
+    {key: "activity_status", title: "Activity", cell: activityOf},
+    {key: "arguments", title: "Arguments", cell: (row) =>
+      (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
+  ];
+}
+
+function activityOf({activity_status: status, active}) {
+  return status?.replaceAll("_", " ") ?? (active ? "active" : "waiting");
 }

@@ -2,7 +2,7 @@
 // would change.
 
 import {get, path, request} from "../api.js";
-import {attempt, open} from "../dialog.js";
+import {attempt, openForm} from "../dialog.js";
 import {h, panel} from "../dom.js";
 import {button, checkbox, field, form, input} from "../forms.js";
 import {plural} from "../format.js";
@@ -45,11 +45,12 @@ async function review(text, where) {
     : `Nothing would change: all ${plan.unchanged} are as they are.`;
   const sure = checkbox("Import these definitions", "sure");
   sure.querySelector("input").required = true;
-  const dialog = open("What would change", h("p", {}, summary), h("ul", {class: "diff"}, lines),
-    form("Import", async () => {
-      const done = await attempt("Definitions imported", () => request("POST", where, {raw: text}));
-      if (done) dialog.close();
-    }, sure), button("Cancel", () => dialog.close()));
+  const take = form("Import", async () => {
+    const done = await attempt("Definitions imported", () => request("POST", where, {raw: text}));
+    if (done) dialog.close();
+  }, sure);
+  const dialog = openForm("What would change", take, h("p", {}, summary),
+    h("ul", {class: "diff", tabindex: 0, "aria-label": "Changes"}, lines));
 }
 
 function lineOf({action, kind, name, vhost, from, to, reason}) {

@@ -1,9 +1,9 @@
 // The dialog that changes a message before it is retried. Only what was changed is sent: JSON does
 // not tell all types of headers apart, so what is not touched had better not go through it.
 
-import {notice, open} from "../dialog.js";
+import {notice, openForm} from "../dialog.js";
 import {h} from "../dom.js";
-import {button, field, fields, form, input, messageFields, messageOf, valuesOf} from "../forms.js";
+import {field, fields, form, input, messageFields, messageOf, valuesOf} from "../forms.js";
 
 const PARTS = {payload: ["payload", "encoding"], properties: ["properties", "headers", "mode"]};
 
@@ -22,7 +22,7 @@ export function edit(message, retry) {
   fields(field("To exchange", input("exchange")), field("Routing key", input("key"))),
   messageFields(properties, message.payload, message.payload_encoding));
   const original = valuesOf(element);
-  const dialog = open("Edit and retry", element, button("Cancel", () => dialog.close()));
+  const dialog = openForm("Edit and retry", element);
 }
 
 function changesOf(original, values) {

@@ -11,7 +11,7 @@ import {checkbox, dangerous, field, form, input, row} from "../forms.js";
 import {bytes, count, duration, plural, rate, time} from "../format.js";
 import {refreshNow} from "../live.js";
 import {go, route} from "../router.js";
-import {consumerTable} from "./channels.js";
+import {consumerList} from "./channels.js";
 import {getForm, publishForm} from "./messages.js";
 import {stateOfQueue} from "./queues.js";
 import {workbench} from "./workbench.js";
@@ -22,7 +22,8 @@ const TIERS = [["alpha", "in memory"], ["beta", "in memory and on disk"],
 
 route("queues/:vhost/:name", ({vhost, name}) => {
   const where = path("queues", vhost, name);
-  const parts = {about: h("div"), tiers: h("div"), ages: h("div"), consumers: h("div")};
+  const parts = {about: h("div"), tiers: h("div"), ages: h("div")};
+  const consumers = consumerList();
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
@@ -30,7 +31,7 @@ route("queues/:vhost/:name", ({vhost, name}) => {
   const element = h("div", {}, panel("Queue", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
       panel("Where the messages are", parts.tiers), panel("Age", parts.ages)),
-    panel("Consumers", parts.consumers), panel("Bindings", bindings.element),
+    panel("Consumers", consumers.element), panel("Bindings", bindings.element),
     fold("Bind this queue", bindToForm(vhost, name)),
     fold("Publish to this queue", publishForm(vhost, name)), fold("Get messages", getForm(where)),
     panel("Messages and dead letters", workbench(vhost, name)),
@@ -41,8 +42,7 @@ route("queues/:vhost/:name", ({vhost, name}) => {
     drawCharts(messages, flow, found);
     render(parts.tiers, tiersOf(found));
     render(parts.ages, agesOf(found));
-    render(parts.consumers, consumerTable(found.consumer_details));
-    await bindings.refresh();
+    await Promise.all([consumers.show(found.consumer_details), bindings.refresh()]);
   }};
 });
 

@@ -2,7 +2,7 @@
 // died, and retry, edit, move or delete one of them, those that are selected, or all that match.
 
 import {get, path, post} from "../api.js";
-import {confirm, notice, open} from "../dialog.js";
+import {confirm, notice, openForm} from "../dialog.js";
 import {h, render, tag, uniqueId} from "../dom.js";
 import {button, dangerous, field, fields, form, input, row} from "../forms.js";
 import {bytes, duration, plural, time} from "../format.js";
@@ -137,11 +137,10 @@ class Workbench {
   }
 
   askWhere(body) {
-    const dialog = open("Move to which queue?", form("Go on", async ({destination}) => {
+    const dialog = openForm("Move to which queue?", form("Go on", async ({destination}) => {
       dialog.close();
       await this.act("move", {...body, destination});
-    }, field("Queue", input("destination", {required: true}))),
-    button("Cancel", () => dialog.close()));
+    }, field("Queue", input("destination", {required: true}))));
   }
 
   // One message
