@@ -83,14 +83,20 @@ function readable(bindings) {
   return shown;
 }
 
-function edgeView({x1, y1, x2, y2, source, destination, keys}) {
-  const bend = Math.max(60, (x2 - x1) / 2);
+function edgeView({parts, from, into, source, destination, keys}) {
+  const {x2, y2} = parts.at(-1);
   const said = keys.map((key) => key || "(no key)").join(", ");
-  return svg("g", {"data-key": `${source}\n${destination}`, class: "edge"},
-    svg("path", {d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`}),
+  return svg("g", {"data-key": `${from}\n${into}`, class: "edge"},
+    svg("path", {d: parts.map(curve).join("")}),
     svg("path", {class: "head", d: `M${x2 - 7} ${y2 - 4} L${x2} ${y2} L${x2 - 7} ${y2 + 4}`}),
     svg("text", {x: x2 - 12, y: y2 - 4, "text-anchor": "end"}, clip(keys.join(", "), KEY_MAX)),
     svg("title", {}, `${source} to ${destination}: ${said}`));
+}
+
+function curve({x1, y1, x2, y2}, place) {
+  const bend = Math.max(60, (x2 - x1) / 2);
+  const begin = `${place ? "L" : "M"}${x1} ${y1}`;
+  return `${begin} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
 }
 
 function boxView({key, kind, name, x, y, height}, vhost) {

@@ -1,8 +1,9 @@
-// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange
-// stands right of all that are bound to it, queues stand in the last layer. Within a layer, boxes
-// are ordered by where their neighbours stand, so that few lines cross. Each line has a place of
-// its own at both of its boxes, and a box is as high as it has lines: labels at their ends do not
-// touch.
+// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange stands
+// right of all that are bound to it, queues stand in the last layer. A line that goes past a layer
+// has a place of its own there, between the boxes, so that it never seems to come out of one. Within
+// a layer, all are ordered by where their neighbours stand, so that few lines cross. Each line has a
+// place of its own at both of its boxes, and a box is as high as it has lines: labels at their ends
+// do not touch.
 
 export const BOX_WIDTH = 210;
 const LAYER_GAP = 220;
@@ -17,11 +18,12 @@ export function layOut(bindings) {
   const edges = edgesOf(bindings);
   const boxes = boxesOf(edges);
   const layers = layersOf(boxes, edges);
+  for (const edge of edges) divide(edge, layers);
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) order(layers, sweep % 2 === 0);
   place(layers);
-  for (const box of boxes.values()) attach(box);
+  for (const box of layers.flat()) attach(box);
   const width = layers.length * (BOX_WIDTH + LAYER_GAP) - LAYER_GAP + 2 * MARGIN;
-  const lowest = Math.max(0, ...[...boxes.values()].map((box) => box.y + box.height));
+  const lowest = Math.max(0, ...layers.flat().map((box) => box.y + box.height));
   return {boxes: [...boxes.values()], edges, width: Math.max(width, 0), height: lowest + MARGIN};
 }
 
@@ -53,10 +55,25 @@ function boxesOf(edges) {
   for (const edge of edges) {
     edge.start = box(edge.from);
     edge.end = box(edge.into);
-    edge.start.outward.push(edge);
-    edge.end.inward.push(edge);
   }
   return boxes;
+}
+
+// An edge in parts, from each layer to the next one: in between it goes through a box that is not
+// drawn.
+function divide(edge, layers) {
+  const stops = [edge.start];
+  for (let layer = edge.start.layer + 1; layer < edge.end.layer; layer += 1) {
+    const stop = {layer, rank: layers[layer].length, inward: [], outward: []};
+    layers[layer].push(stop);
+    stops.push(stop);
+  }
+  stops.push(edge.end);
+  edge.parts = stops.slice(1).map((end, place) => ({start: stops[place], end}));
+  for (const part of edge.parts) {
+    part.start.outward.push(part);
+    part.end.inward.push(part);
+  }
 }
 
 function layersOf(boxes, edges) {
