@@ -1,6 +1,7 @@
 // Pages update themselves: the page that is shown is refreshed at an interval that the reader
 // chooses. A refresh that fails is said once, in the line that stays until one succeeds. Nothing is
-// asked for while the tab is hidden; it catches up when it is seen again.
+// asked for while the tab is hidden; it catches up when it is seen again. A page that asks for much
+// may have a `pause_ms`, for which it is left alone at least.
 
 import {h} from "./dom.js";
 import {session} from "./session.js";
@@ -50,8 +51,9 @@ export async function refreshNow() {
     if (shown === page) failed(error);
   }
   clearTimeout(timer);
-  const pause_ms = interval_ms();
-  if (pause_ms && isWorthwhile && shown === page) timer = setTimeout(beat, pause_ms);
+  const chosen_ms = interval_ms();
+  if (!chosen_ms || !isWorthwhile || shown !== page) return;
+  timer = setTimeout(beat, Math.max(chosen_ms, shown.pause_ms ?? 0));
 }
 
 // The one that is chosen; 0 if pages do not update themselves.

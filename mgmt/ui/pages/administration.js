@@ -25,7 +25,7 @@ export const mayUseAdministration = everybody;
 const shows = new Map();
 
 // A page below admin/. pattern: such as "users/:name"; its first part is the tab.
-// show(parameters): gives {title, lists or refresh, panels}.
+// show(parameters): gives {title, lists or refresh, panels, pause_ms}.
 export function administration(pattern, show) {
   const tab = pattern.split("/", 1)[0];
   const shown = (parameters) => draw(tab, show, parameters);
@@ -39,9 +39,9 @@ function draw(tab, show, parameters) {
   if (!TABS.find((one) => one.name === tab).isFor()) {
     return {title: "Not for you", element: h("p", {}, "Your user's tags do not allow this page.")};
   }
-  const {title, lists = [], refresh, panels} = show(parameters);
+  const {title, lists = [], refresh, panels, pause_ms} = show(parameters);
   const all = async () => { await Promise.all(lists.map((list) => list.refresh())); };
-  return {title, element: h("div", {}, tabs(tab), ...panels), refresh: refresh ?? all};
+  return {title, element: h("div", {}, tabs(tab), ...panels), refresh: refresh ?? all, pause_ms};
 }
 
 function tabs(chosen) {

@@ -8,6 +8,7 @@ import {List} from "../table.js";
 import {administration, plainPanel} from "./administration.js";
 
 const LINES_MAX = 1000;
+const PAUSE_MS = 15_000;
 
 administration("audit", () => {
   const list = new List({
@@ -21,7 +22,8 @@ administration("audit", () => {
       {key: "detail", title: "Detail", sortable: false, wide: true,
         cell: (row) => code(row.detail)}],
   });
-  return {title: "Audit", lists: [list], panels: [plainPanel("Audit log", list.element)]};
+  return {title: "Audit", lists: [list], pause_ms: PAUSE_MS,
+    panels: [plainPanel("Audit log", list.element)]};
 });
 
 // The newest first. place: tells lines of the same millisecond apart, counted from the oldest.

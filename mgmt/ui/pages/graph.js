@@ -13,6 +13,9 @@ import {List} from "../table.js";
 
 const BOXES_MAX = 80;
 const BINDINGS_MAX = 300;
+// With more bindings than that, they are asked for less often.
+const MANY = 1000;
+const MANY_PAUSE_MS = 60_000;
 const NAME_MAX = 26;
 const KEY_MAX = 24;
 
@@ -33,6 +36,7 @@ route("graph", () => {
       return;
     }
     found = (await get(path("bindings", chosen()))).filter((one) => one.source);
+    page.pause_ms = found.length > MANY ? MANY_PAUSE_MS : 0;
     draw(picture, said, chosen(), found, filter.value.toLowerCase());
     list.columns = bindingColumns(chosen());
     await list.refresh();
@@ -45,10 +49,11 @@ route("graph", () => {
     setQuery({filter: filter.value});
     draw(picture, said, chosen(), found, filter.value.toLowerCase());
   };
-  return {title: "Bindings", refresh, element: h("div", {}, panel("Who gets what",
-    fields(field("Virtual host", vhost), field("Names and keys that contain", filter)), said,
-    picture),
-  fold("As a list", list.element))};
+  const controls = fields(field("Virtual host", vhost),
+    field("Names and keys that contain", filter));
+  const page = {title: "Bindings", refresh, element: h("div", {},
+    panel("Who gets what", controls, said, picture), fold("As a list", list.element))};
+  return page;
 });
 
 function draw(picture, said, vhost, found, filter) {

@@ -1,9 +1,9 @@
-// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange stands
-// right of all that are bound to it, queues stand in the last layer. A line that goes past a layer
-// has a place of its own there, between the boxes, so that it never seems to come out of one. Within
-// a layer, all are ordered by where their neighbours stand, so that few lines cross. Each line has a
-// place of its own at both of its boxes, and a box is as high as it has lines: labels at their ends
-// do not touch.
+// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange
+// stands right of all that are bound to it, queues stand in the last layer. A line that goes past a
+// layer has a place of its own there, between the boxes, so that it never seems to come out of one.
+// Within a layer, all are ordered by where their neighbours stand, so that few lines cross. Each
+// line has a place of its own at both of its boxes, and a box is as high as it has lines: labels at
+// their ends do not touch.
 
 export const BOX_WIDTH = 210;
 const LAYER_GAP = 220;
