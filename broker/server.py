@@ -289,7 +289,7 @@ class Broker:
         services = self.services
         vhost = VirtualHost(
             name, services.turns, services.clock, self._metadata, self._store, self.policing,
-            services.counts,
+            services.counts, self.config.is_as_rabbitmq_4,
         )  # fmt: skip
         services.vhosts[name] = vhost
         return vhost

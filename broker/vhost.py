@@ -72,8 +72,10 @@ class VirtualHost(QueueOwner):
         store: Store | None = None,
         policing: Policing | None = None,
         counts: NodeCounts | None = None,
+        is_as_rabbitmq_4: bool = False,
     ) -> None:
         self.name = name
+        self.is_as_rabbitmq_4 = is_as_rabbitmq_4
         self._policing = policing
         self.counts = counts or NodeCounts()
         self.closed_channels = MessageCounts()
@@ -407,8 +409,9 @@ class DeadLetterer:
         routing_key = message.address.routing_key if new_key is None else new_key
         time_s = int(self._vhost.clock.wall_time_s())
         dead_header = dead_letter_header(
-            header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None
-        )
+            header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None,
+            tells_last=self._vhost.is_as_rabbitmq_4,
+        )  # fmt: skip
         found = self._vhost.route(exchange, [routing_key, *cc], dead_header)
         address = Address(exchange.name, routing_key, encode_address(exchange.name, routing_key))
         letter = Message(address, dead_header, message.body)

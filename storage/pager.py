@@ -72,7 +72,9 @@ class Pager:
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch, and to page out what a restart brought back into lazy queues."""
+        for queue in tuple(self.queues.values()):
+            self.note(queue)
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     # Watching

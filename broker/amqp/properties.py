@@ -66,8 +66,9 @@ class ContentHeader:
     raw: the property flags and values as they came.
     delivery_mode: 1, 2 or what the publisher sent; 1 if it sent none.
     priority: None if the publisher set none.
-    needs_care: the publish path must look closer: there is an expiration, a user id, a CC or BCC
-        header, a direct reply-to or an unknown delivery mode (or bytes that look like one).
+    needs_care: the publish path must look closer: there is an expiration, a user id, a CC, BCC
+        or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
+        one).
     """
 
     __slots__ = ("_properties", "delivery_mode", "needs_care", "priority", "raw")
@@ -94,7 +95,7 @@ class ContentHeader:
         self.needs_care = bool(
             flags & (EXPIRATION | USER_ID)
             or self.delivery_mode not in (TRANSIENT, PERSISTENT)
-            or (flags & HEADERS and b"CC" in raw)
+            or (flags & HEADERS and (b"CC" in raw or b"x-death" in raw))
             or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
         )
 

@@ -32,6 +32,7 @@ from broker.channel.channel import Channel
 from broker.names import EXCHANGE, resource
 from broker.queues.actor import Queue
 from broker.queues.arguments import TTL_MS_MAX
+from broker.queues.dead_letter import DEATH_HEADERS
 from storage.message import Address, Message
 
 TARGETS_MAX = 1024
@@ -122,6 +123,12 @@ def publish(
         _observe(channel, messages, target.queues)
 
 
+def without_deaths(header: ContentHeader) -> ContentHeader:
+    """The header without what a client says of deaths: RabbitMQ 4 counts only those it has seen."""
+    headers = {name: field for name, field in header.headers.items() if name not in DEATH_HEADERS}
+    return header if len(headers) == len(header.headers) else header.replace(headers=headers)
+
+
 def refuse(channel: Channel, count: int, reason: str) -> None:
     """Take none of a run: an alarm lasts too long. Raises 406 where there are no confirms."""
     confirms = channel.confirms
@@ -181,6 +188,8 @@ def _publish_with_care(
         _check_user_id(channel, header)
         ttl_ms = read_expiration(header)
         _check_delivery_mode(header)
+        if channel.connection.services.config.is_as_rabbitmq_4:
+            header = without_deaths(header)
         header, keys = _sender_selected(header, keys)
     sequence = 0
     if channel.confirms is not None:

@@ -297,7 +297,9 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
         "compat",
         one_of("3.12", "4.x"),
         "3.12",
-        "The RabbitMQ that the node is to be taken for, where the two behave differently.",
+        "The RabbitMQ that the node is to be taken for where the two differ: in its version, the "
+        "least frame_max, the headers of a last death, and whether deaths count that clients tell "
+        "of.",
     )
 
     # Memory and disk. Where there are two ways to state a limit, the number of bytes goes first;
@@ -436,6 +438,11 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
     )
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
+
+    @property
+    def is_as_rabbitmq_4(self) -> bool:
+        """The node behaves as RabbitMQ 4 where that differs from 3.12."""
+        return self.compat == "4.x"
 
     def shown(self) -> Iterator[tuple[Setting, object]]:
         """Every setting with its value, but for those that are secret."""

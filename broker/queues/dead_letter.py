@@ -14,20 +14,29 @@ from broker.amqp.properties import ContentHeader
 from storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN = "rejected", "expired", "maxlen"
+DEATH_HEADERS = (
+    "x-death",
+    *(f"x-{which}-death-{what}" for which in ("first", "last")
+      for what in ("reason", "queue", "exchange")),
+)  # fmt: skip
+"""What is told of deaths. Those of the last one only as RabbitMQ 4."""
 
 
 def dead_letter_header(
-    header: ContentHeader, address: Address, queue: str, reason: str, time_s: int, drop_cc: bool
-) -> ContentHeader:
+    header: ContentHeader, address: Address, queue: str, reason: str, time_s: int, drop_cc: bool,
+    tells_last: bool = False,
+) -> ContentHeader:  # fmt: skip
     """The header with which a message goes on after its death.
 
     address: the one it was last published to. drop_cc: its CC header no longer applies, because
-    the queue gives dead letters a routing key of their own.
+    the queue gives dead letters a routing key of their own. tells_last: with x-last-death headers.
     """
     headers = dict(header.headers)
     expiration = header.properties.get("expiration")
     death = _death(address, cc_keys(headers), queue, reason, time_s, expiration)
     _record_death(headers, death, address, queue, reason)
+    if tells_last:
+        _tell("last", headers, address, queue, reason)
     if drop_cc:
         headers.pop("CC", None)
     return header.replace(headers=headers, expiration=None)
@@ -75,9 +84,7 @@ def _death(
 def _record_death(headers: Table, death: Table, address: Address, queue: str, reason: str) -> None:
     known = headers.get("x-death")
     if known is None:
-        headers["x-first-death-reason"] = ("S", reason)
-        headers["x-first-death-queue"] = ("S", queue)
-        headers["x-first-death-exchange"] = ("S", address.exchange)
+        _tell("first", headers, address, queue, reason)
     if known is None or known[0] != "A":
         headers["x-death"] = ("A", [("F", death)])
         return
@@ -88,6 +95,11 @@ def _record_death(headers: Table, death: Table, address: Address, queue: str, re
         else:
             others.append(field)
     headers["x-death"] = ("A", [("F", death), *others])
+
+
+def _tell(which: str, headers: Table, address: Address, queue: str, reason: str) -> None:
+    for what, value in (("reason", reason), ("queue", queue), ("exchange", address.exchange)):
+        headers[f"x-{which}-death-{what}"] = ("S", value)
 
 
 def _is_same_death(field: Field, queue: str, reason: str) -> bool:

@@ -118,6 +118,16 @@ class Listing(Generic[Item]):
         return shown
 
 
+async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A list that is rendered already, sorted and with the columns that are asked for."""
+    column, columns = call.query("sort"), call.query("columns")
+    if column:
+        rows = await _in_order(call, rows, lambda row: _sort_key(_descend(row, column)))
+    if call.query("sort_reverse") == "true":
+        rows = rows[::-1]
+    return [pick_columns(row, columns) for row in rows] if columns else rows
+
+
 async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
     """Sorted, by pieces that are merged; those of one key stay in the order that they had."""
     if len(items) <= SORTED_AT_ONCE:

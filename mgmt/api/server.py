@@ -24,7 +24,7 @@ from mgmt.api.call import Call
 from mgmt.api.encoding import batched, encode
 from mgmt.api.errors import ApiError
 from mgmt.api.headers import Headers
-from mgmt.api.listing import pick_columns
+from mgmt.api.listing import arranged, pick_columns
 from mgmt.api.login import NOBODY, credentials_of, log_in
 from mgmt.api.resources import RESOURCES
 from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
@@ -216,7 +216,7 @@ class ManagementServer:
         """What the route's function says; asked again if a backend had to be asked first."""
         while True:
             try:
-                return _with_columns(call, await one.handler(call))
+                return await _arranged(call, await one.handler(call))
             except Undecided as undecided:
                 settled = undecided.settle()
             await settled
@@ -272,9 +272,11 @@ def _takes_json(request: web.Request) -> bool:
     return any(one in accepted for one in ("*/*", "application/*", "application/json"))
 
 
-def _with_columns(call: Call, answer: Any) -> Any:
-    """Of a single object, only the columns that are asked for; lists have seen to it."""
+async def _arranged(call: Call, answer: Any) -> Any:
+    """With only the columns that are asked for. What `Listing` made is that already."""
     columns = call.query("columns")
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+        return await arranged(call, answer)
     if columns and isinstance(answer, dict) and "items" not in answer:
         return pick_columns(answer, columns)
     return answer

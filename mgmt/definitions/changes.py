@@ -96,6 +96,6 @@ def _change(
     }  # fmt: skip
     if action == "conflict":
         change["reason"] = (
-            f"the {kind} is there with another {', '.join(sorted(differing))}; it stays as it is"
+            f"the {kind} is there and differs in {', '.join(sorted(differing))}; it stays as it is"
         )
     return change

@@ -1,0 +1,37 @@
+"""Where a queue's messages are, as an operator sees it, before and after a restart."""
+
+import pika
+import pytest
+
+from tests.mgmt.node import ServedNode
+
+MESSAGES = 2000
+NEARLY_ALL = 1800
+"""What came last stays in memory until more comes."""
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+
+@pytest.fixture
+def own_node(tmp_path):
+    served = ServedNode(tmp_path)
+    yield served
+    served.stop()
+
+
+def test_a_lazy_queue_is_on_disk_after_a_restart_too(own_node):
+    parameters = pika.ConnectionParameters("127.0.0.1", own_node.port)
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("lazy", durable=True, arguments={"x-queue-mode": "lazy"})
+    for _ in range(MESSAGES):
+        channel.basic_publish("", "lazy", bytes(1000), PERSISTENT)
+    connection.close()
+    own_node.wait_until(lambda: on_disk_only(own_node) > NEARLY_ALL, "it is paged out")
+    own_node.stop()
+    own_node.start()
+    own_node.wait_until(lambda: on_disk_only(own_node) > NEARLY_ALL, "it is paged out again")
+
+
+def on_disk_only(node):
+    return node.get("queues/%2F/lazy")["tiers"]["delta"]["messages"]

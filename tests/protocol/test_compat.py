@@ -1,0 +1,56 @@
+"""`compat = 4.x`: what a client sees where RabbitMQ 4 differs from 3.12."""
+
+import aio_pika
+import pytest
+
+from broker.config import Config
+from broker.testing import EmbeddedBroker
+
+
+@pytest.fixture(params=["3.12", "4.x"])
+async def node(request):
+    async with EmbeddedBroker(config=Config(compat=request.param)) as embedded:
+        embedded.is_4 = request.param == "4.x"
+        yield embedded
+
+
+@pytest.fixture
+async def channel(node):
+    connection = await aio_pika.connect(node.url)
+    async with connection:
+        yield await connection.channel()
+
+
+async def dead_letter(channel, message):
+    """The message as it arrives after it was rejected in the queue `first`."""
+    target = await channel.declare_queue("dead")
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    first = await channel.declare_queue("first", arguments=arguments)
+    await channel.default_exchange.publish(message, "first")
+    await (await first.get(timeout=5)).reject()
+    arrived = await target.get(timeout=5)
+    await arrived.ack()
+    return arrived
+
+
+async def test_the_version(node, channel):
+    properties = channel._connection.transport.connection.server_properties
+    assert properties["version"].startswith("4." if node.is_4 else "3.12.")
+
+
+async def test_the_last_death_is_told(node, channel):
+    headers = (await dead_letter(channel, aio_pika.Message(b"m"))).headers
+    assert headers["x-first-death-queue"] == "first"
+    last = {name: value for name, value in headers.items() if name.startswith("x-last-death")}
+    expected = {
+        "x-last-death-reason": "rejected", "x-last-death-queue": "first",
+        "x-last-death-exchange": "",
+    }  # fmt: skip
+    assert last == (expected if node.is_4 else {})
+
+
+async def test_deaths_that_a_client_tells_of(node, channel):
+    """Before 4, a message that is published again keeps its count; since then it begins anew."""
+    once = await dead_letter(channel, aio_pika.Message(b"m"))
+    again = await dead_letter(channel, aio_pika.Message(b"m", headers=once.headers))
+    assert again.headers["x-death"][0]["count"] == (1 if node.is_4 else 2)
