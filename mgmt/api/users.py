@@ -6,7 +6,7 @@ from typing import Any
 from broker.auth.passwords import SHA256, hash_from_text, hash_to_text
 from broker.auth.users import User
 from mgmt.api.call import Call
-from mgmt.api.errors import bad_request, not_found
+from mgmt.api.errors import ApiError, bad_request, not_found
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
 from mgmt.api.vhosts import tags_of
@@ -208,6 +208,13 @@ async def show_permission(call: Call) -> Any:
     return permission_view(_permission(call))
 
 
+def _bad_pattern(error: re.error) -> ApiError:
+    """A pattern of a permission that is no regular expression; they are kept as bytes."""
+    pattern = error.pattern
+    shown = pattern.decode(errors="replace") if isinstance(pattern, bytes) else pattern
+    return bad_request(["invalid_regexp", shown, str(error)])
+
+
 @route("PUT", "/permissions/{vhost}/{user}")
 async def set_permission(call: Call) -> Any:
     """Give a user permissions in a vhost."""
@@ -219,7 +226,7 @@ async def set_permission(call: Call) -> Any:
     try:
         permissions.set(PermissionRow(vhost, user, *texts_of(body, "configure", "write", "read")))
     except re.error as error:
-        raise bad_request(["invalid_regexp", str(error.pattern), str(error)]) from None
+        raise _bad_pattern(error) from None
     return Created(is_new)
 
 
@@ -285,7 +292,7 @@ async def set_topic_permission(call: Call) -> Any:
     try:
         permissions.set_topic(row)
     except re.error as error:
-        raise bad_request(["invalid_regexp", str(error.pattern), str(error)]) from None
+        raise _bad_pattern(error) from None
     return Created((vhost, user) not in known)
 
 
