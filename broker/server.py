@@ -27,6 +27,7 @@ from broker.memory_monitor import MemoryMonitor
 from broker.net.connection import Connection
 from broker.net.listeners import open_listener
 from broker.net.tls import CertificateWatcher, make_server_context
+from broker.net.tls_session import ServerContext
 from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from broker.policies import PolicyTable
 from broker.policing import Policing
@@ -101,6 +102,8 @@ class Broker:
         self._connection_type = connection_type
         self._servers: list[asyncio.Server] = []
         self._tls_servers: list[asyncio.Server] = []
+        self._tls_context: ServerContext | None = None
+        self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
         self.services = make_services(config, metadata, clock or SystemClock(loop), loop)
         self._store: Store | None = None
@@ -162,20 +165,35 @@ class Broker:
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         for monitor in self.monitors:
             monitor.start()
-        for listener in self.config.tcp_listeners:
-            self._servers += await open_listener(listener, self.config, self._make_connection)
-        if self.config.tls_listeners:
-            await self._open_tls_listeners()
+        await self._open_listeners(self.config.tcp_listeners, self.config.tls_listeners)
         self._watch_consumers()
 
-    async def _open_tls_listeners(self) -> None:
-        options = self.config.tls_options()
-        context = make_server_context(options)
-        self.certificates.watch(context, options)
-        for listener in self.config.tls_listeners:
+    async def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
+        for listener in plain:
+            self._servers += await open_listener(listener, self.config, self._make_connection)
+        if tls and self._tls_context is None:
+            options = self.config.tls_options()
+            self._tls_context = make_server_context(options)
+            self.certificates.watch(self._tls_context, options)
+        for listener in tls:
             self._tls_servers += await open_listener(
-                listener, self.config, self._make_connection, context
+                listener, self.config, self._make_connection, self._tls_context
             )
+
+    def suspend_listeners(self) -> None:
+        """Accept no new clients, until `resume_listeners`; those that are connected stay."""
+        if any(self._suspended):
+            return
+        self._suspended = self.listening_on, self.tls_listening_on
+        for server in (*self._servers, *self._tls_servers):
+            server.close()
+        self._servers.clear()
+        self._tls_servers.clear()
+
+    async def resume_listeners(self) -> None:
+        """Accept clients again, on the same ports. Raises OSError."""
+        (plain, tls), self._suspended = self._suspended, ((), ())
+        await self._open_listeners(plain, tls)
 
     @property
     def tls_listening_on(self) -> Sequence[Listener]:

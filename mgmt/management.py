@@ -56,11 +56,14 @@ class Management:
             ) from None
         logger.info("the definitions in %s were loaded", path)
 
+    async def start_control(self) -> None:
+        """Listen on the control socket, while the broker may still be starting. Raises OSError."""
+        if self._node.data_dir is not None:
+            await self._server.listen_for_control(self._node.data_dir)
+
     async def start(self) -> None:
-        """Listen. Raises OSError and TlsError."""
+        """Listen for the HTTP API and the metrics. Raises OSError and TlsError."""
         config, node = self._node.config, self._node
-        if node.data_dir is not None:
-            await self._server.listen_for_control(node.data_dir)
         first = ("https", "management_tls") if config.management_listener_ssl else ("http", None)
         for protocol, server, host, port, prefix in (
             (first[0], self._server, config.management_bind, config.management_port, first[1]),

@@ -49,14 +49,19 @@ class NodeError(Exception):
 class Node:
     """A broker in its process.
 
-    broker: None while it is stopped. listeners: what listens, with its protocol; whoever opens a
-    port adds it, and its certificates. stop_requested: set when the process is to end.
+    broker: None while it is stopped. is_booting: it is being started. is_under_maintenance: clients
+    were sent away and are not let in (`drain`). listeners: what listens, with its protocol; whoever
+    opens a port adds it, and its certificates. memory_watermark: what was set instead of the
+    configured one. stop_requested: set when the process is to end.
     """
 
     def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
         self.config = config
         self.data_dir = data_dir
         self.broker: Broker | None = None
+        self.is_booting = False
+        self.is_under_maintenance = False
+        self.memory_watermark: tuple[str, float] | None = None
         self.stop_requested = asyncio.Event()
         self.started_at_s = time.time()
         self.listeners: list[tuple[str, Listener]] = []
@@ -86,11 +91,15 @@ class Node:
         """Start the broker, if it is stopped."""
         if self.broker is not None:
             return self.broker
-        broker = self._make_broker()
-        await broker.start()
-        self.attach(broker)
-        if self.after_start is not None:
-            await self.after_start(broker)
+        self.is_booting = True
+        try:
+            broker = self._make_broker()
+            await broker.start()
+            self.attach(broker)
+            if self.after_start is not None:
+                await self.after_start(broker)
+        finally:
+            self.is_booting = False
         return broker
 
     def attach(self, broker: Broker) -> None:
@@ -107,6 +116,8 @@ class Node:
             self._sampler.stop()
         broker, self.broker = self.broker, None
         self._sampler = None
+        self.is_under_maintenance = False
+        self.memory_watermark = None
         if broker is not None:
             await broker.stop()
 

@@ -1,6 +1,7 @@
 """Steering the node itself: routes of the control socket only (docs/http-api.md)."""
 
 import asyncio
+import gc
 import logging
 from typing import Any
 
@@ -18,13 +19,18 @@ from mgmt.node import NodeError
 from mgmt.views.connections import open_connections
 from mgmt.views.nodes import status
 
+DRAINED = "Node was put into maintenance mode"
 CATEGORIES = ("connection", "channel", "queue", "auth", "memory", "disk", "broker", "tls")
 
 
 @route("GET", "/node/ping", control_only=True, works_stopped=True)
 async def ping(call: Call) -> Any:
-    """The process lives."""
-    return {"status": "ok", "node": call.node.name}
+    """The process lives, and its broker runs or not."""
+    node = call.node
+    return {
+        "status": "ok", "node": node.name, "is_running": node.broker is not None,
+        "is_booting": node.is_booting,
+    }  # fmt: skip
 
 
 @route("GET", "/node/status", control_only=True, works_stopped=True)
@@ -58,6 +64,7 @@ async def set_memory_limit(call: Call) -> Any:
     monitor = call.node.memory_monitor
     if monitor is None:
         raise conflict("memory is not watched on this node")
+    call.node.memory_watermark = kind, value
     monitor.set_limit(int(value if kind == "absolute" else value * call.node.total_memory))
     monitor.check()
     return NoContent()
@@ -99,6 +106,8 @@ async def rotate_logs(call: Call) -> Any:
 @route("POST", "/node/stop-app", control_only=True, works_stopped=True)
 async def stop_app(call: Call) -> Any:
     """Stop serving clients; the process stays."""
+    if call.node.is_booting:
+        raise conflict("the broker is being started")
     await call.node.stop_broker()
     return NoContent()
 
@@ -106,11 +115,58 @@ async def stop_app(call: Call) -> Any:
 @route("POST", "/node/start-app", control_only=True, works_stopped=True)
 async def start_app(call: Call) -> Any:
     """Serve clients again."""
+    if call.node.is_booting:
+        raise conflict("the broker is being started")
     try:
         await call.node.start_broker()
     except OSError as error:
         raise ApiError(500, "cannot_start", str(error)) from None
     return NoContent()
+
+
+@route("POST", "/node/suspend-listeners", control_only=True)
+async def suspend_listeners(call: Call) -> Any:
+    """Accept no new clients."""
+    call.broker.suspend_listeners()
+    return NoContent()
+
+
+@route("POST", "/node/resume-listeners", control_only=True)
+async def resume_listeners(call: Call) -> Any:
+    """Accept clients again."""
+    await _resume(call)
+    return NoContent()
+
+
+async def _resume(call: Call) -> None:
+    try:
+        await call.broker.resume_listeners()
+    except OSError as error:
+        raise ApiError(500, "cannot_listen", str(error)) from None
+
+
+@route("POST", "/node/drain", control_only=True)
+async def drain(call: Call) -> Any:
+    """Send all clients away, and let nobody in."""
+    call.node.is_under_maintenance = True
+    call.broker.suspend_listeners()
+    for connection in open_connections(call.node.sampler):
+        connection.force_close(DRAINED)
+    return NoContent()
+
+
+@route("POST", "/node/revive", control_only=True)
+async def revive(call: Call) -> Any:
+    """Let clients in again."""
+    await _resume(call)
+    call.node.is_under_maintenance = False
+    return NoContent()
+
+
+@route("POST", "/node/collect-garbage", control_only=True, works_stopped=True)
+async def collect_garbage(call: Call) -> Any:
+    """Look for objects that nothing refers to, now."""
+    return {"collected": gc.collect()}
 
 
 @route("POST", "/node/reset", control_only=True, works_stopped=True)

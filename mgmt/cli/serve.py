@@ -81,6 +81,7 @@ async def _run(config: Config, started_at: float) -> None:
         loop.add_signal_handler(number, node.stop_requested.set)
     management = Management(node)
     node.after_start = management.broker_started
+    await management.start_control()
     broker = await node.start_broker()
     await management.start()
     gc.collect()

@@ -149,7 +149,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "name": node.name,
         "type": "disc",
         "running": True,
-        "being_drained": False,
+        "being_drained": node.is_under_maintenance,
         "partitions": [],
         "os_pid": str(os.getpid()),
         "uptime": int((time.time() - node.started_at_s) * 1000),
@@ -280,7 +280,7 @@ def status(node: Node) -> dict[str, Any]:
         "os": f"{platform.system()} {platform.release()}",
         "uptime": int(time.time() - node.started_at_s),
         "is_running": node.broker is not None,
-        "is_under_maintenance": False,
+        "is_under_maintenance": node.is_under_maintenance,
         **versions(node),
         "python_version": platform.python_version(),
         "config_files": [],
@@ -327,6 +327,9 @@ _PURPOSES = {
 
 
 def _watermark_setting(node: Node) -> dict[str, float]:
+    if node.memory_watermark is not None:
+        kind, value = node.memory_watermark
+        return {kind: value}
     if node.config.vm_memory_high_watermark_bytes is not None:
         return {"absolute": node.config.vm_memory_high_watermark_bytes}
     return {"relative": node.config.vm_memory_high_watermark_relative}
