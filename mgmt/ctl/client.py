@@ -1,22 +1,46 @@
 """HTTP to a node: over its control socket, or over the network with a user name and a password.
 
 Only the standard library is used here, since a command line tool that starts in a tenth of a second
-is used in scripts by the thousand.
+is used in scripts by the thousand. Whatever keeps the node from answering is told in one line.
 """
 
 import base64
 import http.client
 import json
+import os
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from mgmt.ctl.errors import DATA_ERROR, NO_USER, SOFTWARE, UNAVAILABLE, CtlError
+from mgmt.ctl.errors import (
+    DATA_ERROR,
+    NO_PERMISSION,
+    NO_USER,
+    SOFTWARE,
+    TIMED_OUT,
+    UNAVAILABLE,
+    CtlError,
+)
 
 CONTROL_SOCKET = "control.socket"
+PATH_BYTES_MAX = 107
+"""A longer path of a Unix socket is reached through its directory (`unix(7)`)."""
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise CtlError for a socket of somebody else, who would read the passwords sent to it."""
+    own_id = os.geteuid()
+    owner_id = path.stat().st_uid
+    if own_id not in (0, owner_id):
+        raise CtlError(
+            f"Error: the socket {path} belongs to user id {owner_id}, and this is user id "
+            f"{own_id}: run this command as the user that the node runs as",
+            NO_PERMISSION,
+        )
 
 
 class _SocketConnection(http.client.HTTPConnection):
@@ -27,10 +51,18 @@ class _SocketConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Connect to the socket."""
+        """Connect to the socket. Raises OSError and CtlError."""
+        _refuse_foreign(self._path)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
+        if len(os.fsencode(self._path)) <= PATH_BYTES_MAX:
+            self.sock.connect(str(self._path))
+            return
+        directory = os.open(self._path.parent, os.O_PATH)
+        try:
+            self.sock.connect(f"/proc/self/fd/{directory}/{self._path.name}")
+        finally:
+            os.close(directory)
 
 
 class HttpError(CtlError):
@@ -44,15 +76,21 @@ class HttpError(CtlError):
 
 
 class Client:
-    """Requests to one node. timeout: seconds; None waits for ever."""
+    """Requests to one node.
+
+    timeout: seconds for the whole command. operation, node: what is done and where, for messages.
+    """
 
     def __init__(
         self, *, data_dir: Path | None, url: str, username: str, password: str,
-        timeout: float | None,
+        timeout: float, operation: str = "", node: str = "",
     ) -> None:  # fmt: skip
-        self._socket_path = None if data_dir is None else data_dir / CONTROL_SOCKET
+        self._socket_path = None if data_dir is None else data_dir.absolute() / CONTROL_SOCKET
         self._url = urlsplit(url) if url else None
-        self._timeout = timeout
+        self.timeout_s = timeout
+        self._deadline = time.monotonic() + timeout
+        self._operation = operation
+        self._node = node
         credentials = base64.b64encode(f"{username}:{password}".encode()).decode()
         self._headers = {"Authorization": f"Basic {credentials}"} if url else {}
 
@@ -67,17 +105,24 @@ class Client:
         return self._url.geturl() if self._url is not None else str(self._socket_path)
 
     def _connect(self) -> http.client.HTTPConnection:
-        url = self._url
+        url, left_s = self._url, self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
         if url is None:
             assert self._socket_path is not None
-            return _SocketConnection(self._socket_path, self._timeout)
+            return _SocketConnection(self._socket_path, left_s)
         host = url.hostname or "localhost"
         if url.scheme == "https":
             context = ssl.create_default_context()
             return http.client.HTTPSConnection(
-                host, url.port or 15671, timeout=self._timeout, context=context
+                host, url.port or 15671, timeout=left_s, context=context
             )
-        return http.client.HTTPConnection(host, url.port or 15672, timeout=self._timeout)
+        return http.client.HTTPConnection(host, url.port or 15672, timeout=left_s)
+
+    def wait_longer(self, seconds: float) -> None:
+        """Begin the time anew, with another timeout."""
+        self.timeout_s = seconds
+        self._deadline = time.monotonic() + seconds
 
     def get(self, *path: str, **query: str) -> Any:
         """What is at a path, whose parts are encoded here."""
@@ -104,23 +149,21 @@ class Client:
         try:
             raw = response.read()
         except TimeoutError:
-            raise self._timed_out() from None
+            raise self.timed_out() from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self.unreachable(f"the connection broke: {error}") from None
         finally:
             connection.close()
-        content = json.loads(raw) if raw else None
-        if response.status >= 400:
-            reason = content.get("reason", raw.decode()) if isinstance(content, dict) else raw
-            if response.status == 503 and isinstance(content, dict) and "status" in content:
-                return content
-            raise HttpError(response.status, reason if isinstance(reason, str) else str(reason))
-        return content
+        return _content(response.status, raw)
 
     def stream(self, *path: str) -> Iterator[bytes]:
-        """The lines of an answer that does not end by itself."""
+        """The lines of an answer that does not end by itself, until the time is over."""
         connection, response = self._send("GET", path, None, None, None)
         try:
             while line := response.readline():
                 yield line
+        except TimeoutError:
+            return
         finally:
             connection.close()
 
@@ -133,31 +176,72 @@ class Client:
         if query:
             target += "?" + urlencode(query)
         sent = {"Content-Type": "application/json", **self._headers, **(headers or {})}
-        connection = self._connect()
+        data = None if body is None else json.dumps(body)
         try:
-            data = None if body is None else json.dumps(body)
+            connection = self._connect()
             connection.request(method, target, body=data, headers=sent)
             return connection, connection.getresponse()
         except TimeoutError:
-            raise self._timed_out() from None
+            raise self.timed_out() from None
         except (OSError, http.client.HTTPException) as error:
-            raise unreachable(self.place, str(error)) from None
+            raise self.unreachable(_why(error, self.place)) from None
 
-    def _timed_out(self) -> CtlError:
+    def timed_out(self) -> CtlError:
+        """The node took too long."""
+        where = f"on node {self._node}" if self._node else f"on the node at {self.place}"
         return CtlError(
-            f"Error: operation on the node at {self.place} timed out. "
-            f"Timeout value used: {int((self._timeout or 0) * 1000)}",
-            75,
+            f"Error: operation {self._operation} {where} timed out. "
+            f"Timeout value used: {int(self.timeout_s * 1000)}",
+            TIMED_OUT,
         )
 
+    def unreachable(self, reason: str) -> CtlError:
+        """No node answers."""
+        name = f"node '{self._node}'" if self._node else "the node"
+        code = NO_PERMISSION if "may not open" in reason else UNAVAILABLE
+        return CtlError(f"Error: unable to perform an operation on {name}: {reason}", code)
 
-def unreachable(place: str, reason: str) -> CtlError:
-    """No node answers."""
+
+def _content(status: int, raw: bytes) -> Any:
+    """What an answer says. Raises HttpError; a health check that failed is an answer, too."""
+    try:
+        content = json.loads(raw) if raw else None
+    except json.JSONDecodeError:
+        raise HttpError(status, f"the node's answer is no JSON: {raw[:100]!r}") from None
+    if status < 400 or (status == 503 and isinstance(content, dict) and "status" in content):
+        return content
+    reason = content.get("reason", "") if isinstance(content, dict) else content
+    raise HttpError(status, _in_words(reason))
+
+
+def _in_words(reason: Any) -> str:
+    """A reason for people: RabbitMQ's API escapes it for HTML, and lists a word and its details."""
+    if isinstance(reason, list):
+        return ": ".join(map(_in_words, reason))
+    text = reason if isinstance(reason, str) else json.dumps(reason)
+    for escaped, plain in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        text = text.replace(escaped, plain)
+    return text
+
+
+def _why(error: Exception, place: str) -> str:
+    """Why nobody answers, and what to do."""
+    if isinstance(error, FileNotFoundError):
+        return (
+            f"there is no socket {place}: the node is not running, or its data directory is "
+            "another one (--data-dir or LEVERET_DATA_DIR)"
+        )
+    if isinstance(error, PermissionError):
+        return f"this user may not open {place}: run the command as the user of the node"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody answers at {place}: the node is not running, or has not started yet"
+    return f"{place} does not answer: {error or type(error).__name__}"
+
+
+def wrong_node(place: str, found: str, wanted: str) -> CtlError:
+    """Another node than the one that was named."""
     return CtlError(
-        f"Error: unable to perform an operation on the node at {place}: {reason}\n\n"
-        "Most common reasons for this are:\n\n"
-        " * the node is not running\n"
-        " * its data directory is another one: name it with --data-dir or LEVERET_DATA_DIR\n"
-        " * this user may not read that directory",
+        f"Error: unable to perform an operation on node '{wanted}': the node at {place} is "
+        f"'{found}'",
         UNAVAILABLE,
     )

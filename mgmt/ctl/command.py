@@ -2,75 +2,111 @@
 
 Commands are functions, registered with their usage; `Session` carries the arguments, the options
 and the connection to the node, and prints in the way that the options ask for: a banner ("Listing
-users ..."), then rows or a sentence.
+users ..."), then rows, facts or a sentence. The node is asked for its name when a command first
+needs it, so that wrong arguments are told before a node is missed.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mgmt.ctl import formatters
-from mgmt.ctl.client import Client
-from mgmt.ctl.errors import CtlError, UsageError
+from mgmt.ctl.client import Client, wrong_node
+from mgmt.ctl.errors import USAGE, CtlError, StateError
+from mgmt.ctl.options import Option, read_option
 
 Run = Callable[["Session"], int | None]
+
+NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
+"""What a command needs: nothing, a node, one whose broker runs, one whose broker is stopped."""
+TIMEOUT_SECONDS = 60
+
+
+class DryRun(Exception):
+    """Nothing is to be done after the banner: `--dry-run`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """usage: its arguments; `<name>` is required, `[...]` is not. options: its own flags."""
+    """usage: its arguments and options; `<name>` is required, `[<name>]` is not.
+
+    options: its own. counts: how many arguments it takes, if the usage does not say it. columns:
+    those that its list can have.
+    """
 
     name: str
     usage: str
     summary: str
-    group: str
+    section: str
     run: Run
-    options: tuple[str, ...] = ()
-    needs_node: bool = True
+    options: tuple[Option, ...]
+    needs: str
+    counts: tuple[int, int | None]
+    columns: tuple[str, ...]
 
     @property
-    def required(self) -> int:
-        """How many arguments it needs at least."""
-        plain = self.usage.partition("[")[0].partition(" | ")[0]
-        return plain.count("<")
-
-    @property
-    def maximum(self) -> int | None:
-        """How many it takes; None: any number."""
-        return None if "..." in self.usage else self.usage.count("<")
+    def knows_dry_run(self) -> bool:
+        """It says what it would do, instead of just doing nothing."""
+        return "--dry-run" in self.usage
 
 
 COMMANDS: dict[str, Command] = {}
 
+_IN_BRACKETS = re.compile(r"\[[^]]*\]")
+
+
+def _counts(usage: str) -> tuple[int, int | None]:
+    """At least, and at most (None: any number), arguments of a usage."""
+    optional = [part for part in _IN_BRACKETS.findall(usage) if not part.startswith("[-")]
+    required = _IN_BRACKETS.sub("", usage).count("<")
+    return required, None if "..." in usage else required + len(optional)
+
 
 def command(
-    name: str, usage: str, summary: str, group: str, *options: str, needs_node: bool = True
-) -> Callable[[Run], Run]:
-    """Register a command. options: flags of its own; one that ends in = takes a value."""
+    name: str, usage: str, summary: str, section: str, *options: str, needs: str = RUNNING,
+    counts: tuple[int, int | None] | None = None, columns: tuple[str, ...] = (),
+) -> Callable[[Run], Run]:  # fmt: skip
+    """Register a command. options: as `options.read_option` reads them."""
 
     def register(run: Run) -> Run:
-        COMMANDS[name] = Command(name, usage, summary, group, run, options, needs_node)
+        own = tuple(read_option(text) for text in options)
+        COMMANDS[name] = Command(
+            name, usage, summary, section, run, own, needs, counts or _counts(usage), columns
+        )
         return run
 
     return register
 
 
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
 @dataclass
 class Session:
-    """One run of a command."""
+    """One run of a command. command: None if what runs is no registered command."""
 
-    name: str
+    command: Command
     arguments: list[str]
     options: dict[str, Any]
-    client: Client
-    node: str = ""
-    out: Callable[[str], object] = field(default=lambda line: sys.stdout.write(line + "\n"))
+    connection: Client
+    print_line: Callable[[str], object] = _print
+    has_printed: bool = False
+    _node: str = field(default="")
+
+    # Its arguments
 
     @property
     def vhost(self) -> str:
         """`-p`, or the default vhost."""
-        return str(self.options.get("vhost") or "/")
+        return str(self.options.get("vhost", "/"))
+
+    @property
+    def formatter(self) -> str:
+        """`--formatter`; without it, what suits the command."""
+        return str(self.options.get("formatter") or "")
 
     @property
     def is_quiet(self) -> bool:
@@ -78,59 +114,132 @@ class Session:
         return bool(
             self.options.get("quiet")
             or self.options.get("silent")
-            or self.formatter in ("json", "csv")
+            or self.formatter in formatters.FOR_PROGRAMS
         )
 
     @property
-    def formatter(self) -> str:
-        """`--formatter`; without it, what suits the command."""
-        return str(self.options.get("formatter") or "")
+    def is_silent(self) -> bool:
+        """`--silent`: no headers, and no words about checks."""
+        return bool(self.options.get("silent"))
 
     def argument(self, place: int, default: str = "") -> str:
         """An argument by its place."""
         return self.arguments[place] if place < len(self.arguments) else default
 
-    def banner(self, text: str) -> None:
-        """What is being done, for people."""
-        if not self.is_quiet:
-            self.out(text)
+    # The node
 
-    def say(self, text: str) -> None:
-        """A result in words."""
-        if not self.options.get("silent"):
-            self.out(text)
+    @property
+    def client(self) -> Client:
+        """The connection, once the node is known to be the one that is meant. Raises CtlError."""
+        if not self._node and self.command.needs != NOTHING:
+            self._find_node()
+        return self.connection
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        if not self._node:
+            self._find_node()
+        return self._node
+
+    def _find_node(self) -> None:
+        """Learn the node's name and whether its broker runs."""
+        client = self.connection
+        found = client.get("node", "ping") if client.is_local else client.get("overview")
+        name, wanted = found["node"], self.options.get("node")
+        if wanted and wanted not in (name, name.partition("@")[0]):
+            raise wrong_node(client.place, name, wanted)
+        self._node = name
+        is_running = found.get("is_running", True)
+        if self.command.needs == RUNNING and not is_running:
+            raise StateError(
+                "this command requires the 'rabbit' app to be running on the target node. "
+                "Start it with 'leveretctl start_app'."
+            )
+        if self.command.needs == STOPPED and is_running:
+            raise StateError(
+                "this command requires the 'rabbit' app to be stopped on the target node. "
+                "Stop it with 'leveretctl stop_app'."
+            )
 
     def require_local(self) -> None:
         """Raise CtlError unless the node is reached over its control socket."""
-        if not self.client.is_local:
+        if not self.connection.is_local:
             raise CtlError(
-                f"Error: {self.name} needs the node's control socket: run it on the node's machine "
-                "with --data-dir",
-                UsageError("").code,
+                f"Error: {self.command.name} needs the node's control socket: run it on the node's "
+                "machine with --data-dir",
+                USAGE,
             )
 
-    def rows(self, rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> None:
-        """A table."""
-        listed = [list(row) for row in rows]
-        formatter = self.formatter or "table"
-        if formatter == "json":
-            found = [dict(zip(columns, row, strict=True)) for row in listed]
-            self.out(formatters.json_rows(found))
-        elif formatter == "csv":
-            for line in formatters.csv_lines(columns, listed):
-                self.out(line)
-        elif formatter == "pretty_table":
-            for line in formatters.pretty_lines(columns, listed):
-                self.out(line)
-        else:
-            with_headers = not (self.options.get("no_table_headers") or self.options.get("silent"))
-            for line in formatters.table_lines(columns, listed, with_headers=with_headers):
-                self.out(line)
+    # Printing
 
-    def value(self, value: Any, lines: Iterable[str]) -> None:
+    def out(self, line: str) -> None:
+        """Print a line of the result."""
+        self.has_printed = True
+        self.print_line(line)
+
+    def banner(self, text: str) -> None:
+        """What is being done, for people."""
+        if self.command.needs != NOTHING:
+            _ = self.client
+        if not self.is_quiet:
+            self.print_line(text)
+        if self.options.get("dry_run") and not self.command.knows_dry_run:
+            raise DryRun
+
+    def say(self, text: str, **facts: Any) -> None:
+        """A result in words; in JSON, with facts beside it, or instead of it if it is empty."""
+        if self.formatter == "json":
+            self.out(formatters.json_facts({**({"message": text} if text else {}), **facts}))
+        else:
+            self.out(text)
+
+    def check_passed(self, text: str, **facts: Any) -> None:
+        """A health check went well: `--silent` has no words for it."""
+        if self.formatter == "json":
+            self.out(formatters.json_facts({"result": "ok", **facts}))
+        elif not self.is_silent:
+            self.out(text)
+        self.has_printed = True
+
+    def value(self, value: Any, text: str) -> None:
+        """One value: in JSON with the node's name, else as text."""
+        if self.formatter == "json":
+            self.out(formatters.json_facts({"result": "ok", "node": self.node, "value": value}))
+        else:
+            self.out(text)
+
+    def facts(self, facts: dict[str, Any], lines: Iterable[str]) -> None:
         """One object: as JSON if that is asked for, or else as lines for people."""
         if self.formatter == "json":
-            self.out(formatters.json_text(value))
+            self.out(formatters.json_facts(facts))
         else:
             for line in lines:
                 self.out(line)
+
+    def rows(
+        self, rows: Iterable[Sequence[Any]], columns: Sequence[str], *, empty_line: bool = False
+    ) -> None:
+        """A table. empty_line: what rabbitmqctl prints for some lists that are empty."""
+        listed = list(rows)
+        with_headers = not self.is_silent and self.options.get("table_headers", True)
+        if not listed and empty_line:
+            self.out("[]" if self.formatter == "json" else "")
+        elif self.formatter == "json":
+            self._lines(formatters.json_rows(columns, listed))
+        elif self.formatter == "csv":
+            self._lines(formatters.csv_lines(columns, listed, with_headers=with_headers))
+        elif self.formatter == "pretty_table":
+            self._lines(formatters.pretty_lines(columns, listed))
+        else:
+            self._lines(formatters.table_lines(columns, listed, with_headers=with_headers))
+        self.has_printed = True
+
+    def _lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.out(line)
+
+    def finish(self) -> None:
+        """A command without a result: in JSON, that it went well is said."""
+        if self.formatter == "json" and not self.has_printed:
+            self.out(formatters.json_facts({"result": "ok", "node": self._node}))

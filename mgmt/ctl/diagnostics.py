@@ -1,335 +1,230 @@
-"""Health checks and looks into a node: the commands of rabbitmq-diagnostics."""
+"""Looks into a node and its machine: listeners, memory, logs, events, names, TLS."""
 
 import os
 import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mgmt.ctl.command import Session, command
-from mgmt.ctl.errors import UNAVAILABLE, CtlError, UsageError
-from mgmt.ctl.formatters import UNITS, json_text
-from mgmt.ctl.node import breakdown_lines, listener_lines, node_status
+from mgmt.ctl.command import NODE, NOTHING, Session, command
+from mgmt.ctl.errors import DATA_ERROR, bad_argument, failure
+from mgmt.ctl.formatters import heading
+from mgmt.ctl.status import (
+    CONFIGURATION,
+    OBSERVE,
+    breakdown_lines,
+    listener_lines,
+    memory_parts,
+    node_status,
+    unit_of,
+)
 
-HEALTH, OBSERVE = "Health checks", "Monitoring, observability and health checks"
-CONNECT_SECONDS = 5
-OLDER_NAMES = {"amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl"}
-
-
-def failed(text: str) -> CtlError:
-    """A check that did not pass."""
-    return CtlError(text, UNAVAILABLE)
-
-
-@command("ping", "", "Checks that the node OS process is up", HEALTH)
-def ping(ctl: Session) -> None:
-    """The process answers."""
-    timeout_ms = int(float(ctl.options.get("timeout") or 60) * 1000)
-    ctl.banner(
-        f"Will ping {ctl.node}. This only checks if the OS process is running. "
-        f"Timeout: {timeout_ms} ms."
-    )
-    if ctl.client.is_local:
-        ctl.client.get("node", "ping")
-    else:
-        ctl.client.get("whoami")
-    ctl.say("Ping succeeded")
+FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
+LOG_POLL_SECONDS = 0.1
+FOR_EVER_SECONDS = 10**8
+HERE = "standard output; set log.file to have a file"
 
 
-@command("check_running", "", "Health check that exits with a non-zero code if the broker is not "
-         "running", HEALTH)  # fmt: skip
-def check_running(ctl: Session) -> None:
-    """The broker serves."""
-    ctl.banner(f"Checking if RabbitMQ is running on node {ctl.node} ...")
-    if not node_status(ctl)["is_running"]:
-        raise failed(f"Error:\nRabbitMQ on node {ctl.node} is not running or has not fully booted "
-                     "yet")  # fmt: skip
-    ctl.say(f"RabbitMQ on node {ctl.node} is fully booted and running")
-
-
-@command("is_running", "", "Queries the node: is the broker running on it?", OBSERVE)
-def is_running(ctl: Session) -> None:
-    """As check_running."""
-    ctl.banner(f"Asking node {ctl.node} for its status ...")
-    if not node_status(ctl)["is_running"]:
-        raise failed(f"RabbitMQ on node {ctl.node} is not running")
-    ctl.say(f"RabbitMQ on node {ctl.node} is fully booted and running")
-
-
-@command("is_booting", "", "Checks if RabbitMQ is still booting on the node", OBSERVE)
-def is_booting(ctl: Session) -> None:
-    """A node that answers has booted."""
-    ctl.banner(f"Asking node {ctl.node} for its boot status ...")
-    ctl.say(
-        f"RabbitMQ on node {ctl.node} is fully booted (check with is_running), stopped or has not "
-        "started booting yet"
-    )
-
-
-@command("node_health_check", "", "The node runs and has no alarm", HEALTH)
-def node_health_check(ctl: Session) -> None:
-    """RabbitMQ's old health check."""
-    found = node_status(ctl)
-    if not found["is_running"] or found["alarms"]:
-        raise failed("Error:\nhealth check failed. Message: resource alarm(s) in effect or the "
-                     "broker is stopped")  # fmt: skip
-    ctl.say("Health check passed")
-
-
-def _alarm_names(found: dict[str, Any]) -> list[str]:
-    return [one["alarm"] for one in found["alarms"]]
-
-
-@command("check_local_alarms", "", "Health check that exits with a non-zero code if there are any "
-         "resource alarms on the node", HEALTH)  # fmt: skip
-def check_local_alarms(ctl: Session) -> None:
-    """No alarm."""
-    ctl.banner(f"Asking node {ctl.node} to report any local resource alarms ...")
-    names = _alarm_names(node_status(ctl))
-    if names:
-        raise failed(f"Node {ctl.node} reported local alarms:\n\n" + "\n".join(names))
-    ctl.say(f"Node {ctl.node} reported no local alarms")
-
-
-@command("check_alarms", "", "Health check that exits with a non-zero code if there are any "
-         "resource alarms in the cluster", HEALTH)  # fmt: skip
-def check_alarms(ctl: Session) -> None:
-    """No alarm."""
-    ctl.banner(f"Asking node {ctl.node} to report any known resource alarms ...")
-    names = _alarm_names(node_status(ctl))
-    if names:
-        raise failed(f"Node {ctl.node} reported alarms:\n\n" + "\n".join(names))
-    ctl.say(f"Node {ctl.node} reported no alarms, local or clusterwide")
-
-
-@command("alarms", "", "Lists resource alarms (local or cluster-wide)", OBSERVE)
-def alarms(ctl: Session) -> None:
-    """Alarms."""
-    ctl.banner(f"Asking node {ctl.node} to report any known resource alarms ...")
-    names = _alarm_names(node_status(ctl))
-    ctl.say("\n".join(names) or f"Node {ctl.node} reported no alarms, local or clusterwide")
-
-
-@command("check_port_connectivity", "", "Basic TCP connectivity health check for each listener's "
-         "port on the node", HEALTH, "address=")  # fmt: skip
-def check_port_connectivity(ctl: Session) -> None:
-    """Connect to every port."""
-    ctl.banner(f"Testing TCP connections to all active listeners on node {ctl.node} ...")
-    ports = []
-    for one in node_status(ctl)["listeners"]:
-        host = ctl.options.get("address") or one["interface"].strip("[]")
-        host = {"::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}.get(host, host)
-        try:
-            socket.create_connection((host, one["port"]), CONNECT_SECONDS).close()
-        except OSError as error:
-            raise failed(
-                f"Error:\nConnection to port {one['port']} ({one['protocol']}) of node {ctl.node} "
-                f"failed: {error}"
-            ) from None
-        ports.append(one["port"])
-    shown = ", ".join(str(port) for port in sorted(set(ports)))
-    ctl.say(f"Successfully connected to ports {shown} on node {ctl.node}.")
-
-
-@command("check_port_listener", "<port>", "Health check that exits with a non-zero code if the "
-         "node does not have an active listener for given port", HEALTH)  # fmt: skip
-def check_port_listener(ctl: Session) -> None:
-    """Something listens on a port."""
-    port = ctl.argument(0)
-    if not port.isdigit():
-        raise UsageError(f"port must be a number, and is '{port}'")
-    ctl.banner(f"Asking node {ctl.node} if there's an active listener on port {port} ...")
-    ports = sorted({one["port"] for one in node_status(ctl)["listeners"]})
-    if int(port) not in ports:
-        raise failed(
-            f"No listener for port {port} is active on node {ctl.node}. Found listeners that use "
-            f"the following ports: {', '.join(map(str, ports))}"
-        )
-    ctl.say(f"A listener for port {port} is running on node {ctl.node}.")
-
-
-@command("check_protocol_listener", "<protocol>", "Health check that exits with a non-zero code if "
-         "the node does not have an active listener for given protocol", HEALTH)  # fmt: skip
-def check_protocol_listener(ctl: Session) -> None:
-    """Something listens for a protocol."""
-    name = ctl.argument(0)
-    ctl.banner(f"Asking node {ctl.node} if there's an active listener for protocol {name} ...")
-    protocols = sorted({one["protocol"] for one in node_status(ctl)["listeners"]})
-    if OLDER_NAMES.get(name.lower(), name.lower()) not in protocols:
-        raise failed(
-            f"No listener for protocol {name} is active on node {ctl.node}. Found listeners for "
-            f"the following protocols: {', '.join(protocols)}"
-        )
-    ctl.say(f"A listener for protocol {name} is running on node {ctl.node}.")
-
-
-@command("check_virtual_hosts", "", "Health check that exits with a non-zero code if some vhosts "
-         "are not running", HEALTH)  # fmt: skip
-def check_virtual_hosts(ctl: Session) -> None:
-    """All vhosts run."""
-    ctl.banner(f"Checking if all vhosts are running on node {ctl.node} ...")
-    found = ctl.client.get("health", "checks", "virtual-hosts")
-    if found["status"] != "ok":
-        raise failed(f"Some virtual hosts on node {ctl.node} are down:\n{found['virtual-hosts']}")
-    ctl.say(f"Node {ctl.node} reported all vhosts as running")
-
-
-@command("check_certificate_expiration", "", "Health check that exits with a non-zero code if any "
-         "certificate expires within a time", HEALTH, "within=", "unit=")  # fmt: skip
-def check_certificate_expiration(ctl: Session) -> None:
-    """No certificate ends soon."""
-    within, unit = ctl.options.get("within") or "4", ctl.options.get("unit") or "weeks"
-    ctl.banner(f"Checking certificate expiration on node {ctl.node} ...")
-    found = ctl.client.get("health", "checks", "certificate-expiration", within, unit)
-    if found["status"] != "ok":
-        raise failed(f"Certificates expire within {within} {unit}:\n{json_text(found['expired'])}")
-    ctl.say("No certificate expires within the given time.")
-
-
-@command("certificates", "", "Displays certificates (public keys) for every listener", OBSERVE)
-def certificates(ctl: Session) -> None:
-    """Certificates of listeners."""
-    ctl.banner(f"Certificates of node {ctl.node} ...")
-    found = ctl.client.get("health", "checks", "certificate-expiration", "1000", "years")
-    for one in found.get("expired", []):
-        ctl.out(f"{one['protocol']} on port {one['port']}: until {one['certfile_expires_on'][0]}")
-
-
-@command("listeners", "", "Lists active connection listeners (bound interface, port, protocol)",
-         OBSERVE)  # fmt: skip
+@command("listeners", "", "Lists what the node listens on: interface, port, protocol", OBSERVE)
 def listeners(ctl: Session) -> None:
     """What listens."""
-    found = node_status(ctl)
     ctl.banner(f"Asking node {ctl.node} to report its protocol listeners ...")
-    ctl.value({"result": "ok", "node": ctl.node, "listeners": found["listeners"]},
-              listener_lines(found))  # fmt: skip
+    found = node_status(ctl)
+    facts = {"result": "ok", "node": ctl.node, "listeners": found["listeners"]}
+    ctl.facts(facts, listener_lines(found))
 
 
-@command("memory_breakdown", "", "Provides a memory usage breakdown on the node.", OBSERVE,
+@command("memory_breakdown", "[--unit <unit>]", "Displays what takes the node's memory", OBSERVE,
          "unit=")  # fmt: skip
 def memory_breakdown(ctl: Session) -> None:
     """Bytes by category."""
-    unit = (ctl.options.get("unit") or "gb").lower()
-    if unit not in UNITS:
-        raise UsageError(f"unit must be one of {', '.join(UNITS)}")
-    memory = node_status(ctl)["memory"]
+    unit = unit_of(ctl)
     ctl.banner(f"Reporting memory breakdown on node {ctl.node}...")
-    ctl.value(memory, [*breakdown_lines(memory, unit), ""])
+    memory = node_status(ctl)["memory"]
+    parts = memory_parts(memory)
+    if ctl.formatter in ("csv", "pretty_table"):
+        names = [f"{name}.{kind}" for name, _, _ in parts for kind in ("bytes", "percentage")]
+        ctl.rows([[value for _, *values in parts for value in values]], names)
+        return
+    facts = {name: {"bytes": size, "percentage": share} for name, size, share in parts}
+    ctl.facts(facts, [*breakdown_lines(memory, unit), ""])
 
 
-@command("server_version", "", "Displays server version on the node", OBSERVE)
+@command("server_version", "", "Displays the version of RabbitMQ that the node stands for",
+         OBSERVE, needs=NODE)  # fmt: skip
 def server_version(ctl: Session) -> None:
     """The version that the server stands for."""
     ctl.banner(f"Asking node {ctl.node} for its RabbitMQ version...")
-    ctl.say(ctl.client.get("overview")["rabbitmq_version"])
+    version = node_status(ctl)["rabbitmq_version"]
+    ctl.facts({"result": "ok", "value": version}, [version])
 
 
-@command("os_env", "", "Lists environment variables of the node", OBSERVE)
-def os_env(ctl: Session) -> None:
-    """Variables that configure Leveret."""
-    ctl.banner("Listing Leveret-specific environment variables ...")
-    names = sorted(name for name in os.environ if name.startswith("LEVERET_"))
-    ctl.rows([(name, os.environ[name]) for name in names], ("name", "value"))
+@command("certificates", "", "Lists the certificates of listeners", CONFIGURATION)
+def certificates(ctl: Session) -> None:
+    """Certificates of listeners, with the time until which each is valid."""
+    ctl.banner(f"Certificates of node {ctl.node} ...")
+    found = ctl.client.get("health", "checks", "certificate-expiration", "1000", "years")
+    rows = [
+        (one["protocol"], one["port"], one["certfile"], (one["certfile_expires_on"] or [""])[0])
+        for one in found.get("expired", [])
+    ]
+    ctl.rows(rows, ("protocol", "port", "certfile", "expires_on"), empty_line=True)
 
 
-def _log_file(ctl: Session) -> Path | None:
+# Logs and events
+
+
+def _log_file(ctl: Session) -> Path:
     files = [name for name in node_status(ctl)["log_files"] if not name.startswith("<")]
-    return Path(files[0]) if files else None
+    if not files:
+        raise failure(f"node {ctl.node} logs to its {HERE}")
+    return Path(files[0])
 
 
-@command("log_location", "", "Shows log file location(s) on the node", OBSERVE, "all")
-def log_location(ctl: Session) -> None:
-    """Where the node logs to."""
-    for path in node_status(ctl)["log_files"]:
-        ctl.out(path)
-
-
-@command("log_tail", "", "Prints the last N lines of the log on the node", OBSERVE, "number=")
+@command("log_tail", "[--number|-N <number>]", "Prints the last lines of the node's log", OBSERVE,
+         "number|N=#", needs=NODE)  # fmt: skip
 def log_tail(ctl: Session) -> None:
     """The last lines of the log."""
-    path = _log_file(ctl)
-    if path is None:
-        raise failed("Error:\nthe node logs to its standard output; set log.file")
-    number = int(ctl.options.get("number") or 50)
-    with path.open(errors="replace") as file:
+    number = max(0, ctl.options.get("number", 50))
+    ctl.banner(f"Last {number} log lines on node {ctl.node} ...")
+    with _open_log(_log_file(ctl)) as file:
         for line in deque(file, maxlen=number):
             ctl.out(line.rstrip("\n"))
 
 
-@command("log_tail_stream", "", "Streams logs from a running node for a period of time", OBSERVE,
-         "duration=")  # fmt: skip
+def _open_log(path: Path) -> Any:
+    try:
+        return path.open(errors="replace")
+    except OSError as error:
+        raise failure(f"the log {path} cannot be read: {error.strerror}") from None
+
+
+@command("log_tail_stream", "[--duration|-d <seconds>]", "Prints new lines of the node's log as "
+         "they come", OBSERVE, "duration|d=#", needs=NODE)  # fmt: skip
 def log_tail_stream(ctl: Session) -> None:
     """New lines of the log, until it is interrupted."""
-    path = _log_file(ctl)
-    if path is None:
-        raise failed("Error:\nthe node logs to its standard output; set log.file")
     duration = ctl.options.get("duration")
-    deadline = time.monotonic() + float(duration) if duration else None
-    with path.open(errors="replace") as file:
+    shown = "indefinitely" if duration is None else f"for {duration} seconds"
+    ctl.banner(f"Streaming logs from node {ctl.node} {shown} ...")
+    with _open_log(_log_file(ctl)) as file:
         file.seek(0, os.SEEK_END)
-        while deadline is None or time.monotonic() < deadline:
-            line = file.readline()
-            if line:
-                ctl.out(line.rstrip("\n"))
-            else:
-                time.sleep(0.1)
+        for line in _new_lines(file, duration):
+            ctl.out(line)
 
 
-@command("command_line_arguments", "", "Displays the node's command-line arguments", OBSERVE)
-def command_line_arguments(ctl: Session) -> None:
-    """How the process was started."""
-    pid = node_status(ctl)["pid"]
-    try:
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError as error:
-        raise failed(f"Error:\n{error}") from None
-    ctl.out(" ".join(part.decode(errors="replace") for part in raw.split(b"\0") if part))
+def _new_lines(file: Any, duration: int | None) -> Iterator[str]:
+    deadline = None if duration is None else time.monotonic() + duration
+    while deadline is None or time.monotonic() < deadline:
+        line = file.readline()
+        if line:
+            yield line.rstrip("\n")
+        else:
+            time.sleep(LOG_POLL_SECONDS)
 
 
-@command("resolve_hostname", "<hostname>", "Resolves a hostname to a set of addresses", OBSERVE,
-         "address-family=", needs_node=False)  # fmt: skip
+@command("consume_event_stream", "[--duration|-d <seconds>] [--pattern <pattern>]", "Prints what "
+         "happens on the node as it happens, a line of JSON each", OBSERVE, "duration|d=#",
+         "pattern=")  # fmt: skip
+def consume_event_stream(ctl: Session) -> None:
+    """What happens on the node, a line of JSON each."""
+    import json  # noqa: PLC0415 - few commands need them
+    import re  # noqa: PLC0415
+
+    ctl.require_local()
+    pattern = re.compile(ctl.options.get("pattern", ".*"))
+    _ = ctl.client
+    ctl.connection.wait_longer(ctl.options.get("duration") or FOR_EVER_SECONDS)
+    for line in ctl.connection.stream("node", "events"):
+        if pattern.search(str(json.loads(line).get("event", ""))):
+            ctl.out(line.decode().rstrip("\n"))
+
+
+# The machine
+
+
+@command("resolve_hostname", "<hostname> [--address-family <ipv4 | ipv6>]",
+         "Resolves a name to addresses", CONFIGURATION, "address-family=", "offline",
+         needs=NOTHING, counts=(1, 1))  # fmt: skip
 def resolve_hostname(ctl: Session) -> None:
     """Addresses of a host."""
-    name = ctl.argument(0)
+    name, family = ctl.argument(0), ctl.options.get("address_family", "IPv4")
+    if family.lower() not in FAMILIES:
+        raise bad_argument(f"unsupported IP address family {family}. Valid values are: ipv4, ipv6")
+    ctl.banner(f"Resolving hostname {name} to {family} addresses...")
     try:
-        found = socket.getaddrinfo(name, None)
+        found = socket.getaddrinfo(name, None, family=FAMILIES[family.lower()])
     except OSError as error:
-        raise failed(f"Error:\n{name} cannot be resolved: {error}") from None
+        raise failure(f"Hostname does not resolve ({error.strerror})", DATA_ERROR) from None
     for address in sorted({str(one[4][0]) for one in found}):
         ctl.out(address)
 
 
-@command("list_network_interfaces", "", "Lists network interfaces of the machine", OBSERVE,
-         needs_node=False)  # fmt: skip
+@command("list_network_interfaces", "", "Lists the machine's network interfaces", OBSERVE,
+         needs=NOTHING)  # fmt: skip
 def list_network_interfaces(ctl: Session) -> None:
-    """Interfaces."""
-    for _, name in socket.if_nameindex():
-        ctl.out(name)
+    """Interfaces with their facts, as far as the system tells them without a privilege."""
+    ctl.banner("Listing network interfaces ...")
+    found = {name: _interface(name) for _, name in sorted(socket.if_nameindex())}
+    lines = []
+    for name, facts in found.items():
+        lines.append(heading(f"Interface {name}"))
+        lines += [*(f"{key}: {value}" for key, value in facts.items()), ""]
+    ctl.facts({"result": "ok", "interfaces": found}, lines)
 
 
-@command("tls_versions", "", "Lists TLS versions supported", OBSERVE, needs_node=False)
+def _interface(name: str) -> dict[str, str]:
+    facts = {}
+    for key, file in (("hwaddr", "address"), ("state", "operstate"), ("mtu", "mtu")):
+        try:
+            facts[key] = Path(f"/sys/class/net/{name}/{file}").read_text().strip()
+        except OSError:
+            # Not every kind of interface has every fact.
+            continue
+    return facts
+
+
+@command("tls_versions", "", "Lists the versions of TLS that can be spoken", OBSERVE,
+         needs=NOTHING)  # fmt: skip
 def tls_versions(ctl: Session) -> None:
     """Versions of TLS."""
-    ctl.banner("Listing all TLS versions supported by the runtime ...")
-    for name in ("tlsv1.3", "tlsv1.2"):
-        ctl.out(name)
+    ctl.banner("Listing all TLS versions supported by the runtime...")
+    names = ["tlsv1.3", "tlsv1.2"]
+    ctl.facts({"versions": names}, names)
 
 
-@command("cipher_suites", "", "Lists cipher suites enabled by default", OBSERVE, "format=",
-         needs_node=False)  # fmt: skip
+@command("cipher_suites", "[--format <openssl | erlang | map>] [--all]", "Lists the cipher suites "
+         "that TLS can use", OBSERVE, "format=", "all", needs=NOTHING)  # fmt: skip
 def cipher_suites(ctl: Session) -> None:
     """OpenSSL's suites."""
+    name = ctl.options.get("format", "openssl").lower()
+    if name not in ("openssl", "erlang", "map"):
+        raise bad_argument("Format should be either openssl, erlang or map")
+    if name != "openssl":
+        raise bad_argument("there are only OpenSSL's names here")
     ctl.banner("Listing available cipher suites in OpenSSL format")
-    for cipher in ssl.create_default_context().get_ciphers():
-        ctl.out(cipher["name"])
+    names = [str(cipher["name"]) for cipher in ssl.create_default_context().get_ciphers()]
+    ctl.facts({"cipher_suites": names, "format": name}, names)
 
 
-@command("consume_event_stream", "", "Streams internal events from a running node", OBSERVE,
-         "duration=")  # fmt: skip
-def consume_event_stream(ctl: Session) -> None:
-    """What happens on the node, a line of JSON each."""
-    ctl.require_local()
-    for line in ctl.client.stream("node", "events"):
-        ctl.out(line.decode().rstrip("\n"))
+@command("list_hashes", "", "Lists the hash functions that passwords can be stored with", OBSERVE,
+         needs=NOTHING)  # fmt: skip
+def list_hashes(ctl: Session) -> None:
+    """Hashes of passwords."""
+    ctl.banner("Listing supported hash algorithms ...")
+    names = ["rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"]
+    ctl.facts({"result": "ok", "value": names}, names)
+
+
+@command("observer", "[--interval <seconds>] [--once]", "Shows the node live: overview, queues, "
+         "connections, memory; q ends it", OBSERVE, "interval=#", "once")  # fmt: skip
+def observer(ctl: Session) -> None:
+    """A live view."""
+    # rich takes longer to import than most commands take.
+    from mgmt.ctl.observer import INTERVAL_SECONDS, observe  # noqa: PLC0415
+
+    seconds = float(ctl.options.get("interval", INTERVAL_SECONDS))
+    ctl.connection.wait_longer(FOR_EVER_SECONDS)
+    observe(ctl.client, ctl.node, once=bool(ctl.options.get("once")), interval_s=max(1.0, seconds))

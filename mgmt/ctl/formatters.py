@@ -1,24 +1,48 @@
 """Tables, CSV and JSON, as rabbitmqctl prints them. Pure."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from mgmt.ctl import terms
+from mgmt.ctl.terms import AmqpTable, Term
 
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
+FORMATTERS = ("table", "json", "csv", "pretty_table", "string", "report")
+FOR_PROGRAMS = ("json", "csv")
+"""Nothing but the result is printed with these."""
 
-def json_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+
+def json_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """A list, an object a line."""
-    if not rows:
-        return "[]"
-    return "[\n" + "\n,".join(json_text(row) for row in rows) + "\n]"
+    yield "["
+    for number, row in enumerate(rows):
+        text = json_text(dict(zip(columns, row, strict=True)))
+        yield f",{text}" if number else text
+    yield "]"
 
 
 def json_text(value: Any) -> str:
     """Compact JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_for_json(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def json_facts(facts: dict[str, Any]) -> str:
+    """Compact JSON with its keys in order, as RabbitMQ's tools print what is no list."""
+    return json.dumps(
+        _for_json(facts), separators=(",", ":"), ensure_ascii=False, sort_keys=True
+    )  # fmt: skip
+
+
+def _for_json(value: Any) -> Any:
+    if isinstance(value, AmqpTable):
+        return terms.typed(value)
+    if isinstance(value, Term):
+        return value.json_value
+    if isinstance(value, dict):
+        return {key: _for_json(one) for key, one in value.items()}
+    return value
 
 
 def table_lines(
@@ -39,47 +63,64 @@ def cell(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return _escaped(value)
+    if isinstance(value, AmqpTable):
+        return _escaped(terms.shown(value))
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "[" + ", ".join(value) + "]"
-    if isinstance(value, list | dict):
-        return json_text(value) if value else "[]"
-    return str(value)
+        return "[" + ", ".join(_escaped(item) for item in value) + "]"
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_escaped(key)} => {cell(one)}" for key, one in value.items())
+        return f"#{{{inner}}}"
+    return _escaped(json_text(value)) if isinstance(value, list) else str(value)
 
 
 def _escaped(value: str) -> str:
-    """Without what would break the table, or the terminal."""
+    """Without what would break the table, or steer the terminal."""
+    if value.isprintable():
+        return value
     return "".join(
-        character if character.isprintable() else f"\\{ord(character):03o}" for character in value
-    ).replace("\t", "\\t")
+        one if one.isprintable() else "\\t" if one == "\t" else f"\\{ord(one):03o}" for one in value
+    )
 
 
-def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Comma-separated values, with a header."""
-    listed = list(rows)
-    if not listed:
-        return
-    for row in (columns, *listed):
-        text = io.StringIO()
-        csv.writer(text, lineterminator="").writerow(
-            ["" if value is None else value if isinstance(value, str) else cell(value)
-             for value in row]
-        )  # fmt: skip
-        yield text.getvalue()
+def csv_lines(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, with_headers: bool = True
+) -> Iterator[str]:
+    """Comma-separated values, all in quotes; the header only if there are rows."""
+    for number, row in enumerate(rows):
+        if not number and with_headers:
+            yield ",".join(_in_quotes(name) for name in columns)
+        yield ",".join(_in_quotes(_csv_text(value)) for value in row)
+
+
+def _csv_text(value: Any) -> str:
+    return str(value) if isinstance(value, str) else cell(value)
+
+
+def _in_quotes(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def pretty_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """A table with lines around it."""
-    shown = [[cell(value) for value in row] for row in rows]
-    if not shown:
+    """A table with lines around it; nothing if there are no rows."""
+    cells = [[_pretty_cell(value) for value in row] for row in rows]
+    if not cells:
         return
-    cells = [list(columns), *shown]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     yield _rule("┌┬┐", widths)
-    yield _cells([name.ljust(width) for name, width in zip(columns, widths, strict=True)])
-    for row in shown:
+    titles = zip(columns, widths, strict=True)
+    yield _cells(f"{BOLD}{name}{PLAIN}{' ' * (width - len(name))}" for name, width in titles)
+    for row in cells:
         yield _rule("├┼┤", widths)
-        yield _cells([value.ljust(width) for value, width in zip(row, widths, strict=True)])
+        yield _cells(value.ljust(width) for value, width in zip(row, widths, strict=True))
     yield _rule("└┴┘", widths)
+
+
+def _pretty_cell(value: Any) -> str:
+    """As in a plain table, but that a list of words needs no brackets in its box."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(_escaped(item) for item in value)
+    return "" if isinstance(value, AmqpTable) and not value else cell(value)
 
 
 def _rule(ends: str, widths: Sequence[int]) -> str:
@@ -87,15 +128,25 @@ def _rule(ends: str, widths: Sequence[int]) -> str:
     return f"{ends[0]}{inner}{ends[2]}"
 
 
-def _cells(values: Sequence[str]) -> str:
+def _cells(values: Iterable[str]) -> str:
     return "│ " + " │ ".join(values) + " │"
 
 
-UNITS = {"bytes": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4}
+UNITS = {
+    "bytes": 1,
+    **dict.fromkeys(("k", "kb", "kilobytes"), 1000),
+    **dict.fromkeys(("m", "mb", "megabytes"), 1000**2),
+    **dict.fromkeys(("g", "gb", "gigabytes"), 1000**3),
+    **dict.fromkeys(("t", "tb", "terabytes"), 1000**4),
+    **dict.fromkeys(("p", "pb", "petabytes"), 1000**5),
+    **{f"{letter}i{b}": 1024**power for power, letter in enumerate("kmgtp", 1) for b in ("", "b")},
+}
 
 
 def amount(value: float, unit: str) -> str:
     """Bytes in another unit, as `89.2887 mb`."""
+    if unit == "bytes":
+        return f"{int(value)} bytes"
     return f"{round(value / UNITS[unit], 4)} {unit}"
 
 

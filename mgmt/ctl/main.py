@@ -1,224 +1,191 @@
 """The `leveretctl` command: finds the command, its arguments and options, and the node.
 
-Options may stand anywhere. Exit codes are rabbitmqctl's: 64 for a wrong use, 65 and 67 for wrong
-data, 69 if the node cannot be reached or refuses, 70 for what else fails, 75 if it takes too long.
+Exit codes are rabbitmqctl's: 64 for a wrong use, 65 and 67 for wrong data, 69 if the node cannot be
+reached or refuses, 70 for what else fails, 75 if it takes too long, 77 if the socket is somebody
+else's (docs/leveretctl.md).
 """
 
-import difflib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from mgmt.ctl import diagnostics, listing, node, users, vhosts
-from mgmt.ctl.client import Client, unreachable
-from mgmt.ctl.command import COMMANDS, Command, Session, command
-from mgmt.ctl.errors import OK, USAGE, CtlError, UsageError
+from mgmt.ctl import (
+    checks,
+    definitions,
+    diagnostics,
+    listing,
+    node,
+    policies,
+    process,
+    status,
+    steering,
+    users,
+    vhosts,
+)
+from mgmt.ctl.client import Client
+from mgmt.ctl.command import COMMANDS, NOTHING, TIMEOUT_SECONDS, Command, DryRun, Session, command
+from mgmt.ctl.errors import OK, USAGE, CtlError, StateError, UsageError
+from mgmt.ctl.formatters import FORMATTERS, json_facts
+from mgmt.ctl.help import command_help, command_list, overview, unknown_command, usage
+from mgmt.ctl.options import GLOBAL, Parsed, parse
 
-TOPICS = (diagnostics, listing, node, users, vhosts)
+TOPICS = (
+    checks, definitions, diagnostics, listing, node, policies, process, status, steering, users,
+    vhosts,
+)  # fmt: skip
 """Imported for their commands."""
 
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
-FLAGS = ("quiet", "silent", "no-table-headers", "longnames", "dry-run", "help", "version")
-VALUES = (
-    "node", "vhost", "formatter", "timeout", "data-dir", "url", "username", "password"
-)  # fmt: skip
-SHORT = {
-    "-n": "node", "-p": "vhost", "-q": "quiet", "-s": "silent", "-t": "timeout", "-l": "longnames",
-    "-h": "help", "-f": "formatter",
-}  # fmt: skip
-FORMATTERS = ("table", "json", "csv", "pretty_table", "string", "report")
+INTERRUPTED = 130
+VERSION = "3.12.14"
 
 
-@command("observer", "", "Starts a CLI observer interface on the node",
-         "Monitoring, observability and health checks", "once")  # fmt: skip
-def observer(ctl: Session) -> None:
-    """A live view."""
-    # rich takes longer to import than most commands take.
-    from mgmt.ctl.observer import observe  # noqa: PLC0415
-
-    observe(ctl.client, once=bool(ctl.options.get("once")))
-
-
-@command("help", "[<command>]", "Displays usage information for a command", "Help",
-         needs_node=False)  # fmt: skip
+@command("help", "(<command> | [--list-commands])", "Displays usage information for a command",
+         "Help", "list-commands", needs=NOTHING, counts=(0, 1))  # fmt: skip
 def show_help(ctl: Session) -> None:
     """Usage of one command, or a list of all."""
     name = ctl.argument(0)
     if not name:
-        ctl.out(overview())
-        return
-    if name not in COMMANDS:
-        raise unknown_command(name)
-    ctl.out(usage(COMMANDS[name]))
+        ctl.out(command_list() if ctl.options.get("list_commands") else overview())
+    elif name in COMMANDS:
+        ctl.out(command_help(COMMANDS[name]))
+    else:
+        error = unknown_command(name, with_overview=False)
+        raise CtlError(f"Error:\n{error.text}", error.code)
 
 
-@command("autocomplete", "[<text>]", "Provides command name autocomplete variants", "Help",
-         needs_node=False)  # fmt: skip
+@command("version", "", "Displays the version of the tools", "Help", needs=NOTHING)
+def show_version(ctl: Session) -> None:
+    """The version that the tools stand for."""
+    if ctl.formatter == "json":
+        facts = {"result": "ok", "node": ctl.options.get("node", ""), "value": {"version": VERSION}}
+        ctl.out(json_facts(facts))
+    else:
+        ctl.out(VERSION)
+
+
+@command("autocomplete", "[prefix]", "Lists the commands, or a command's options, that begin with "
+         "a text", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
 def autocomplete(ctl: Session) -> None:
-    """Commands that begin like this."""
-    for name in sorted(COMMANDS):
-        if name.startswith(ctl.argument(0)):
+    """Names that begin like this."""
+    *before, prefix = ctl.arguments or [""]
+    one = COMMANDS.get(before[0]) if before else None
+    names = [f"--{option.name}" for option in (*one.options, *GLOBAL)] if one else list(COMMANDS)
+    for name in sorted(names):
+        if name.startswith(prefix):
             ctl.out(name)
 
 
-@command("completion", "<shell>", "Prints a completion script; for bash", "Help",
-         needs_node=False)  # fmt: skip
+@command("completion", "<shell>", "Prints a completion script for a shell: bash", "Help",
+         needs=NOTHING)  # fmt: skip
 def completion(ctl: Session) -> None:
     """What to source in a shell."""
     if ctl.argument(0) != "bash":
         raise UsageError("completion is for bash")
-    ctl.out("complete -W \"$(leveretctl autocomplete | tr '\\n' ' ')\" leveretctl")
-
-
-def usage(one: Command) -> str:
-    """How a command is used."""
-    flags = "".join(
-        f" [--{flag.removesuffix('=')}{' <value>' if flag.endswith('=') else ''}]"
-        for flag in one.options
-    )
-    arguments = f" {one.usage}" if one.usage else ""
-    return (
-        f"\nUsage\n\nleveretctl [--node <node>] [--quiet] [--vhost <vhost>] {one.name}{arguments}"
-        f"{flags}\n\n{one.summary}"
+    ctl.out(
+        "_leveretctl() { COMPREPLY=($(leveretctl autocomplete -- "
+        '"${COMP_WORDS[@]:1:COMP_CWORD}")); }\ncomplete -F _leveretctl leveretctl'
     )
 
 
-def overview() -> str:
-    """All commands by their groups."""
-    lines = [
-        "\nUsage\n\nleveretctl [--data-dir <dir> | --url <url> --username <name> --password "
-        "<password>]\n           [--node <node>] [--vhost <vhost>] [--timeout <seconds>] [--quiet] "
-        "[--formatter <name>]\n           <command> [<arguments>]\n\nAvailable commands:"
-    ]
-    groups: dict[str, list[Command]] = {}
-    for one in COMMANDS.values():
-        groups.setdefault(one.group, []).append(one)
-    for group in sorted(groups):
-        lines.append(f"\n{group}:\n")
-        lines += [
-            f"   {one.name:<32}{one.summary}"
-            for one in sorted(groups[group], key=lambda one: one.name)
-        ]
-    return "\n".join(lines)
-
-
-def unknown_command(name: str) -> CtlError:
-    """With the nearest one that is known."""
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    hint = f"Did you mean '{close[0]}'?\n" if close else f"{overview()}\n"
-    return CtlError(f"\nCommand '{name}' not found.\n{hint}", USAGE)
-
-
-def parse(arguments: list[str]) -> tuple[str, list[str], dict[str, Any]]:
-    """The command's name, its arguments and all options. Raises UsageError."""
-    words: list[str] = []
-    options: dict[str, Any] = {}
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            words += rest
-            break
-        name = SHORT.get(word) or (word[2:] if word.startswith("--") else "")
-        if not name or (words and word.startswith("-") and word[1:2].isdigit()):
-            words.append(word)
-            continue
-        name, equals, value = name.partition("=")
-        kind = _kind_of(name, words[0] if words else "", rest)
-        key = name.replace("-", "_")
-        if kind == "flag":
-            options[key] = value not in ("false", "no") if equals else True
-        elif equals:
-            options[key] = value
-        elif rest:
-            options[key] = rest.pop(0)
-        else:
-            raise UsageError(f"the option --{name} needs a value")
-    return (words[0] if words else ""), words[1:], options
-
-
-def _kind_of(name: str, known_command: str, rest: list[str]) -> str:
-    """Whether an option is a flag or takes a value. Raises UsageError if it is not known."""
-    if name in FLAGS:
-        return "flag"
-    if name in VALUES:
-        return "value"
-    later = [word for word in rest if word in COMMANDS]
-    for candidate in (known_command, *later):
-        one = COMMANDS.get(candidate)
-        if one is not None:
-            if name in one.options:
-                return "flag"
-            if f"{name}=" in one.options:
-                return "value"
-    raise UsageError(f"Invalid options for this command: --{name}")
-
-
-def _session(name: str, arguments: list[str], options: dict[str, Any]) -> Session:
-    if options.get("formatter") and options["formatter"] not in FORMATTERS:
-        raise UsageError(f"formatter must be one of {', '.join(FORMATTERS)}")
-    timeout = options.get("timeout")
-    try:
-        seconds = float(timeout) if timeout not in (None, "infinity") else None
-    except ValueError:
-        raise UsageError(f"timeout must be a number of seconds, and is '{timeout}'") from None
-    data_dir = options.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
-    client = Client(
-        data_dir=Path(data_dir), url=options.get("url") or "",
-        username=options.get("username") or "guest", password=options.get("password") or "guest",
-        timeout=60.0 if timeout is None else seconds or None,
+def _client(values: dict[str, object]) -> Client:
+    data_dir = values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
+    timeout = values.get("timeout")
+    return Client(
+        data_dir=Path(str(data_dir)), url=str(values.get("url") or ""),
+        username=str(values.get("username") or "guest"),
+        password=str(values.get("password") or "guest"),
+        timeout=float(TIMEOUT_SECONDS if timeout is None else str(timeout)),
+        operation=str(values.get("operation")), node=str(values.get("node") or ""),
     )  # fmt: skip
-    return Session(name, arguments, options, client)
 
 
-def _find_node(ctl: Session) -> None:
-    """Learn the node's name, and that it is the one that is meant."""
-    if ctl.client.is_local:
-        ctl.node = ctl.client.get("node", "ping")["node"]
-    else:
-        ctl.node = ctl.client.get("overview")["node"]
-    wanted = ctl.options.get("node")
-    if wanted and wanted not in (ctl.node, ctl.node.partition("@")[0]):
-        raise unreachable(ctl.client.place, f"the node there is '{ctl.node}', not '{wanted}'")
-
-
-def run(arguments: list[str]) -> int:
-    """Do what the arguments say. Raises CtlError."""
-    name, words, options = parse(arguments)
-    if options.get("version"):
-        name, words = "version", []
-    if not name or options.get("help"):
-        name, words = "help", [name] if name else []
-    one = COMMANDS.get(name)
+def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
+    """The command, and what it is given. Raises CtlError."""
+    words, values, _ = parse(arguments)
+    if not words:
+        if values.get("help"):
+            return COMMANDS["help"], Parsed([], {}, [])
+        raise CtlError(overview(), USAGE)
+    one = COMMANDS.get(words[0])
     if one is None:
-        raise unknown_command(name)
-    ctl = _session(name, words, options)
-    if len(words) < one.required:
-        raise UsageError(f"not enough arguments.\nArguments given:\n\t{' '.join(arguments)}\n"
-                         f"{usage(one)}")  # fmt: skip
-    if one.maximum is not None and len(words) > one.maximum:
-        raise UsageError(f"too many arguments.\nArguments given:\n\t{' '.join(arguments)}\n"
-                         f"{usage(one)}")  # fmt: skip
-    if one.needs_node:
-        _find_node(ctl)
-    return one.run(ctl) or OK
+        raise unknown_command(words[0])
+    words, values, invalid = parse(arguments, one.options)
+    return one, Parsed(words[1:], values, invalid)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def _check(one: Command, given: Parsed) -> None:
+    """Complain of options and of the number of arguments. Raises UsageError."""
+    if given.invalid:
+        lines = "".join(f"\n{name} : {value}" for name, value in given.invalid)
+        raise UsageError(f"Invalid options for this command:{lines}")
+    formatter = given.values.get("formatter")
+    if formatter is not None and formatter not in FORMATTERS:
+        raise UsageError(
+            f"the formatter '{formatter}' is not known. Try one of json, table, csv, pretty_table"
+        )
+    if given.values.get("timeout", 0) < 0:
+        raise UsageError("the timeout is in seconds, and not negative")
+    least, most = one.counts
+    if len(given.words) < least:
+        raise UsageError("not enough arguments.")
+    if most is not None and len(given.words) > most:
+        raise UsageError("too many arguments.")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say. Raises CtlError."""
+    if list(arguments) == ["--version"]:
+        arguments = ["version"]
+    if arguments and arguments[0] == "--auto-complete":
+        arguments = ["autocomplete", "--", *arguments[1:]]
+    one, given = _find_command(arguments)
+    try:
+        return _run_command(one, given)
+    except (UsageError, StateError) as error:
+        shown = " ".join(arguments)
+        raise CtlError(
+            f"{error.text}\nArguments given:\n\t{shown}\n{usage(one)}", error.code
+        ) from None
+    except CtlError as error:
+        if error.facts is not None and given.values.get("formatter") == "json":
+            raise CtlError(json_facts(error.facts), error.code) from None
+        raise
+
+
+def _run_command(one: Command, given: Parsed) -> int:
+    if given.values.get("help") and not given.invalid:
+        sys.stdout.write(command_help(one) + "\n")
+        return OK
+    _check(one, given)
+    values = {**given.values, "operation": one.name}
+    ctl = Session(one, given.words, given.values, _client(values))
+    try:
+        code = one.run(ctl) or OK
+    except DryRun:
+        return OK
+    ctl.finish()
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and say what went wrong."""
     try:
-        return run(sys.argv[1:] if arguments is None else arguments)
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
     except CtlError as error:
         sys.stdout.flush()
-        sys.stderr.write(f"{error.text}\n")
+        if error.text:
+            sys.stderr.write(f"{error.text}\n")
         return error.code
     except BrokenPipeError:
         # Whoever read the output has gone: `leveretctl list_queues | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def entry_point() -> None:

@@ -1,226 +1,102 @@
-"""The node: its status, its limits, starting and stopping, definitions."""
+"""What is set on a running node, its logs, its features, and how its process was started."""
 
-import json
-import sys
-import time
-from collections.abc import Iterator
+import os
+import re
 from pathlib import Path
-from typing import Any
 
-from mgmt.ctl.command import COMMANDS, Session, command
-from mgmt.ctl.errors import DATA_ERROR, UNAVAILABLE, CtlError, UsageError
-from mgmt.ctl.formatters import UNITS, amount, heading, json_text
+from mgmt.ctl.client import HttpError
+from mgmt.ctl.command import NODE, Session, command
+from mgmt.ctl.errors import USAGE, UsageError, bad_argument, failure
+from mgmt.ctl.process import NODES, process_id
+from mgmt.ctl.vhosts import check_columns
 
-NODES, CONFIGURATION, DEFINITIONS = "Nodes", "Configuration and Environment", "Definitions"
-LEVELS = ("debug", "info", "warning", "error", "critical", "none")
-
-
-def node_status(ctl: Session) -> dict[str, Any]:
-    """The node's status, over the control socket, or what the API tells of it."""
-    ctl.require_local()
-    found: dict[str, Any] = ctl.client.get("node", "status")
-    return found
-
-
-@command("status", "", "Displays status of a node", NODES, "unit=")
-def status(ctl: Session) -> None:
-    """What the node is and does."""
-    found = node_status(ctl)
-    unit = ctl.options.get("unit") or "gb"
-    if unit not in UNITS:
-        raise UsageError(f"unit must be one of {', '.join(UNITS)}")
-    ctl.banner(f"Status of node {found['node']} ...")
-    ctl.value(found, status_lines(found, unit))
+CONFIGURATION, FEATURES = "Configuration and Environment", "Feature flags"
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency", "none")
+LEVELS_HERE = {"notice": "info", "alert": "critical", "emergency": "critical", "none": "critical"}
+FLAG_COLUMNS = ("name", "state", "stability", "provided_by", "desc", "doc_url")
+DEPRECATED_COLUMNS = ("name", "deprecation_phase", "provided_by", "desc", "doc_url")
+_SIZE = re.compile(r"\d+([kKMGT]i?[bB]?)?")
+_FRACTION = re.compile(r"-?\d+(\.\d+)?")
 
 
-def status_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
-    """For people."""
-    yield heading("Runtime")
-    yield f"OS PID: {found['pid']}"
-    yield f"OS: {found['os']}"
-    yield f"Uptime (seconds): {found['uptime']}"
-    yield f"Is under maintenance?: {str(found['is_under_maintenance']).lower()}"
-    yield f"RabbitMQ version: {found['rabbitmq_version']}"
-    yield f"Leveret version: {found['leveret_version']}"
-    yield f"Node name: {found['node']}"
-    yield f"Python version: {found['python_version']}"
-    yield f"Is running?: {str(found['is_running']).lower()}\n"
-    yield heading("Data directory")
-    yield f"Node data directory: {found['data_directory']}\n"
-    yield heading("Log file(s)")
-    yield from (f" * {path}" for path in found["log_files"])
-    yield ""
-    yield heading("Alarms")
-    yield "\n".join(f" * {one['alarm']} on {one['node']}" for one in found["alarms"]) or "(none)"
-    yield ""
-    yield heading("Memory")
-    yield from _memory_lines(found, unit)
-    yield heading("File Descriptors")
-    files = found["file_descriptors"]
-    yield f"Total: {files['total_used']}, limit: {files['total_limit']}"
-    yield f"Sockets: {files['sockets_used']}, limit: {files['sockets_limit']}\n"
-    yield heading("Free Disk Space")
-    yield f"Low free disk space watermark: {amount(found['disk_free_limit'], unit)}"
-    yield f"Free disk space: {amount(found['disk_free'], unit)}\n"
-    yield heading("Totals")
-    totals = found["totals"]
-    yield f"Connection count: {totals['connection_count']}"
-    yield f"Queue count: {totals['queue_count']}"
-    yield f"Virtual host count: {totals['virtual_host_count']}\n"
-    yield heading("Listeners")
-    yield from listener_lines(found)
-
-
-def _memory_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
-    memory = found["memory"]
-    yield f"Total memory used: {amount(memory['total']['rss'], unit)}"
-    yield f"Calculation strategy: {found['vm_memory_calculation_strategy']}"
-    setting = " ".join(
-        f"{value} of available memory" if kind == "relative" else f"{value} bytes"
-        for kind, value in found["vm_memory_high_watermark_setting"].items()
-    )
-    limit = amount(found["vm_memory_high_watermark_limit"], unit)
-    yield f"Memory high watermark setting: {setting}, computed to: {limit}\n"
-    yield from breakdown_lines(memory, unit, blank=" ")
-    yield ""
-
-
-def breakdown_lines(memory: dict[str, Any], unit: str, blank: str = "") -> Iterator[str]:
-    """Categories, the largest first. blank: before the percent sign."""
-    total = max(1, memory["total"]["rss"])
-    parts = [(name, size) for name, size in memory.items() if isinstance(size, int)]
-    for name, size in sorted(parts, key=lambda part: -part[1]):
-        yield f"{name}: {amount(size, unit)} ({round(100 * size / total, 2)}{blank}%)"
-
-
-def listener_lines(found: dict[str, Any]) -> Iterator[str]:
-    """What listens."""
-    for one in found["listeners"]:
-        yield (
-            f"Interface: {one['interface']}, port: {one['port']}, protocol: {one['protocol']}, "
-            f"purpose: {one['purpose']}"
-        )
-
-
-@command("cluster_status", "", "Displays all the nodes in the cluster", "Cluster")
-def cluster_status(ctl: Session) -> None:
-    """The one node."""
-    found = node_status(ctl)
-    name = ctl.client.get("cluster-name")["name"]
-    node = found["node"]
-    ctl.banner(f"Cluster status of node {node} ...")
-    facts = {
-        "cluster_name": name, "disk_nodes": [node], "running_nodes": [node], "partitions": {},
-        "alarms": found["alarms"], "listeners": {node: found["listeners"]},
-        "versions": {node: {"rabbitmq_version": found["rabbitmq_version"]}},
-    }  # fmt: skip
-    lines = [
-        heading("Basics"), f"Cluster name: {name}\n", heading("Disk Nodes"), f"{node}\n",
-        heading("Running Nodes"), f"{node}\n", heading("Versions"),
-        f"{node}: RabbitMQ {found['rabbitmq_version']}\n", heading("Alarms"),
-        "\n".join(f" * {one['alarm']}" for one in found["alarms"]) or "(none)", "",
-        heading("Network Partitions"), "(none)\n", heading("Listeners"),
-        *(f"Node: {node}, {line[0].lower()}{line[1:]}" for line in listener_lines(found)),
-    ]  # fmt: skip
-    ctl.value(facts, lines)
-
-
-@command("environment", "", "Displays the name and value of each variable in the environment",
-         CONFIGURATION)  # fmt: skip
-def environment(ctl: Session) -> None:
-    """Every setting."""
-    ctl.require_local()
-    found = ctl.client.get("node", "environment")
-    ctl.banner(f"Application environment of node {ctl.node} ...")
-    ctl.value(found, (f"{key} = {json_text(value)}" for key, value in found.items()))
-
-
-REPORTED = (
-    "cluster_status", "list_connections", "list_channels", "list_queues", "list_exchanges",
-    "list_bindings", "list_consumers", "list_users", "list_permissions", "list_policies",
-    "list_parameters", "environment",
-)  # fmt: skip
-
-
-@command("report", "", "Generates a server status report containing a concatenation of all "
-         "server status information", CONFIGURATION)  # fmt: skip
-def report(ctl: Session) -> None:
-    """Everything, for a bug report."""
-    ctl.out(f"Reporting server status of node {ctl.node} ...\n")
-    status(ctl)
-    vhosts = [vhost["name"] for vhost in ctl.client.get("vhosts")]
-    for name in REPORTED:
-        per_vhost = name in ("list_queues", "list_exchanges", "list_bindings", "list_consumers",
-                             "list_permissions", "list_policies", "list_parameters")  # fmt: skip
-        for vhost in vhosts if per_vhost else ["/"]:
-            ctl.out("")
-            inner = Session(name, [], {"vhost": vhost}, ctl.client, ctl.node, ctl.out)
-            COMMANDS[name].run(inner)
+# Limits
 
 
 @command("set_vm_memory_high_watermark", "<fraction> | absolute <value>",
-         "Sets the vm_memory_high_watermark setting", CONFIGURATION)  # fmt: skip
+         "Sets how much memory the node may take before publishers are blocked", CONFIGURATION,
+         counts=(1, None))  # fmt: skip
 def set_vm_memory_high_watermark(ctl: Session) -> None:
     """Another memory limit."""
+    kind, value = _watermark(ctl.arguments)
     ctl.require_local()
-    if ctl.argument(0) == "absolute" and len(ctl.arguments) == 2:
-        body = {"absolute": ctl.argument(1)}
-        what = f"{ctl.argument(1)} bytes"
-    else:
-        if not _is_number(ctl.argument(0)) or len(ctl.arguments) != 1:
-            raise UsageError("Bad argument.", DATA_ERROR)
-        body, what = {"relative": ctl.argument(0)}, ctl.argument(0)
+    what = f"{value} bytes" if kind == "absolute" else value
     ctl.banner(f"Setting memory threshold on {ctl.node} to {what} ...")
-    ctl.client.put("node", "vm-memory-high-watermark", body=body)
+    ctl.client.put("node", "vm-memory-high-watermark", body={kind: value})
+
+
+def _watermark(words: list[str]) -> tuple[str, str]:
+    if words[0] == "absolute":
+        _require_two(words)
+        if not _SIZE.fullmatch(words[1]):
+            is_size = words[1][:1].isdigit()
+            raise bad_argument("Invalid units." if is_size else "")
+        return "absolute", words[1]
+    if len(words) > 1:
+        raise UsageError("too many arguments.")
+    if not _FRACTION.fullmatch(words[0]):
+        raise bad_argument()
+    if not 0 <= float(words[0]) <= 1:
+        raise bad_argument("The threshold should be a fraction between 0.0 and 1.0")
+    return "relative", words[0]
+
+
+def _require_two(words: list[str]) -> None:
+    if len(words) != 2:
+        raise UsageError(f"{'not enough' if len(words) < 2 else 'too many'} arguments.")
 
 
 @command("set_disk_free_limit", "<disk_limit> | mem_relative <fraction>",
-         "Sets the disk_free_limit setting", CONFIGURATION)  # fmt: skip
+         "Sets how much of the disk has to be free, or else publishers are blocked", CONFIGURATION,
+         counts=(1, None))  # fmt: skip
 def set_disk_free_limit(ctl: Session) -> None:
     """Another limit of the free space."""
+    kind, value = _disk_limit(ctl.arguments)
     ctl.require_local()
-    if ctl.argument(0) == "mem_relative" and len(ctl.arguments) == 2:
-        if not _is_number(ctl.argument(1)):
-            raise UsageError("Bad argument.", DATA_ERROR)
-        body = {"relative": ctl.argument(1)}
-        what = f"{ctl.argument(1)} times the total RAM"
-    else:
-        body, what = {"absolute": ctl.argument(0)}, f"{ctl.argument(0)} bytes"
+    what = f"{value} bytes" if kind == "absolute" else f"{value} times the total RAM"
     ctl.banner(f"Setting disk free limit on {ctl.node} to {what} ...")
-    ctl.client.put("node", "disk-free-limit", body=body)
+    ctl.client.put("node", "disk-free-limit", body={kind: value})
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _disk_limit(words: list[str]) -> tuple[str, str]:
+    if words[0] == "mem_relative":
+        _require_two(words)
+        if not _FRACTION.fullmatch(words[1]) or float(words[1]) < 0:
+            raise bad_argument()
+        return "relative", words[1]
+    if len(words) > 1:
+        raise UsageError("too many arguments.")
+    if not _SIZE.fullmatch(words[0]):
+        raise bad_argument()
+    return "absolute", words[0]
 
 
-@command("set_log_level", "<log_level>", "Sets log level in the running node", CONFIGURATION,
-         "category=")  # fmt: skip
+@command("set_log_level", "<log_level>", "Sets the log level of the running node", CONFIGURATION,
+         "category=", needs=NODE)  # fmt: skip
 def set_log_level(ctl: Session) -> None:
     """Log more, or less."""
     ctl.require_local()
-    words = ctl.arguments
-    level = words[-1]
-    category = words[0] if len(words) == 2 else ctl.options.get("category")
+    level = ctl.argument(0)
     if level not in LEVELS:
-        raise UsageError(f"level {level} is not supported. Try one of {', '.join(LEVELS)}")
+        raise failure(
+            f"level {level} is not supported. Try one of debug, info, warning, error, critical, "
+            "none"
+        )
     ctl.banner(f'Setting log level to "{level}" ...')
-    body = {"level": "critical" if level == "none" else level, "category": category}
+    body = {"level": LEVELS_HERE.get(level, level), "category": ctl.options.get("category")}
     ctl.client.put("node", "log-level", body=body)
 
 
-@command("set_cluster_name", "<name>", "Sets the cluster name", "Cluster")
-def set_cluster_name(ctl: Session) -> None:
-    """Name the cluster."""
-    ctl.banner(f"Setting cluster name to {ctl.argument(0)} ...")
-    ctl.client.put("cluster-name", body={"name": ctl.argument(0)})
-
-
-@command("rotate_logs", "", "Opens log files anew", NODES)
+@command("rotate_logs", "", "Opens the log files anew, after they were moved", NODES, needs=NODE)
 def rotate_logs(ctl: Session) -> None:
     """Open log files anew."""
     ctl.require_local()
@@ -228,169 +104,99 @@ def rotate_logs(ctl: Session) -> None:
     ctl.client.post("node", "rotate-logs")
 
 
-@command("stop", "[<pidfile>]", "Stops the node and ends its process", NODES)
-def stop(ctl: Session) -> None:
-    """End the process, and wait until it has ended."""
-    ctl.require_local()
-    ctl.banner(f"Stopping and halting node {ctl.node} ...")
-    ctl.client.post("node", "stop")
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            ctl.client.get("node", "ping")
-        except CtlError:
-            return
-        time.sleep(0.05)
-    raise CtlError("Error: the node has not stopped within 30 seconds")
+@command("set_cluster_name", "<name>", "Sets the cluster name", CONFIGURATION)
+def set_cluster_name(ctl: Session) -> None:
+    """Name the cluster."""
+    ctl.banner(f"Setting cluster name to {ctl.argument(0)} ...")
+    ctl.client.put("cluster-name", body={"name": ctl.argument(0)})
 
 
-@command("shutdown", "", "Stops the node and ends its process", NODES, "wait", "no-wait")
-def shutdown(ctl: Session) -> None:
-    """End the process."""
-    stop(ctl)
-    ctl.say(f"Node {ctl.node} has stopped")
+# Features
 
 
-@command("stop_app", "", "Stops the broker, leaving the process running", NODES)
-def stop_app(ctl: Session) -> None:
-    """Serve no clients."""
-    ctl.require_local()
-    ctl.banner(f"Stopping rabbit application on node {ctl.node} ...")
-    ctl.client.post("node", "stop-app")
-
-
-@command("start_app", "", "Starts the broker", NODES)
-def start_app(ctl: Session) -> None:
-    """Serve clients."""
-    ctl.require_local()
-    ctl.banner(f"Starting node {ctl.node} ...")
-    ctl.client.post("node", "start-app")
-
-
-@command("reset", "", "Removes all definitions and messages of a stopped broker", NODES)
-def reset(ctl: Session) -> None:
-    """Begin anew."""
-    ctl.require_local()
-    ctl.banner(f"Resetting node {ctl.node} ...")
-    ctl.client.post("node", "reset")
-
-
-@command("force_reset", "", "Removes all definitions and messages of a stopped broker", NODES)
-def force_reset(ctl: Session) -> None:
-    """Begin anew."""
-    ctl.require_local()
-    ctl.banner(f"Forcefully resetting node {ctl.node} ...")
-    ctl.client.post("node", "reset")
-
-
-@command("await_startup", "", "Waits for the broker to start on the node", NODES,
-         needs_node=False)  # fmt: skip
-def await_startup(ctl: Session) -> None:
-    """Wait until the broker serves."""
-    deadline = time.monotonic() + float(ctl.options.get("timeout") or 300)
-    while time.monotonic() < deadline:
-        try:
-            if node_status(ctl)["is_running"]:
-                return
-        except CtlError as error:
-            if error.code != UNAVAILABLE:
-                raise
-        time.sleep(0.05)
-    raise CtlError("Error: the broker has not started in time", 75)
-
-
-@command("wait", "[<pidfile>]", "Waits for the broker to start on the node", NODES, "pid=",
-         needs_node=False)  # fmt: skip
-def wait(ctl: Session) -> None:
-    """As await_startup."""
-    await_startup(ctl)
-
-
-@command("eval", "[<expr>, ...]", "Evaluates an Erlang expression: not here", CONFIGURATION,
-         needs_node=False)  # fmt: skip
-def evaluate(_ctl: Session) -> None:
-    """There is no Erlang here."""
-    raise CtlError("Error: there is no Erlang in this node, and nothing is evaluated in it", 64)
-
-
-@command("version", "", "Displays CLI tools version", "Help", needs_node=False)
-def show_version(ctl: Session) -> None:
-    """The version that the tools stand for."""
-    ctl.out("3.12.14")
-
-
-@command("list_feature_flags", "[<column>, ...]", "Lists feature flags", "Feature flags")
+@command("list_feature_flags", "[<column> ...]", "Lists feature flags", FEATURES,
+         columns=FLAG_COLUMNS)  # fmt: skip
 def list_feature_flags(ctl: Session) -> None:
     """Features."""
-    columns = ctl.arguments or ["name", "state"]
+    columns = check_columns(ctl.arguments, FLAG_COLUMNS) or ["name", "state"]
     ctl.banner("Listing feature flags ...")
     found = ctl.client.get("feature-flags")
     ctl.rows([[flag.get(name, "") for name in columns] for flag in found], columns)
 
 
-@command("enable_feature_flag", "<feature_flag>", "Enables a feature flag", "Feature flags")
+@command("enable_feature_flag", "[--experimental] <all | feature_flag>", "Enables a feature flag, "
+         "or all: all are enabled", FEATURES, "experimental")  # fmt: skip
 def enable_feature_flag(ctl: Session) -> None:
     """They are all enabled."""
     name = ctl.argument(0)
-    ctl.banner(f'Enabling feature flag "{name}" ...')
-    if name != "all":
+    if not name:
+        raise bad_argument("feature flag (or group) name cannot be an empty string")
+    ctl.banner(
+        "Enabling all feature flags ..." if name == "all" else f'Enabling feature flag "{name}" ...'
+    )
+    if name == "all":
+        return
+    try:
         ctl.client.put("feature-flags", name, "enable")
+    except HttpError as error:
+        if error.status not in (400, 404):
+            raise
+        raise failure(
+            f"This feature flag is not supported by node {ctl.node}", USAGE
+        ) from None  # fmt: skip
 
 
-# Definitions
+@command("list_deprecated_features", "[--used] [<column> ...]", "Lists deprecated features: there "
+         "is none", FEATURES, "used", columns=DEPRECATED_COLUMNS)  # fmt: skip
+def list_deprecated_features(ctl: Session) -> None:
+    """None is going away here."""
+    columns = check_columns(ctl.arguments, DEPRECATED_COLUMNS) or list(DEPRECATED_COLUMNS[:2])
+    is_used = ctl.options.get("used")
+    ctl.banner(f"Listing deprecated features {'in use ' if is_used else ''}...")
+    found = ctl.client.get("deprecated-features", *(("used",) if is_used else ()))
+    rows = [[one.get(name, "") for name in columns] for one in found]
+    ctl.rows(rows, columns, empty_line=True)
 
 
-@command("export_definitions", "<file_path>|-",
-         "Exports definitions in JSON", DEFINITIONS, "format=")  # fmt: skip
-def export_definitions(ctl: Session) -> None:
-    """All definitions, to a file or to the standard output."""
-    path = ctl.argument(0)
-    found = ctl.client.get("definitions")
-    if path == "-":
-        ctl.out(json_text(found))
-        return
-    ctl.banner(f'Exporting definitions in JSON to a file at "{path}" ...')
+@command("log_location", "[--all|-a]", "Shows where the node logs to", CONFIGURATION, "all|a",
+         needs=NODE)  # fmt: skip
+def log_location(ctl: Session) -> None:
+    """Where the node logs to."""
+    ctl.banner(f"Log file location(s) on node {ctl.node} ...")
+    paths = ctl.client.get("node", "status")["log_files"]
+    shown = paths if ctl.options.get("all") else paths[:1]
+    ctl.facts({"result": "ok", "node_name": ctl.node, "paths": shown}, shown)
+
+
+@command("os_env", "", "Lists the environment variables that configure the node", CONFIGURATION,
+         needs=NODE)  # fmt: skip
+def os_env(ctl: Session) -> None:
+    """Variables of the node's process that configure it."""
+    ctl.banner(f"Listing RabbitMQ-specific environment variables defined on node {ctl.node}...")
+    found = _environment_of(process_id(ctl))
+    lines = [f"{name}={value}" for name, value in found.items()] or [""]
+    ctl.facts({"result": "ok", "node": ctl.node, "variables": found}, lines)
+
+
+def _environment_of(pid: int) -> dict[str, str]:
     try:
-        Path(path).write_text(json.dumps(found, indent=2) + "\n")
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError as error:
-        raise CtlError(f"Error:\n{path} cannot be written: {error.strerror}", 74) from None
+        raise failure(f"the environment of process {pid} cannot be read: {error}") from None
+    pairs = (part.decode(errors="replace").partition("=") for part in raw.split(b"\0") if part)
+    found = {name: value for name, _, value in pairs if name.startswith(("LEVERET_", "RABBIT"))}
+    return {name: "***" if "PASS" in name else found[name] for name in sorted(found)}
 
 
-@command("import_definitions", "<file_path>|-", "Imports definitions in JSON", DEFINITIONS,
-         "format=", "dry-run", "skip-if-unchanged")  # fmt: skip
-def import_definitions(ctl: Session) -> None:
-    """Definitions from a file or the standard input; or what they would change."""
-    path = ctl.argument(0)
+@command("command_line_arguments", "", "Shows how the node's process was started", CONFIGURATION,
+         needs=NODE)  # fmt: skip
+def command_line_arguments(ctl: Session) -> None:
+    """How the process was started."""
+    ctl.banner(f"Command line arguments of node {ctl.node} ...")
+    path = Path(f"/proc/{process_id(ctl)}/cmdline")
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text()
+        raw = path.read_bytes()
     except OSError as error:
-        raise CtlError(f"Error:\n{path} cannot be read: {error.strerror}", 66) from None
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise CtlError(f"Error:\nthe definitions are not JSON: {error}", DATA_ERROR) from None
-    where = "from standard input" if path == "-" else f'from a file at "{path}"'
-    if ctl.options.get("dry_run"):
-        found = ctl.client.post("definitions", body=content, dry_run="true")
-        ctl.banner(f"What importing definitions {where} would change ...")
-        ctl.value(found, change_lines(found))
-        return
-    ctl.banner(f"Importing definitions in JSON {where} ...")
-    ctl.client.post("definitions", body=content)
-    ctl.say("Successfully imported definitions.")
-
-
-SIGNS = {"add": "+", "change": "~", "conflict": "!"}
-
-
-def change_lines(found: dict[str, Any]) -> Iterator[str]:
-    """What would change, a line each."""
-    for change in found["changes"]:
-        where = f" in vhost '{change['vhost']}'" if change.get("vhost") else ""
-        line = f"{SIGNS[change['action']]} {change['kind']} '{change['name']}'{where}"
-        if change["from"] is not None:
-            line += f": {json_text(change['from'])} -> {json_text(change['to'])}"
-        if change.get("reason"):
-            line += f" ({change['reason']})"
-        yield line
-    yield f"{len(found['changes'])} changes, {found['unchanged']} unchanged"
+        raise failure(f"{path} cannot be read: {error.strerror}") from None
+    words = [os.fsdecode(part) for part in raw.split(b"\0") if part]
+    ctl.value(words, " ".join(words))

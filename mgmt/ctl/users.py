@@ -1,78 +1,132 @@
 """Users and their permissions."""
 
+import base64
+import binascii
 import getpass
+import hashlib
+import os
 import sys
 from typing import Any
 
 from mgmt.ctl.client import HttpError
-from mgmt.ctl.command import Session, command
-from mgmt.ctl.errors import DATA_ERROR, NO_USER, SOFTWARE, CtlError
+from mgmt.ctl.command import NOTHING, Session, command
+from mgmt.ctl.errors import (
+    DATA_ERROR,
+    NO_USER,
+    SOFTWARE,
+    UNAVAILABLE,
+    CtlError,
+    bad_argument,
+    failure,
+    no_such_vhost,
+)
 
 USERS, ACCESS = "Users", "Access Control"
+DONE = (
+    "Done. Don't forget to grant the user permissions to some virtual hosts! "
+    "See 'leveretctl help set_permissions' to learn more."
+)
 
 
-def find_user(ctl: Session, name: str) -> dict[str, Any]:
-    """A user. Raises CtlError."""
+def find_user(ctl: Session, name: str, code: int = UNAVAILABLE) -> dict[str, Any]:
+    """A user. Raises CtlError, with the code that rabbitmqctl's command has for it."""
     try:
         found: dict[str, Any] = ctl.client.get("users", name)
     except HttpError as error:
         if error.status == 404:
-            raise CtlError(f'Error:\nUser "{name}" does not exist', NO_USER) from None
+            raise failure(f'User "{name}" does not exist', code) from None
         raise
     return found
 
 
-def _password(ctl: Session, place: int) -> str:
-    """An argument, or what the terminal or a pipe says."""
+def require_vhost(ctl: Session, name: str, *, code: int = 0) -> None:
+    """Raise CtlError unless there is this vhost. code: for commands with an own one."""
+    try:
+        ctl.client.get("vhosts", name)
+    except HttpError as error:
+        if error.status != 404:
+            raise
+        if code:
+            raise failure(f"Virtual host {name} does not exist", code) from None
+        raise no_such_vhost(name) from None
+
+
+def _password(ctl: Session, place: int, prompt: str = "Password: ") -> str:
+    """An argument, or what the terminal or a pipe says. Raises CtlError if that is nothing."""
     if place < len(ctl.arguments):
         return ctl.arguments[place]
     if sys.stdin.isatty():
-        return getpass.getpass("Password: ")
-    return sys.stdin.readline().rstrip("\n")
+        return getpass.getpass(prompt)
+    if not ctl.is_quiet:
+        ctl.print_line(prompt)
+    line = sys.stdin.readline()
+    if not line:
+        raise failure("Password is not provided via argument or stdin", DATA_ERROR)
+    return line.rstrip("\n")
 
 
-@command("add_user", "<username> [<password>]", "Creates a new user in the internal database",
-         USERS, "pre-hashed-password")  # fmt: skip
+@command("add_user", "<username> [<password>] [<password_hash> --pre-hashed-password]",
+         "Creates a user, who has no permissions yet", USERS, "pre-hashed-password",
+         counts=(1, 2))  # fmt: skip
 def add_user(ctl: Session) -> None:
     """Add a user without tags."""
-    name = ctl.argument(0)
+    name, is_hashed = ctl.argument(0), bool(ctl.options.get("pre_hashed_password"))
+    if not name and len(ctl.arguments) > 1:
+        raise bad_argument("user cannot be an empty string")
+    if is_hashed and len(ctl.arguments) > 1:
+        _check_hash(ctl.argument(1))
     ctl.banner(f'Adding user "{name}" ...')
-    password = _password(ctl, 1)
+    password = _password(ctl, 1, "Hashed and salted password: " if is_hashed else "Password: ")
+    if is_hashed:
+        _check_hash(password)
     if any(user["name"] == name for user in ctl.client.get("users")):
-        raise CtlError(f'Error:\nUser "{name}" already exists', SOFTWARE)
-    if not password:
-        raise CtlError("Error: password cannot be empty", DATA_ERROR)
-    key = "password_hash" if ctl.options.get("pre_hashed_password") else "password"
+        facts = {"result": "error", "node": ctl.node, "message": f"User {name} already exists"}
+        code = UNAVAILABLE if ctl.formatter == "json" else SOFTWARE
+        raise CtlError(f'Error:\nUser "{name}" already exists', code, facts)
+    key = "password_hash" if is_hashed or not password else "password"
     ctl.client.put("users", name, body={key: password, "tags": ""})
-    ctl.say(
-        "Done. Don't forget to grant the user permissions to some virtual hosts! "
-        "See 'leveretctl help set_permissions' to learn more."
-    )
+    if ctl.formatter == "json":
+        ctl.say(DONE, status="ok", node=ctl.node)
+    elif not ctl.is_quiet:
+        ctl.out(DONE)
 
 
-@command("delete_user", "<username>", "Removes a user from the internal database", USERS)
+def _check_hash(text: str) -> None:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise bad_argument("Could not Base64 decode provided password hash value") from None
+
+
+@command("delete_user", "<username>", "Removes a user", USERS)
 def delete_user(ctl: Session) -> None:
     """Delete a user."""
     name = ctl.argument(0)
     ctl.banner(f'Deleting user "{name}" ...')
-    find_user(ctl, name)
-    ctl.client.delete("users", name)
+    try:
+        ctl.client.delete("users", name)
+    except HttpError as error:
+        if error.status != 404:
+            raise
+        facts = {"result": "error", "node": ctl.node, "message": f"User {name} does not exists"}
+        code = UNAVAILABLE if ctl.formatter == "json" else NO_USER
+        raise CtlError(f'Error:\nUser "{name}" does not exist', code, facts) from None
 
 
-@command("change_password", "<username> [<password>]", "Changes the user password", USERS)
+@command("change_password", "<username> <password>", "Changes the user password", USERS,
+         counts=(1, 2))  # fmt: skip
 def change_password(ctl: Session) -> None:
-    """Give a user another password."""
+    """Give a user another password; an empty one is none, as clear_password leaves it."""
     name = ctl.argument(0)
     ctl.banner(f'Changing password for user "{name}" ...')
-    user = find_user(ctl, name)
     password = _password(ctl, 1)
-    if not password:
-        raise CtlError("Error: password cannot be empty", DATA_ERROR)
-    ctl.client.put("users", name, body={"password": password, "tags": user["tags"]})
+    user = find_user(ctl, name, NO_USER)
+    key = "password" if password else "password_hash"
+    ctl.client.put("users", name, body={key: password, "tags": user["tags"]})
 
 
-@command("clear_password", "<username>",
-         "Clears (resets) password and disables password login for a user", USERS)  # fmt: skip
+@command("clear_password", "<username>", "Takes a user's password away, so that it cannot log in "
+         "with one", USERS)  # fmt: skip
 def clear_password(ctl: Session) -> None:
     """Take a user's password away."""
     name = ctl.argument(0)
@@ -81,7 +135,8 @@ def clear_password(ctl: Session) -> None:
     ctl.client.put("users", name, body={"password_hash": "", "tags": user["tags"]})
 
 
-@command("authenticate_user", "<username> [<password>]", "Attempts to authenticate a user", USERS)
+@command("authenticate_user", "<username> <password>", "Tries a user's password; exits with an "
+         "error if it is wrong", USERS, counts=(1, 2))  # fmt: skip
 def authenticate_user(ctl: Session) -> None:
     """Whether the password is right."""
     ctl.require_local()
@@ -91,41 +146,59 @@ def authenticate_user(ctl: Session) -> None:
     try:
         ctl.client.post("node", "check-password", body=body)
     except HttpError as error:
-        raise CtlError(
-            f'Error:\nError: failed to authenticate user "{name}"\n{error.reason}', DATA_ERROR
+        if error.status != 401:
+            raise
+        raise failure(
+            f"Error: failed to authenticate user \"{name}\"\nuser '{name}' - invalid credentials",
+            DATA_ERROR,
         ) from None
     ctl.say("Success")
 
 
-@command("set_user_tags", "<username> [<tag>, ...]", "Sets user tags", USERS)
+@command("set_user_tags", "<username> <tag> [...]", "Sets user tags", USERS, counts=(1, None))
 def set_user_tags(ctl: Session) -> None:
     """Give a user these tags instead of those that it has."""
     name, tags = ctl.argument(0), ctl.arguments[1:]
     ctl.banner(f'Setting tags for user "{name}" to [{", ".join(tags)}] ...')
-    user = find_user(ctl, name)
+    user = find_user(ctl, name, NO_USER)
     body = {key: user[key] for key in ("password_hash", "hashing_algorithm")}
     ctl.client.put("users", name, body={**body, "tags": tags})
 
 
-@command("list_users", "", "List user names and tags", USERS)
+@command("list_users", "[--no-table-headers]", "Lists users and their tags", USERS)
 def list_users(ctl: Session) -> None:
     """All users."""
     ctl.banner("Listing users ...")
     rows = [(user["name"], user["tags"]) for user in ctl.client.get("users")]
-    ctl.rows(rows, ("user", "tags"))
+    ctl.rows(rows, ("user", "tags"), empty_line=True)
 
 
-@command("hash_password", "[<password>]", "Hashes a plaintext password", USERS, needs_node=True)
+@command("hash_password", "<cleartext_password>", "Hashes a password, as definitions hold it",
+         USERS, needs=NOTHING, counts=(0, 1))  # fmt: skip
 def hash_password(ctl: Session) -> None:
-    """A hash for definitions."""
-    ctl.banner("Will hash password ...")
-    ctl.out(ctl.client.get("auth", "hash_password", _password(ctl, 0))["ok"])
+    """A hash for definitions: a salt of four bytes, and SHA-256 of it and the password."""
+    shown = f"password {ctl.argument(0)}" if ctl.arguments else "provided password"
+    ctl.banner(f"Will hash {shown}")
+    salt = os.urandom(4)
+    digest = hashlib.sha256(salt + _password(ctl, 0).encode()).digest()
+    ctl.say(base64.b64encode(salt + digest).decode())
 
 
 # Permissions
 
 
-@command("set_permissions", "<username> <conf> <write> <read>",
+def _require(ctl: Session, user: str) -> None:
+    """Raise CtlError unless the user and the vhost are there."""
+    try:
+        ctl.client.get("users", user)
+    except HttpError as error:
+        if error.status == 404:
+            raise failure(f"User {user} does not exist", NO_USER) from None
+        raise
+    require_vhost(ctl, ctl.vhost, code=UNAVAILABLE)
+
+
+@command("set_permissions", "[--vhost <vhost>] <username> <conf> <write> <read>",
          "Sets user permissions for a vhost", ACCESS)  # fmt: skip
 def set_permissions(ctl: Session) -> None:
     """Permissions in one vhost."""
@@ -136,65 +209,61 @@ def set_permissions(ctl: Session) -> None:
     ctl.client.put("permissions", ctl.vhost, name, body=body)
 
 
-def _require(ctl: Session, user: str) -> None:
-    find_user(ctl, user)
-    try:
-        ctl.client.get("vhosts", ctl.vhost)
-    except HttpError as error:
-        if error.status == 404:
-            raise CtlError(
-                f'Error:\nVirtual host "{ctl.vhost}" does not exist', DATA_ERROR
-            ) from None
-        raise
-
-
 @command("set_permissions_globally", "<username> <conf> <write> <read>",
-         "Sets user permissions for all virtual hosts.", ACCESS)  # fmt: skip
+         "Sets user permissions for all virtual hosts", ACCESS)  # fmt: skip
 def set_permissions_globally(ctl: Session) -> None:
     """Permissions in every vhost."""
     name, configure, write, read = ctl.arguments
     ctl.banner(f'Setting permissions for user "{name}" in all virtual hosts ...')
-    find_user(ctl, name)
+    find_user(ctl, name, NO_USER)
     for vhost in ctl.client.get("vhosts"):
         body = {"configure": configure, "write": write, "read": read}
         ctl.client.put("permissions", vhost["name"], name, body=body)
 
 
-@command("clear_permissions", "<username>", "Revokes user permissions for a vhost", ACCESS)
-def clear_permissions(ctl: Session) -> None:
-    """Take permissions in a vhost away."""
-    name = ctl.argument(0)
-    ctl.banner(f'Clearing permissions for user "{name}" in vhost "{ctl.vhost}" ...')
-    _require(ctl, name)
+def _delete_if_there(ctl: Session, *path: str) -> None:
     try:
-        ctl.client.delete("permissions", ctl.vhost, name)
+        ctl.client.delete(*path)
     except HttpError as error:
         if error.status != 404:
             raise
 
 
-@command("list_permissions", "", "Lists user permissions in a virtual host", ACCESS)
+@command("clear_permissions", "[--vhost <vhost>] <username>",
+         "Revokes user permissions for a vhost", ACCESS)  # fmt: skip
+def clear_permissions(ctl: Session) -> None:
+    """Take permissions in a vhost away."""
+    name = ctl.argument(0)
+    ctl.banner(f'Clearing permissions for user "{name}" in vhost "{ctl.vhost}" ...')
+    _require(ctl, name)
+    _delete_if_there(ctl, "permissions", ctl.vhost, name)
+
+
+def _list(ctl: Session, columns: tuple[str, ...], *path: str) -> None:
+    rows = [[row[name] for name in columns] for row in ctl.client.get(*path)]
+    ctl.rows(rows, columns, empty_line=True)
+
+
+@command("list_permissions", "[--vhost <vhost>] [--no-table-headers]",
+         "Lists user permissions in a virtual host", ACCESS)  # fmt: skip
 def list_permissions(ctl: Session) -> None:
     """Permissions in a vhost."""
     ctl.banner(f'Listing permissions for vhost "{ctl.vhost}" ...')
-    found = ctl.client.get("vhosts", ctl.vhost, "permissions")
-    columns = ("user", "configure", "write", "read")
-    ctl.rows([[row[name] for name in columns] for row in found], columns)
+    require_vhost(ctl, ctl.vhost)
+    _list(ctl, ("user", "configure", "write", "read"), "vhosts", ctl.vhost, "permissions")
 
 
-@command("list_user_permissions", "<username>",
+@command("list_user_permissions", "[--no-table-headers] <username>",
          "Lists permissions of a user across all virtual hosts", ACCESS)  # fmt: skip
 def list_user_permissions(ctl: Session) -> None:
     """A user's permissions."""
     name = ctl.argument(0)
     ctl.banner(f'Listing permissions for user "{name}" ...')
     find_user(ctl, name)
-    columns = ("vhost", "configure", "write", "read")
-    found = ctl.client.get("users", name, "permissions")
-    ctl.rows([[row[key] for key in columns] for row in found], columns)
+    _list(ctl, ("vhost", "configure", "write", "read"), "users", name, "permissions")
 
 
-@command("set_topic_permissions", "<username> <exchange> <write> <read>",
+@command("set_topic_permissions", "[--vhost <vhost>] <username> <exchange> <write> <read>",
          "Sets user topic permissions for an exchange", ACCESS)  # fmt: skip
 def set_topic_permissions(ctl: Session) -> None:
     """Routing keys on a topic exchange."""
@@ -207,7 +276,7 @@ def set_topic_permissions(ctl: Session) -> None:
     ctl.client.put("topic-permissions", ctl.vhost, name, body=body)
 
 
-@command("clear_topic_permissions", "<username> [<exchange>]",
+@command("clear_topic_permissions", "[--vhost <vhost>] <username> [<exchange>]",
          "Clears user topic permissions for a vhost or exchange", ACCESS)  # fmt: skip
 def clear_topic_permissions(ctl: Session) -> None:
     """Lift limits on topics."""
@@ -215,28 +284,24 @@ def clear_topic_permissions(ctl: Session) -> None:
     where = f' on "{exchange}"' if exchange else ""
     ctl.banner(f'Clearing topic permissions{where} for user "{name}" in vhost "{ctl.vhost}" ...')
     _require(ctl, name)
-    try:
-        ctl.client.delete("topic-permissions", ctl.vhost, name, *((exchange,) if exchange else ()))
-    except HttpError as error:
-        if error.status != 404:
-            raise
+    only = (exchange,) if exchange else ()
+    _delete_if_there(ctl, "topic-permissions", ctl.vhost, name, *only)
 
 
-@command("list_topic_permissions", "", "Lists topic permissions in a virtual host", ACCESS)
+@command("list_topic_permissions", "[--vhost <vhost>] [--no-table-headers]",
+         "Lists topic permissions in a virtual host", ACCESS)  # fmt: skip
 def list_topic_permissions(ctl: Session) -> None:
     """Permissions on topics in a vhost."""
     ctl.banner(f'Listing topic permissions for vhost "{ctl.vhost}" ...')
-    columns = ("user", "exchange", "write", "read")
-    found = ctl.client.get("vhosts", ctl.vhost, "topic-permissions")
-    ctl.rows([[row[key] for key in columns] for row in found], columns)
+    require_vhost(ctl, ctl.vhost)
+    _list(ctl, ("user", "exchange", "write", "read"), "vhosts", ctl.vhost, "topic-permissions")
 
 
-@command("list_user_topic_permissions", "<username>", "Lists user topic permissions", ACCESS)
+@command("list_user_topic_permissions", "[--no-table-headers] <username>",
+         "Lists user topic permissions", ACCESS)  # fmt: skip
 def list_user_topic_permissions(ctl: Session) -> None:
     """A user's permissions on topics."""
     name = ctl.argument(0)
     ctl.banner(f'Listing topic permissions for user "{name}" ...')
     find_user(ctl, name)
-    columns = ("vhost", "exchange", "write", "read")
-    found = ctl.client.get("users", name, "topic-permissions")
-    ctl.rows([[row[key] for key in columns] for row in found], columns)
+    _list(ctl, ("vhost", "exchange", "write", "read"), "users", name, "topic-permissions")

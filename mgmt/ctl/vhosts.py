@@ -1,32 +1,52 @@
-"""Vhosts, limits, policies, parameters."""
+"""Virtual hosts, their metadata and tracing, and limits of vhosts and users."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from mgmt.ctl.client import HttpError
 from mgmt.ctl.command import Session, command
-from mgmt.ctl.errors import DATA_ERROR, UNAVAILABLE, CtlError, UsageError
-from mgmt.ctl.formatters import json_text
-from mgmt.ctl.users import find_user
+from mgmt.ctl.errors import (
+    DATA_ERROR,
+    SOFTWARE,
+    USAGE,
+    UsageError,
+    bad_argument,
+    failure,
+    no_such_vhost,
+)
+from mgmt.ctl.formatters import json_facts, json_text
+from mgmt.ctl.users import find_user, require_vhost
 
-VHOSTS, POLICIES, PARAMETERS = "Virtual hosts", "Policies", "Parameters"
-VHOST_COLUMNS = (
-    "name", "tracing", "cluster_state", "description", "tags", "default_queue_type", "metadata"
-)  # fmt: skip
+VHOSTS, USERS, ACCESS = "Virtual hosts", "Users", "Access Control"
+VHOST_COLUMNS = ("name", "description", "tags", "default_queue_type", "tracing", "cluster_state")
+VHOST_LIMITS = ("max-queues", "max-connections")
+USER_LIMITS = ("max-connections", "max-channels")
+QUEUE_TYPES = ("quorum", "stream", "classic")
+METADATA = ("description|d=", "tags=", "default-queue-type=")
 
 
-@command("add_vhost", "<vhost>", "Creates a virtual host", VHOSTS,
-         "description=", "tags=", "default-queue-type=")  # fmt: skip
-def add_vhost(ctl: Session) -> None:
-    """Add a vhost; one that is there is fine."""
-    name = ctl.argument(0)
-    ctl.banner(f'Adding vhost "{name}" ...')
+def _metadata(ctl: Session) -> dict[str, Any]:
     keys = ("description", "tags", "default_queue_type")
-    body = {key: ctl.options[key] for key in keys if ctl.options.get(key)}
-    ctl.client.put("vhosts", name, body=body)
+    return {key: ctl.options[key] for key in keys if ctl.options.get(key) is not None}
 
 
-@command("delete_vhost", "<vhost>", "Deletes a virtual host", VHOSTS)
+@command("add_vhost", '<vhost> [--description <description> --tags "<tag1>,<tag2>,<...>" '
+         "--default-queue-type <quorum|classic|stream>]", "Creates a virtual host", VHOSTS,
+         *METADATA, counts=(1, 1))  # fmt: skip
+def add_vhost(ctl: Session) -> None:
+    """Add a vhost; one that is there stays as it is."""
+    name, body = ctl.argument(0), _metadata(ctl)
+    ctl.banner(f'Adding vhost "{name}" ...')
+    if not name:
+        raise failure("the name of a virtual host cannot be empty", DATA_ERROR)
+    if body.get("default_queue_type", "classic") not in QUEUE_TYPES:
+        raise failure("Unsupported default queue type", USAGE)
+    if not any(vhost["name"] == name for vhost in ctl.client.get("vhosts")):
+        ctl.client.put("vhosts", name, body=body)
+
+
+@command("delete_vhost", "<vhost>", "Deletes a virtual host with all that is in it", VHOSTS)
 def delete_vhost(ctl: Session) -> None:
     """Delete a vhost with all in it."""
     name = ctl.argument(0)
@@ -34,327 +54,237 @@ def delete_vhost(ctl: Session) -> None:
     try:
         ctl.client.delete("vhosts", name)
     except HttpError as error:
-        if error.status == 404:
-            raise CtlError(f'Error:\nVirtual host "{name}" does not exist', DATA_ERROR) from None
-        raise
+        raise (no_such_vhost(name) if error.status == 404 else error) from None
 
 
-@command("list_vhosts", "[<column>, ...]", "Lists virtual hosts", VHOSTS)
+@command("list_vhosts", "[--no-table-headers] [<column> ...]", "Lists virtual hosts", ACCESS,
+         columns=VHOST_COLUMNS)  # fmt: skip
 def list_vhosts(ctl: Session) -> None:
     """All vhosts."""
-    columns = check_columns(ctl.arguments or ["name"], VHOST_COLUMNS)
+    columns = check_columns(ctl.arguments, VHOST_COLUMNS) or ["name"]
     ctl.banner("Listing vhosts ...")
     found = ctl.client.get("vhosts")
-    ctl.rows([[vhost.get(name) for name in columns] for vhost in found], columns)
+    ctl.rows([[vhost.get(name, "") for name in columns] for vhost in found], columns)
 
 
 def check_columns(wanted: list[str], known: tuple[str, ...]) -> list[str]:
-    """The columns that are asked for, however they are separated. Raises UsageError."""
-    columns = [name for word in wanted for name in word.replace(",", " ").split()]
-    unknown = [name for name in columns if name not in known]
+    """The columns that are asked for, each once, with commas or not. Raises UsageError."""
+    columns = [name for word in wanted for name in word.split(",") if name]
+    unknown = sorted({name for name in columns if name not in known})
     if unknown:
         raise UsageError(f"Info key(s) {','.join(unknown)} are not supported")
-    return columns
+    return list(dict.fromkeys(columns))
 
 
-@command("set_vhost_tags", "<vhost> [<tag>, ...]", "Sets virtual host tags", VHOSTS)
+@command("set_vhost_tags", "<vhost> <tag> [...]", "Sets virtual host tags", VHOSTS,
+         counts=(1, None))  # fmt: skip
 def set_vhost_tags(ctl: Session) -> None:
     """Give a vhost these tags."""
     name, tags = ctl.argument(0), ctl.arguments[1:]
     ctl.banner(f'Setting tags for virtual host "{name}" to [{", ".join(tags)}] ...')
-    _existing(ctl, name)
+    _require_named(ctl, name)
     ctl.client.put("vhosts", name, body={"tags": tags})
 
 
-@command("update_vhost_metadata", "<vhost>", "Updates metadata of a virtual host", VHOSTS,
-         "description=", "tags=", "default-queue-type=")  # fmt: skip
-def update_vhost_metadata(ctl: Session) -> None:
-    """Change a vhost's description, tags and default queue type."""
-    name = ctl.argument(0)
-    ctl.banner(f'Updating metadata of vhost "{name}" ...')
-    _existing(ctl, name)
-    add_vhost_body = {
-        key: ctl.options[key]
-        for key in ("description", "tags", "default_queue_type")
-        if ctl.options.get(key) is not None
-    }
-    ctl.client.put("vhosts", name, body=add_vhost_body)
-
-
-def _existing(ctl: Session, name: str) -> None:
+def _require_named(ctl: Session, name: str) -> None:
     try:
         ctl.client.get("vhosts", name)
     except HttpError as error:
-        if error.status == 404:
-            raise CtlError(f'Error:\nVirtual host "{name}" does not exist', DATA_ERROR) from None
-        raise
+        if error.status != 404:
+            raise
+        raise failure(f'Virtual host "{name}" does not exist', DATA_ERROR) from None
 
 
-@command("restart_vhost", "", "Restarts a failed vhost data stores and queues", VHOSTS)
+@command("update_vhost_metadata", '<vhost> [--description <description>] [--tags "<tag1>,<tag2>,'
+         '<...>"] [--default-queue-type <quorum|classic|stream>]',
+         "Changes a virtual host's description, tags and default queue type", VHOSTS, *METADATA,
+         counts=(1, 1))  # fmt: skip
+def update_vhost_metadata(ctl: Session) -> None:
+    """Change a vhost's description, tags and default queue type."""
+    name, body = ctl.argument(0), _metadata(ctl)
+    if not body:
+        raise UsageError("not enough arguments.")
+    queue_type = body.get("default_queue_type", "classic")
+    if queue_type not in QUEUE_TYPES:
+        raise bad_argument(
+            f"Default queue type must be one of: {', '.join(QUEUE_TYPES)}. Provided: {queue_type}"
+        )
+    ctl.banner(f'Updating metadata of vhost "{name}" ...')
+    require_vhost(ctl, name)
+    ctl.client.put("vhosts", name, body=body)
+
+
+@command("restart_vhost", "[--vhost <vhost>]", "Starts a virtual host that has failed", VHOSTS)
 def restart_vhost(ctl: Session) -> None:
-    """A vhost runs as long as the node does."""
-    ctl.say(f"Vhost '{ctl.vhost}' needs no restart: it runs as long as its node does.")
+    """A vhost runs as long as its node does."""
+    where = f"vhost '{ctl.vhost}' on node '{ctl.node}'"
+    ctl.banner(f"Trying to restart {where} ...")
+    try:
+        ctl.client.get("vhosts", ctl.vhost)
+    except HttpError as error:
+        if error.status != 404:
+            raise
+        raise failure(f"Failed to start {where}: there is no such vhost", SOFTWARE) from None
+    ctl.say(f"V{where[1:].replace(' on', ' is already running on')}")
 
 
-@command("trace_on", "", "Enables message tracing of a vhost", VHOSTS)
+def _trace(ctl: Session, *, is_on: bool) -> None:
+    ctl.banner(f'{"Starting" if is_on else "Stopping"} tracing for vhost "{ctl.vhost}" ...')
+    require_vhost(ctl, ctl.vhost)
+    ctl.client.put("vhosts", ctl.vhost, body={"tracing": is_on})
+    text = f"Trace {'enabled' if is_on else 'disabled'} for vhost {ctl.vhost}"
+    ctl.value(text, text)
+
+
+@command("trace_on", "[--vhost <vhost>]", "Publishes a copy of every message of a virtual host",
+         VHOSTS, counts=(0, None))  # fmt: skip
 def trace_on(ctl: Session) -> None:
     """Trace a vhost."""
-    ctl.banner(f'Starting tracing for vhost "{ctl.vhost}" ...')
-    _existing(ctl, ctl.vhost)
-    ctl.client.put("vhosts", ctl.vhost, body={"tracing": True})
-    ctl.say(f"Trace enabled for vhost {ctl.vhost}")
+    _trace(ctl, is_on=True)
 
 
-@command("trace_off", "", "Disables message tracing of a vhost", VHOSTS)
+@command("trace_off", "[--vhost <vhost>]", "Stops what trace_on started", VHOSTS,
+         counts=(0, None))  # fmt: skip
 def trace_off(ctl: Session) -> None:
     """Trace a vhost no more."""
-    ctl.banner(f'Stopping tracing for vhost "{ctl.vhost}" ...')
-    _existing(ctl, ctl.vhost)
-    ctl.client.put("vhosts", ctl.vhost, body={"tracing": False})
-    ctl.say(f"Trace disabled for vhost {ctl.vhost}")
+    _trace(ctl, is_on=False)
 
 
 # Limits
 
 
-def parse_json(text: str, what: str) -> Any:
+def parse_json(text: str) -> Any:
     """A JSON argument. Raises CtlError."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise CtlError(f"Error:\n{what} is not JSON: {error}", DATA_ERROR) from None
+        raise failure(f"JSON decoding error. Reason: {error}") from None
 
 
-def _limits(text: str) -> dict[str, Any]:
-    limits = parse_json(text, "the definition of limits")
+def _limits(text: str, known: tuple[str, ...], what: str) -> dict[str, int]:
+    """Limits from JSON, all of them checked. Raises CtlError."""
+    limits = parse_json(text)
     if not isinstance(limits, dict):
-        raise CtlError("Error:\nlimits must be a JSON object", DATA_ERROR)
+        raise failure(f'limits have to be a JSON object such as {{"{known[0]}": 5}}, not {text}')
+    problems = [f"Unrecognised terms {name} in {what}" for name in limits if name not in known]
+    problems += [
+        f"{name} should be a number, actually was {json_text(value)}"
+        for name, value in limits.items()
+        if type(value) is not int
+    ]
+    if problems:
+        raise failure("Validation failed\n\n" + "\n".join(problems) + "\n")
     return limits
 
 
-@command("set_vhost_limits", "<definition>", "Sets virtual host limits", VHOSTS)
+@command("set_vhost_limits", "[--vhost <vhost>] <definition>", "Sets virtual host limits", VHOSTS)
 def set_vhost_limits(ctl: Session) -> None:
     """Limits of a vhost."""
-    ctl.banner(f'Setting vhost limits to "{ctl.argument(0)}" for vhost "{ctl.vhost}" ...')
-    for name, value in _limits(ctl.argument(0)).items():
+    definition = ctl.argument(0)
+    ctl.banner(f'Setting vhost limits to "{definition}" for vhost "{ctl.vhost}" ...')
+    replace_vhost_limits(ctl, definition)
+
+
+def replace_vhost_limits(ctl: Session, definition: str) -> None:
+    """Have these limits of the vhost instead of those that there are."""
+    limits = _limits(definition, VHOST_LIMITS, "limits")
+    require_vhost(ctl, ctl.vhost)
+    _delete_limits(ctl, "vhost-limits", ctl.vhost, lambda name: name not in limits)
+    for name, value in limits.items():
         ctl.client.put("vhost-limits", ctl.vhost, name, body={"value": value})
 
 
-@command("clear_vhost_limits", "", "Clears virtual host limits", VHOSTS)
+def _delete_limits(ctl: Session, route: str, of: str, is_meant: Callable[[str], bool]) -> int:
+    """Delete limits of a vhost or a user; how many there were."""
+    names = [name for one in ctl.client.get(route, of) for name in one["value"]]
+    for name in names:
+        if is_meant(name):
+            ctl.client.delete(route, of, name)
+    return len(names)
+
+
+@command("clear_vhost_limits", "[--vhost <vhost>]", "Clears virtual host limits", VHOSTS)
 def clear_vhost_limits(ctl: Session) -> None:
     """No limits of a vhost."""
     ctl.banner(f'Clearing vhost "{ctl.vhost}" limits ...')
-    for found in ctl.client.get("vhost-limits", ctl.vhost):
-        for name in found["value"]:
-            ctl.client.delete("vhost-limits", ctl.vhost, name)
+    clear_all_vhost_limits(ctl)
 
 
-@command("list_vhost_limits", "", "Displays configured virtual host limits", VHOSTS, "global")
+def clear_all_vhost_limits(ctl: Session) -> None:
+    """Lift all limits of the vhost. Raises CtlError if there are none."""
+    try:
+        count = _delete_limits(ctl, "vhost-limits", ctl.vhost, lambda _: True)
+    except HttpError as error:
+        if error.status != 404:
+            raise
+        count = 0
+    if not count:
+        raise failure("Parameter does not exist")
+
+
+def clear_if_there(ctl: Session, *path: str) -> None:
+    """Delete a parameter, of whatever kind. Raises CtlError if it is not there."""
+    try:
+        ctl.client.delete(*path)
+    except HttpError as error:
+        if error.status == 404:
+            raise failure("Parameter does not exist") from None
+        raise
+
+
+@command("list_vhost_limits", "[--vhost <vhost>] [--global] [--no-table-headers]",
+         "Displays configured virtual host limits", VHOSTS, "global")  # fmt: skip
 def list_vhost_limits(ctl: Session) -> None:
     """Limits of a vhost, or of all."""
     if ctl.options.get("global"):
         ctl.banner("Listing limits for all vhosts ...")
-        rows = [(found["vhost"], found["value"]) for found in ctl.client.get("vhost-limits")]
-        ctl.rows(rows, ("vhost", "limits"))
+        found = [one for one in ctl.client.get("vhost-limits") if one["value"]]
+        rows = [(one["vhost"], json_facts(one["value"])) for one in found]
+        ctl.rows(rows, ("vhost", "limits"), empty_line=True)
         return
     ctl.banner(f'Listing limits for vhost "{ctl.vhost}" ...')
-    for found in ctl.client.get("vhost-limits", ctl.vhost):
-        ctl.out(json_text(found["value"]))
+    require_vhost(ctl, ctl.vhost)
+    limits = [one["value"] for one in ctl.client.get("vhost-limits", ctl.vhost) if one["value"]]
+    if not limits:
+        ctl.rows([], (), empty_line=True)
+        return
+    text = json_facts(limits[0])
+    ctl.value(text, text)
 
 
-@command("set_user_limits", "<username> <definition>", "Sets user limits", VHOSTS)
+@command("set_user_limits", "<username> <definition>", "Sets user limits", USERS)
 def set_user_limits(ctl: Session) -> None:
-    """Limits of a user."""
+    """Limits of a user: all are checked before one is set."""
     name, definition = ctl.arguments
     ctl.banner(f'Setting user limits to "{definition}" for user "{name}" ...')
+    limits = _limits(definition, USER_LIMITS, "user-limits")
     find_user(ctl, name)
-    for key, value in _limits(definition).items():
+    for key, value in limits.items():
         ctl.client.put("user-limits", name, key, body={"value": value})
 
 
-@command("clear_user_limits", "<username> <limit>|all", "Clears user connection/channel limits",
-         VHOSTS)  # fmt: skip
+@command("clear_user_limits", "<username> <limit_type> | all", "Clears limits of a user", USERS)
 def clear_user_limits(ctl: Session) -> None:
     """Lift a limit of a user, or all."""
-    name, limit = ctl.argument(0), ctl.argument(1, "all")
-    ctl.banner(f'Clearing "{limit}" limit for user "{name}" ...')
+    name, limit = ctl.arguments
+    shown = "all limits" if limit == "all" else f'"{limit}" limit'
+    ctl.banner(f'Clearing {shown} for user "{name}" ...')
     find_user(ctl, name)
-    for found in ctl.client.get("user-limits", name):
-        for key in found["value"]:
-            if limit in ("all", key):
-                ctl.client.delete("user-limits", name, key)
+    _delete_limits(ctl, "user-limits", name, lambda key: limit in ("all", key))
 
 
-@command("list_user_limits", "", "Displays configured user limits", VHOSTS, "user=", "global")
+@command("list_user_limits", "[--user <username>] [--global]", "Displays configured user limits",
+         USERS, "user=", "global")  # fmt: skip
 def list_user_limits(ctl: Session) -> None:
     """Limits of a user, or of all."""
-    user = ctl.options.get("user")
-    if user and not ctl.options.get("global"):
-        ctl.banner(f'Listing limits for user "{user}" ...')
-        for found in ctl.client.get("user-limits", user):
-            ctl.out(json_text(found["value"]))
+    if ctl.options.get("global"):
+        ctl.banner("Listing limits for all users ...")
+        found = [one for one in ctl.client.get("user-limits") if one["value"]]
+        rows = [(one["user"], json_facts(one["value"])) for one in found]
+        ctl.rows(rows, ("user", "limits"), empty_line=True)
         return
-    ctl.banner("Listing limits for all users ...")
-    rows = [(found["user"], found["value"]) for found in ctl.client.get("user-limits")]
-    ctl.rows(rows, ("user", "limits"))
-
-
-# Policies
-
-POLICY_COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
-
-
-def _set_policy(ctl: Session, route: str, title: str, apply_to: str) -> None:
-    name, pattern, definition = ctl.arguments
-    priority = ctl.options.get("priority") or "0"
-    ctl.banner(
-        f'Setting {title} "{name}" for pattern "{pattern}" to "{definition}" with priority '
-        f'"{priority}" for vhost "{ctl.vhost}" ...'
-    )
-    try:
-        number = int(priority)
-    except ValueError:
-        raise UsageError(f"priority must be a number, and is '{priority}'") from None
-    body = {
-        "pattern": pattern, "definition": parse_json(definition, "the definition"),
-        "priority": number, "apply-to": ctl.options.get("apply_to") or apply_to,
-    }  # fmt: skip
-    ctl.client.put(route, ctl.vhost, name, body=body)
-
-
-def _clear_policy(ctl: Session, route: str, title: str) -> None:
-    name = ctl.argument(0)
-    ctl.banner(f'Clearing {title} "{name}" on vhost "{ctl.vhost}" ...')
-    try:
-        ctl.client.delete(route, ctl.vhost, name)
-    except HttpError as error:
-        if error.status == 404:
-            raise CtlError(f"Error:\nThere is no {title} '{name}'", UNAVAILABLE) from None
-        raise
-
-
-def _list_policies(ctl: Session, route: str, title: str) -> None:
-    ctl.banner(f'Listing {title} for vhost "{ctl.vhost}" ...')
-    found = ctl.client.get(route, ctl.vhost)
-    ctl.rows([[policy[name] for name in POLICY_COLUMNS] for policy in found], POLICY_COLUMNS)
-
-
-@command("set_policy", "<name> <pattern> <definition>", "Sets or updates a policy", POLICIES,
-         "priority=", "apply-to=")  # fmt: skip
-def set_policy(ctl: Session) -> None:
-    """Set a policy."""
-    _set_policy(ctl, "policies", "policy", "all")
-
-
-@command("set_operator_policy", "<name> <pattern> <definition>",
-         "Sets an operator policy that overrides a subset of arguments in user policies",
-         POLICIES, "priority=", "apply-to=")  # fmt: skip
-def set_operator_policy(ctl: Session) -> None:
-    """Set an operator policy."""
-    _set_policy(ctl, "operator-policies", "operator policy override", "queues")
-
-
-@command("clear_policy", "<name>", "Clears (removes) a policy", POLICIES)
-def clear_policy(ctl: Session) -> None:
-    """Clear a policy."""
-    _clear_policy(ctl, "policies", "policy")
-
-
-@command("clear_operator_policy", "<name>", "Clears an operator policy", POLICIES)
-def clear_operator_policy(ctl: Session) -> None:
-    """Clear an operator policy."""
-    _clear_policy(ctl, "operator-policies", "operator policy")
-
-
-@command("list_policies", "", "Lists all policies in a virtual host", POLICIES)
-def list_policies(ctl: Session) -> None:
-    """Policies in a vhost."""
-    _list_policies(ctl, "policies", "policies")
-
-
-@command("list_operator_policies", "",
-         "Lists operator policy overrides for a virtual host", POLICIES)  # fmt: skip
-def list_operator_policies(ctl: Session) -> None:
-    """Operator policies in a vhost."""
-    _list_policies(ctl, "operator-policies", "operator policy overrides")
-
-
-@command("list_policies_that_match", "<object_name>",
-         "Lists all policies matching a queue/exchange (only the highest priority policy is "
-         "active)", POLICIES, "object-type=")  # fmt: skip
-def list_policies_that_match(ctl: Session) -> None:
-    """Policies whose patterns match a name."""
-    import re  # noqa: PLC0415 - only this command needs it
-
-    name = ctl.argument(0)
-    kind = ctl.options.get("object_type") or "queue"
-    ctl.banner(f"Listing policies that match {kind} '{name}' in vhost '{ctl.vhost}' ...")
-    kinds = ("all", "queues", "classic_queues") if kind == "queue" else ("all", "exchanges")
-    found = [
-        policy
-        for policy in ctl.client.get("policies", ctl.vhost)
-        if policy["apply-to"] in kinds and re.search(policy["pattern"], name)
-    ]
-    found.sort(key=lambda policy: -policy["priority"])
-    columns = ("name", "pattern", "apply-to", "definition", "priority")
-    ctl.rows([[policy[key] for key in columns] for policy in found], columns)
-
-
-# Parameters
-
-
-@command("set_parameter", "<component_name> <name> <value>", "Sets a runtime parameter.",
-         PARAMETERS)  # fmt: skip
-def set_parameter(ctl: Session) -> None:
-    """Set a parameter of a component."""
-    component, name, value = ctl.arguments
-    ctl.banner(
-        f'Setting runtime parameter "{name}" for component "{component}" to "{value}" in vhost '
-        f'"{ctl.vhost}" ...'
-    )
-    body = {"value": parse_json(value, "the value")}
-    ctl.client.put("parameters", component, ctl.vhost, name, body=body)
-
-
-@command("clear_parameter", "<component_name> <name>", "Clears a runtime parameter.", PARAMETERS)
-def clear_parameter(ctl: Session) -> None:
-    """Clear a parameter of a component."""
-    component, name = ctl.arguments
-    ctl.banner(
-        f'Clearing runtime parameter "{name}" for component "{component}" on vhost "{ctl.vhost}" '
-        "..."
-    )
-    ctl.client.delete("parameters", component, ctl.vhost, name)
-
-
-@command("list_parameters", "", "Lists runtime parameters for a virtual host", PARAMETERS)
-def list_parameters(ctl: Session) -> None:
-    """Parameters in a vhost."""
-    ctl.banner(f'Listing runtime parameters for vhost "{ctl.vhost}" ...')
-    columns = ("component", "name", "value")
-    found = [row for row in ctl.client.get("parameters") if row["vhost"] == ctl.vhost]
-    rows = [[row["component"], row["name"], json_text(row["value"])] for row in found]
-    ctl.rows(rows, columns)
-
-
-@command("set_global_parameter", "<name> <value>", "Sets a runtime parameter.", PARAMETERS)
-def set_global_parameter(ctl: Session) -> None:
-    """Set a global parameter."""
-    name, value = ctl.arguments
-    ctl.banner(f'Setting global runtime parameter "{name}" to "{value}" ...')
-    ctl.client.put("global-parameters", name, body={"value": parse_json(value, "the value")})
-
-
-@command("clear_global_parameter", "<name>", "Clears a global runtime parameter", PARAMETERS)
-def clear_global_parameter(ctl: Session) -> None:
-    """Clear a global parameter."""
-    ctl.banner(f'Clearing global runtime parameter "{ctl.argument(0)}" ...')
-    ctl.client.delete("global-parameters", ctl.argument(0))
-
-
-@command("list_global_parameters", "", "Lists global runtime parameters", PARAMETERS)
-def list_global_parameters(ctl: Session) -> None:
-    """Global parameters."""
-    ctl.banner("Listing global runtime parameters ...")
-    found = ctl.client.get("global-parameters")
-    ctl.rows([(row["name"], json_text(row["value"])) for row in found], ("name", "value"))
+    user = ctl.options.get("user", "guest")
+    ctl.banner(f'Listing limits for user "{user}" ...')
+    find_user(ctl, user)
+    limits = [one["value"] for one in ctl.client.get("user-limits", user)]
+    ctl.say(json_facts(limits[0] if limits else {}))

@@ -1,0 +1,96 @@
+"""Definitions: all of them out to a file, in from one, and what an import would change."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mgmt.ctl.command import Session, command
+from mgmt.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
+from mgmt.ctl.formatters import json_text
+
+DEFINITIONS = "Definitions"
+SIGNS = {"add": "+", "change": "~", "conflict": "!"}
+
+
+def _require_json(ctl: Session) -> None:
+    if ctl.options.get("format", "json").lower() != "json":
+        raise bad_argument("Format should be json")
+
+
+@command("export_definitions", '<file_path | "-"> [--format <json>]',
+         "Writes all definitions as JSON, to a file or to the standard output", DEFINITIONS,
+         "format=")  # fmt: skip
+def export_definitions(ctl: Session) -> None:
+    """All definitions, to a file or to the standard output."""
+    path = ctl.argument(0)
+    _require_json(ctl)
+    if path != "-" and not Path(path).absolute().parent.is_dir():
+        raise bad_argument(f"Directory {Path(path).parent} does not exist")
+    if path == "-":
+        # Nothing else is printed, so that the output can be read by programs.
+        ctl.out(json_text(ctl.client.get("definitions")))
+        return
+    ctl.banner(f'Exporting definitions in JSON to a file at "{path}" ...')
+    text = json.dumps(ctl.client.get("definitions"), indent=2, ensure_ascii=False) + "\n"
+    ctl.has_printed = True
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise failure(f"{path} cannot be written: {error.strerror}", SOFTWARE) from None
+
+
+@command("import_definitions", '<file_path | "-"> [--format <json>] [--skip-if-unchanged] '
+         "[--dry-run]", "Reads definitions as JSON, from a file or from the standard input",
+         DEFINITIONS, "format=", "skip-if-unchanged", counts=(0, 1))  # fmt: skip
+def import_definitions(ctl: Session) -> None:
+    """Definitions from a file or the standard input; or what they would change."""
+    path = ctl.argument(0, "-")
+    _require_json(ctl)
+    if path != "-" and not Path(path).is_file():
+        raise bad_argument(f"File {path} does not exist")
+    where = "standard input" if path == "-" else f'a file at "{path}"'
+    if ctl.options.get("dry_run"):
+        ctl.banner(f"What importing definitions from {where} would change ...")
+        found = ctl.client.post("definitions", body=_read(path), dry_run="true")
+        ctl.facts(found, change_lines(found))
+        return
+    ctl.banner(f"Importing definitions in JSON from {where} ...")
+    content = _read(path)
+    if not (ctl.options.get("skip_if_unchanged") and _is_unchanged(ctl, content)):
+        ctl.client.post("definitions", body=content)
+    if not ctl.is_quiet:
+        ctl.out("Successfully imported definitions")
+
+
+def _is_unchanged(ctl: Session, content: Any) -> bool:
+    return not ctl.client.post("definitions", body=content, dry_run="true")["changes"]
+
+
+def _read(path: str) -> Any:
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        content = json.loads(raw)
+    except OSError as error:
+        raise failure(f"{path} cannot be read: {error.strerror}", DATA_ERROR) from None
+    except ValueError as error:
+        raise failure(
+            f"Failed to deserialise input (format: JSON) (error: {error})", DATA_ERROR
+        ) from None
+    if not isinstance(content, dict):
+        raise failure("definitions have to be a JSON object", DATA_ERROR)
+    return content
+
+
+def change_lines(found: dict[str, Any]) -> Iterator[str]:
+    """What would change, a line each."""
+    for change in found["changes"]:
+        where = f" in vhost '{change['vhost']}'" if change.get("vhost") else ""
+        line = f"{SIGNS[change['action']]} {change['kind']} '{change['name']}'{where}"
+        if change["from"] is not None:
+            line += f": {json_text(change['from'])} -> {json_text(change['to'])}"
+        if change.get("reason"):
+            line += f" ({change['reason']})"
+        yield line
+    yield f"{len(found['changes'])} changes, {found['unchanged']} unchanged"
