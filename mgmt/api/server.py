@@ -7,6 +7,7 @@ Requests run in the broker's event loop; whatever touches many objects gives way
 
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from itertools import groupby
@@ -31,6 +32,7 @@ from mgmt.node import Node
 
 BODY_BYTES_MAX = 20 * 1024 * 1024 * 4
 CONTROL_SOCKET = "control.socket"
+SOCKET_PATH_BYTES_MAX = 107
 CONTROL_USER = "leveretctl"
 WRITTEN_AT_ONCE = 256 * 1024
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
@@ -63,12 +65,28 @@ class Everything:
 CONTROLLER = Identity(CONTROL_USER, (ADMINISTRATOR,), authorization=Everything())
 
 
+def _bind_in(directory: Path, name: str) -> socket.socket:
+    """A Unix socket in a directory, whose path may be longer than a socket's (unix(7))."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    path = directory / name
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+        bound.bind(str(path))
+        return bound
+    opened = os.open(directory, os.O_PATH)
+    try:
+        bound.bind(f"/proc/self/fd/{opened}/{name}")
+    finally:
+        os.close(opened)
+    return bound
+
+
 class ManagementServer:
     """The HTTP API of a node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._runners: list[web.AppRunner] = []
+        self._control_path: Path | None = None
         self._headers = Headers(node.config)
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
@@ -93,12 +111,16 @@ class ManagementServer:
         # The mode is set before anybody can connect.
         old_mask = os.umask(0o177)
         try:
-            await web.UnixSite(runner, str(path)).start()
+            listening = _bind_in(directory, path.name)
         finally:
             os.umask(old_mask)
+        self._control_path = path
+        await web.SockSite(runner, listening).start()
 
     async def close(self) -> None:
         """Serve no more."""
+        if self._control_path is not None:
+            self._control_path.unlink(missing_ok=True)
         for runner in self._runners:
             await runner.cleanup()
 
