@@ -32,11 +32,7 @@ def check_failed(ctl: Session, text: str, **facts: Any) -> CtlError:
 def ping(ctl: Session) -> None:
     """The process answers."""
     timeout_ms = int(ctl.connection.timeout_s * 1000)
-    try:
-        node = ctl.node
-    except CtlError as error:
-        raise CtlError(f"Error:\n{error.text.removeprefix('Error: ')}", error.code) from None
-    ctl.banner(f"Will ping {node}. This only checks if the OS process is running. "
+    ctl.banner(f"Will ping {ctl.node}. This only checks if the OS process is running. "
                f"Timeout: {timeout_ms} ms.")  # fmt: skip
     ctl.say("Ping succeeded")
 

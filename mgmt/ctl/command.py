@@ -9,8 +9,7 @@ needs it, so that wrong arguments are told before a node is missed.
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mgmt.ctl import formatters
 from mgmt.ctl.client import Client, wrong_node
@@ -18,6 +17,7 @@ from mgmt.ctl.errors import USAGE, CtlError, StateError
 from mgmt.ctl.options import Option, read_option
 
 Run = Callable[["Session"], int | None]
+"""What a command does. Returns its exit code; None if all went well."""
 
 NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
 """What a command needs: nothing, a node, one whose broker runs, one whose broker is stopped."""
@@ -28,8 +28,7 @@ class DryRun(Exception):
     """Nothing is to be done after the banner: `--dry-run`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """usage: its arguments and options; `<name>` is required, `[<name>]` is not.
 
     options: its own. counts: how many arguments it takes, if the usage does not say it. columns:
@@ -84,17 +83,20 @@ def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
 
 
-@dataclass
 class Session:
-    """One run of a command. command: None if what runs is no registered command."""
+    """One run of a command. print_line: where lines go; has_printed: whether any has."""
 
-    command: Command
-    arguments: list[str]
-    options: dict[str, Any]
-    connection: Client
-    print_line: Callable[[str], object] = _print
-    has_printed: bool = False
-    _node: str = field(default="")
+    def __init__(
+        self, command: Command, arguments: list[str], options: dict[str, Any], connection: Client,
+        print_line: Callable[[str], object] = _print,
+    ) -> None:  # fmt: skip
+        self.command = command
+        self.arguments = arguments
+        self.options = options
+        self.connection = connection
+        self.print_line = print_line
+        self.has_printed = False
+        self._node = ""
 
     # Its arguments
 

@@ -1,0 +1,119 @@
+"""`leveretctl` answers as RabbitMQ's tools did: their answers were recorded, and are played back.
+
+The transcripts in golden/leveretctl hold some hundred commands with what they printed and how they
+ended. The commands run in this process against one node, since a process for each would take most
+of the time. Lists come in no order in RabbitMQ, so the lines of an answer are compared sorted.
+"""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pika
+import pytest
+
+from mgmt.ctl.main import main
+from tests.mgmt.node import ServedNode
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "golden" / "leveretctl").glob("*.txt"))
+NODE = "recorded@localhost"
+RECORDED_PORT, RECORDED_HTTP_PORT = "5692", "15692"
+
+
+class Block(NamedTuple):
+    """One command, or what is done before the next. kind: `$`, `%`, a method of HTTP, CONNECT."""
+
+    kind: str
+    text: str
+    out: list[str]
+    errors: list[str]
+    code: int
+
+
+def blocks(path):
+    """What a transcript holds."""
+    for part in re.split(r"\n{2,}", path.read_text().partition("\n\n")[2].strip()):
+        first, *rest = part.split("\n")
+        kind, _, text = first.partition(" ")
+        out = [line[2:] for line in rest if line.startswith(">")]
+        errors = [line[3:].rstrip(" ") for line in rest if line.startswith("2>")]
+        code = next((int(line[2:]) for line in rest if line.startswith("= ")), 0)
+        yield Block(kind, text.replace("NODE", NODE), out, errors, code)
+
+
+class Player:
+    """Plays transcripts to a node."""
+
+    def __init__(self, node, monkeypatch):
+        self._node = node
+        self._monkeypatch = monkeypatch
+        self._connections = []
+
+    def play(self, block):
+        """Do what a block says; what is wrong, or nothing."""
+        if block.kind == "CONNECT":
+            self._connect(*block.text.split())
+        elif block.kind in ("PUT", "POST"):
+            path, _, body = block.text.partition(" ")
+            assert self._node.request(block.kind, path, json.loads(body)).status < 300, block
+        else:
+            answer = self.run(block.text)
+            expected = (sorted_rows(block.out), block.errors, block.code)
+            if block.kind == "$" and answer != expected:
+                return f"$ {block.text}\n  is       {answer}\n  recorded {expected}"
+        return ""
+
+    def run(self, text):
+        """What a command prints, what it complains of, and its exit code."""
+        command, _, typed = text.partition(" <<< ")
+        read = io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode() if typed else b""))
+        self._monkeypatch.setattr(sys, "stdin", read)
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = main(shlex.split(command))
+        lines = [self._as_recorded(line) for line in out.getvalue().splitlines()]
+        complaints = [self._as_recorded(line) for line in errors.getvalue().splitlines()]
+        return sorted_rows(lines), complaints, code
+
+    def _as_recorded(self, line):
+        """With the ports that were recorded, and without what only the recording lacks."""
+        line = line.replace(str(self._node.http_port), RECORDED_HTTP_PORT)
+        line = line.replace(str(self._node.port), RECORDED_PORT)
+        return line.replace(" [--timeout <timeout>]", "").replace(NODE, "NODE").rstrip(" ")
+
+    def _connect(self, vhost, queue):
+        connection = pika.BlockingConnection(
+            pika.ConnectionParameters(
+                "127.0.0.1", self._node.port, vhost, client_properties={"connection_name": "me"}
+            )
+        )
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=7)
+        channel.basic_consume(queue, lambda *_: None, consumer_tag="tag")
+        self._connections.append(connection)
+
+
+def sorted_rows(lines):
+    """The lines of a list, which begin with a comma in JSON but for the first."""
+    return sorted(line.removeprefix(",").rstrip(" ") for line in lines)
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    served = ServedNode(tmp_path, name=NODE)
+    monkeypatch.setenv("LEVERET_DATA_DIR", str(served.data_dir))
+    monkeypatch.chdir(tmp_path)
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_answers_are_those_of_rabbitmqs_tools(path, node, monkeypatch):
+    player = Player(node, monkeypatch)
+    problems = [problem for block in blocks(path) if (problem := player.play(block))]
+    assert not problems, "\n".join(problems)
