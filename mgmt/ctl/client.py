@@ -199,7 +199,8 @@ class Client:
         """No node answers."""
         name = f"node '{self._node}'" if self._node else "the node"
         code = NO_PERMISSION if "may not open" in reason else UNAVAILABLE
-        return CtlError(f"Error: unable to perform an operation on {name}: {reason}", code)
+        line = " ".join(reason.split())
+        return CtlError(f"Error: unable to perform an operation on {name}: {line}", code)
 
 
 def _content(status: int, raw: bytes) -> Any:

@@ -153,6 +153,11 @@ class Session:
             raise wrong_node(client.place, name, wanted)
         self._node = name
         is_running = found.get("is_running", True)
+        if self.command.needs == RUNNING and found.get("is_booting"):
+            raise StateError(
+                "this command requires the 'rabbit' app to be running on the target node, and it "
+                "is still booting. Wait for it with 'leveretctl await_startup'."
+            )
         if self.command.needs == RUNNING and not is_running:
             raise StateError(
                 "this command requires the 'rabbit' app to be running on the target node. "

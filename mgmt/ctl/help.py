@@ -12,7 +12,7 @@ from mgmt.ctl.formatters import BOLD, PLAIN, heading
 
 TOOL = "leveretctl"
 SIMILARITY_MIN = 0.77
-NAME_WIDTH = 28
+NAME_WIDTH, LINE_WIDTH = 28, 76
 SECTIONS = (
     "Help", "Nodes", "Cluster", "Users", "Access Control",
     "Monitoring, observability and health checks", "Parameters", "Policies", "Virtual hosts",
@@ -47,8 +47,19 @@ def usage(one: Command) -> str:
 
 def command_help(one: Command) -> str:
     """All about one command."""
-    columns = f"{heading('Columns')}\n{', '.join(sorted(one.columns))}\n\n" if one.columns else ""
-    return f"{usage(one)}\n\n{one.summary}.\n\n{columns}{GENERAL_OPTIONS}\n"
+    return f"{usage(one)}\n\n{one.summary}.\n\n{_columns(one)}{GENERAL_OPTIONS}\n"
+
+
+def _columns(one: Command) -> str:
+    """The columns that a list can have; nothing for what is no list."""
+    if not one.columns:
+        return ""
+    lines = [""]
+    for name in sorted(one.columns):
+        if len(lines[-1]) + len(name) > LINE_WIDTH:
+            lines.append("")
+        lines[-1] += f" {name}"
+    return "\n".join([heading("Columns"), *lines, "", ""])
 
 
 def overview() -> str:

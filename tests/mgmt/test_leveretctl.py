@@ -1,8 +1,7 @@
 """`leveretctl` against a node, over its control socket: what it prints and how it ends."""
 
 import json
-import os
-import stat
+import socket
 import subprocess
 import sys
 
@@ -205,9 +204,29 @@ def test_wrong_use_is_told(ctl, tmp_path):
     assert "list_users\n" in ctl("autocomplete", "list_u")
 
 
-def test_nobody_else_can_use_the_socket(node):
-    mode = os.stat(node.data_dir / "control.socket").st_mode
-    assert stat.S_IMODE(mode) == 0o600
+def test_a_dry_run_does_nothing(ctl, node, vhost):
+    node.put(f"queues/{vhost}/q", {"durable": True})
+    shown = ctl("delete_queue", "-p", vhost, "q", "--dry-run")
+    assert shown == f"Deleting queue 'q' on vhost '{vhost}' ...\n"
+    assert node.get(f"queues/{vhost}/q")["durable"]
+
+
+def test_a_hashed_password_is_as_good_as_the_password(ctl, node, vhost):
+    hashed = ctl("-q", "hash_password", "secret").strip()
+    user = f"{vhost}-hashed"
+    ctl("add_user", user, hashed, "--pre-hashed-password")
+    ctl("authenticate_user", user, "secret")
+    assert ctl.fails("add_user", "x", "no base 64", "--pre-hashed-password")[0] == 65
+    assert ctl.fails("add_user", "x")[0] == 65
+
+
+def test_a_connection_is_closed_by_its_pid(ctl, node, vhost, channel):
+    rows = ctl("-s", "list_connections", "pid", "vhost").splitlines()
+    pid = next(row.split()[0] for row in rows if row.split()[1] == vhost)
+    ctl("close_connection", pid, "go away")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="go away"):
+        channel.connection.process_data_events(5)
+    assert ctl.fails("close_connection", "nobody", "x")[0] == 69
 
 
 def test_over_the_network_the_routes_of_the_node_are_closed(node):
@@ -231,6 +250,43 @@ def own_node(tmp_path):
     served = ServedNode(tmp_path, name="own@localhost")
     yield served
     served.stop()
+
+
+def test_listeners_are_suspended_and_resumed(own_node):
+    ctl = Ctl(own_node)
+    address = ("127.0.0.1", own_node.port)
+    connected = pika.BlockingConnection(pika.ConnectionParameters(*address))
+    ctl("suspend_listeners")
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(address, 5)
+    connected.channel().queue_declare("still-served")
+    code, text = ctl.fails("check_port_connectivity")
+    assert (code, f"port: {own_node.port}, protocol: amqp" in text) == (69, True)
+    ctl("resume_listeners")
+    ctl("check_port_connectivity")
+    socket.create_connection(address, 5).close()
+    ctl("drain")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance"):
+        connected.process_data_events(5)
+    assert "Is under maintenance?: true" in ctl("status")
+    ctl("revive")
+    socket.create_connection(address, 5).close()
+    assert "Is under maintenance?: false" in ctl("status")
+
+
+def test_waiting_for_a_process_and_shutting_it_down(own_node, tmp_path):
+    ctl = Ctl(own_node)
+    pid_file = tmp_path / "pid"
+    pid_file.write_text(f"{own_node.process.pid}\n")
+    assert f"pid is {own_node.process.pid}" in ctl("wait", pid_file)
+    ctl("wait", "--pid", own_node.process.pid)
+    assert ctl.fails("wait", "-P", 2**22 + 1) == (69, "Error:\nprocess_not_running\n")
+    assert ctl.fails("wait", tmp_path / "none", "--timeout", "0")[0] == 75
+    ctl("shutdown")
+    assert own_node.process.wait(10) == 0
+    code, text = ctl.fails("stop")
+    assert (code, "there is no socket" in text) == (69, True)
+    ctl("stop", "--idempotent")
 
 
 def test_stopping_resetting_and_starting(own_node):
