@@ -191,6 +191,10 @@ class Session:
             _ = self.client
         if not self.is_quiet:
             self.print_line(text)
+        self.end_dry_run()
+
+    def end_dry_run(self) -> None:
+        """Raise DryRun if nothing is to be done; what a banner does, too."""
         if self.options.get("dry_run") and not self.command.knows_dry_run:
             raise DryRun
 

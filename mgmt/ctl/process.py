@@ -67,6 +67,7 @@ def shutdown(ctl: Session) -> None:
     """End the process."""
     ctl.require_local()
     pid = process_id(ctl)
+    ctl.end_dry_run()
     if ctl.options.get("wait", True):
         ctl.say(f"Shutting down RabbitMQ node {ctl.node} running at PID {pid}")
         ctl.client.post("node", "stop")

@@ -209,6 +209,9 @@ def test_a_dry_run_does_nothing(ctl, node, vhost):
     shown = ctl("delete_queue", "-p", vhost, "q", "--dry-run")
     assert shown == f"Deleting queue 'q' on vhost '{vhost}' ...\n"
     assert node.get(f"queues/{vhost}/q")["durable"]
+    assert ctl("shutdown", "--dry-run") == ""
+    assert "and halting" in ctl("stop", "--dry-run")
+    ctl("check_running")
 
 
 def test_a_hashed_password_is_as_good_as_the_password(ctl, node, vhost):
