@@ -22,6 +22,7 @@ Run = Callable[["Session"], int | None]
 NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
 """What a command needs: nothing, a node, one whose broker runs, one whose broker is stopped."""
 TIMEOUT_SECONDS = 60
+FOR_EVER_SECONDS = 10**8
 
 
 class DryRun(Exception):
@@ -169,6 +170,11 @@ class Session:
                 "Stop it with 'leveretctl stop_app'."
             )
 
+    def take_time(self) -> None:
+        """Wait for as long as it takes, unless `--timeout` says how long."""
+        if "timeout" not in self.options:
+            self.connection.wait_longer(FOR_EVER_SECONDS)
+
     def require_local(self) -> None:
         """Raise CtlError unless the node is reached over its control socket."""
         if not self.connection.is_local:
@@ -253,4 +259,5 @@ class Session:
     def finish(self) -> None:
         """A command without a result: in JSON, that it went well is said."""
         if self.formatter == "json" and not self.has_printed:
-            self.out(formatters.json_facts({"result": "ok", "node": self._node}))
+            node = "" if self.command.needs == NOTHING else self.node
+            self.out(formatters.json_facts({"result": "ok", "node": node}))

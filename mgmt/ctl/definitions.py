@@ -26,6 +26,7 @@ def export_definitions(ctl: Session) -> None:
     """All definitions, to a file or to the standard output."""
     path = ctl.argument(0)
     _require_json(ctl)
+    ctl.take_time()
     if path != "-" and not Path(path).absolute().parent.is_dir():
         raise bad_argument(f"Directory {Path(path).parent} does not exist")
     if path == "-":
@@ -51,6 +52,7 @@ def import_definitions(ctl: Session) -> None:
     if path != "-" and not Path(path).is_file():
         raise bad_argument(f"File {path} does not exist")
     where = "standard input" if path == "-" else f'a file at "{path}"'
+    ctl.take_time()
     if ctl.options.get("dry_run"):
         ctl.banner(f"What importing definitions from {where} would change ...")
         found = ctl.client.post("definitions", body=_read(path), dry_run="true")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mgmt.ctl.command import NODE, NOTHING, Session, command
+from mgmt.ctl.command import FOR_EVER_SECONDS, NODE, NOTHING, Session, command
 from mgmt.ctl.errors import DATA_ERROR, bad_argument, failure
 from mgmt.ctl.formatters import heading
 from mgmt.ctl.status import (
@@ -24,7 +24,6 @@ from mgmt.ctl.status import (
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 LOG_POLL_SECONDS = 0.1
-FOR_EVER_SECONDS = 10**8
 HERE = "standard output; set log.file to have a file"
 
 

@@ -6,9 +6,10 @@ The headings, their order and the form of a usage are rabbitmqctl's.
 from collections.abc import Iterable
 
 from mgmt.ctl.absent import ABSENT
-from mgmt.ctl.command import COMMANDS, NOTHING, Command
+from mgmt.ctl.command import NOTHING, Command
 from mgmt.ctl.errors import USAGE, CtlError
 from mgmt.ctl.formatters import BOLD, PLAIN, heading
+from mgmt.ctl.index import all_commands
 
 TOOL = "leveretctl"
 SIMILARITY_MIN = 0.77
@@ -73,10 +74,11 @@ def overview() -> str:
 
 def command_list() -> str:
     """Names and summaries."""
+    commands = all_commands()
     parts = []
     for section in SECTIONS:
-        members = sorted(one.name for one in COMMANDS.values() if one.section == section)
-        lines = [f"   {name:<{NAME_WIDTH}}  {COMMANDS[name].summary}" for name in members]
+        members = sorted(one.name for one in commands.values() if one.section == section)
+        lines = [f"   {name:<{NAME_WIDTH}}  {commands[name].summary}" for name in members]
         if lines:
             parts.append(f"\n{BOLD}{section}{PLAIN}:\n\n" + "\n".join(lines))
     return "\n".join(parts)
@@ -86,7 +88,7 @@ def unknown_command(name: str, *, with_overview: bool = True) -> CtlError:
     """Why it is not there, or the nearest name, or all of them."""
     if name in ABSENT:
         return CtlError(f"\nCommand '{name}' does not exist here: {ABSENT[name]}.\n", USAGE)
-    nearest = suggestion(name, COMMANDS)
+    nearest = suggestion(name, all_commands())
     if nearest:
         return CtlError(f"\nCommand '{name}' not found. \nDid you mean '{nearest}'? \n", USAGE)
     rest = f" \n{overview()}" if with_overview else ""

@@ -10,31 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mgmt.ctl import (
-    checks,
-    definitions,
-    diagnostics,
-    listing,
-    node,
-    policies,
-    process,
-    status,
-    steering,
-    users,
-    vhosts,
-)
 from mgmt.ctl.client import Client
-from mgmt.ctl.command import COMMANDS, NOTHING, TIMEOUT_SECONDS, Command, DryRun, Session, command
+from mgmt.ctl.command import NOTHING, TIMEOUT_SECONDS, Command, DryRun, Session, command
 from mgmt.ctl.errors import OK, USAGE, CtlError, StateError, UsageError
 from mgmt.ctl.formatters import FORMATTERS, json_facts
 from mgmt.ctl.help import command_help, command_list, overview, unknown_command, usage
+from mgmt.ctl.index import all_commands, find
 from mgmt.ctl.options import GLOBAL, Parsed, parse
-
-TOPICS = (
-    checks, definitions, diagnostics, listing, node, policies, process, status, steering, users,
-    vhosts,
-)  # fmt: skip
-"""Imported for their commands."""
 
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 INTERRUPTED = 130
@@ -48,8 +30,8 @@ def show_help(ctl: Session) -> None:
     name = ctl.argument(0)
     if not name:
         ctl.out(command_list() if ctl.options.get("list_commands") else overview())
-    elif name in COMMANDS:
-        ctl.out(command_help(COMMANDS[name]))
+    elif one := find(name):
+        ctl.out(command_help(one))
     else:
         error = unknown_command(name, with_overview=False)
         raise CtlError(f"Error:\n{error.text}", error.code)
@@ -70,8 +52,8 @@ def show_version(ctl: Session) -> None:
 def autocomplete(ctl: Session) -> None:
     """Names that begin like this."""
     *before, prefix = ctl.arguments or [""]
-    one = COMMANDS.get(before[0]) if before else None
-    names = [f"--{option.name}" for option in (*one.options, *GLOBAL)] if one else list(COMMANDS)
+    one = find(before[0]) if before else None
+    names = [f"--{option.name}" for option in (*one.options, *GLOBAL)] if one else [*all_commands()]
     for name in sorted(names):
         if name.startswith(prefix):
             ctl.out(name)
@@ -106,9 +88,9 @@ def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
     words, values, _ = parse(arguments)
     if not words:
         if values.get("help"):
-            return COMMANDS["help"], Parsed([], {}, [])
+            return all_commands()["help"], Parsed([], {}, [])
         raise CtlError(overview(), USAGE)
-    one = COMMANDS.get(words[0])
+    one = find(words[0])
     if one is None:
         raise unknown_command(words[0])
     words, values, invalid = parse(arguments, one.options)

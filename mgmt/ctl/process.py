@@ -17,6 +17,9 @@ from mgmt.ctl.errors import (
 
 NODES, CLUSTER = "Nodes", "Cluster"
 STOP_SECONDS, START_SECONDS, WAIT_SECONDS = 120, 300, 10
+POLL_SECONDS = 0.05
+ANSWER_SECONDS = 10
+"""A node that starts may be too busy to answer at once."""
 
 
 @command("stop", "[--idempotent] [<pidfile>]", "Stops the node and ends its process", NODES,
@@ -49,7 +52,7 @@ def _wait_for_end(ctl: Session, pid: int) -> None:
     while _is_alive(pid):
         if time.monotonic() > deadline:
             raise failure(f"process {pid} has not ended within {seconds} seconds", TIMED_OUT)
-        time.sleep(0.02)
+        time.sleep(POLL_SECONDS)
 
 
 def _is_alive(pid: int) -> bool:
@@ -83,6 +86,7 @@ def stop_app(ctl: Session) -> None:
     """Serve no clients."""
     ctl.require_local()
     ctl.banner(f"Stopping rabbit application on node {ctl.node} ...")
+    ctl.take_time()
     ctl.client.post("node", "stop-app")
 
 
@@ -91,6 +95,7 @@ def start_app(ctl: Session) -> None:
     """Serve clients."""
     ctl.require_local()
     ctl.banner(f"Starting node {ctl.node} ...")
+    ctl.take_time()
     ctl.client.post("node", "start-app")
 
 
@@ -123,18 +128,15 @@ def _is_running(ctl: Session) -> bool:
 
 @command("await_startup", "", "Waits until the broker of the node serves", NODES, needs=NODE)
 def await_startup(ctl: Session) -> None:
-    """Wait until the broker serves. A node that is not there yet may come; a stopped one not."""
+    """Wait until the broker serves. A node that is not there is not waited for: see `wait`."""
     ctl.require_local()
-    deadline = time.monotonic() + ctl.options.get("timeout", START_SECONDS)
-    while True:
-        ctl.connection.wait_longer(max(0.1, deadline - time.monotonic()))
-        if _is_running(ctl):
-            break
+    seconds = ctl.options.get("timeout", START_SECONDS)
+    deadline = time.monotonic() + seconds
+    ctl.connection.wait_longer(seconds + ANSWER_SECONDS)
+    while not _is_running(ctl):
         if time.monotonic() > deadline:
             raise failure("rabbit_is_not_running")
-        time.sleep(0.05)
-    ctl.options["formatter"] = ctl.formatter
-    _ = ctl.node
+        time.sleep(POLL_SECONDS)
 
 
 @command("await_online_nodes", "<count>", "Waits until this many nodes run: this one is one",
@@ -156,7 +158,7 @@ def await_online_nodes(ctl: Session) -> None:
                 f"Error: timed out while waiting. Not enough nodes joined {ctl.node}'s cluster.",
                 SOFTWARE,
             )
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
 
 
 @command("await_online_quorum_plus_one", "", "Waits until every quorum queue has more members "
@@ -210,7 +212,7 @@ def _read_pid(ctl: Session, path: Path, deadline: float) -> int:
             raise failure(f"could not read pid from file {path}. File contents: {text[:50]}")
         if time.monotonic() > deadline:
             raise ctl.connection.timed_out()
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
     if not ctl.is_quiet:
         ctl.print_line(f"pid is {text}")
     return int(text)
@@ -228,4 +230,4 @@ def _wait_while_alive(ctl: Session, pid: int, deadline: float) -> None:
                 raise
         if time.monotonic() > deadline:
             raise ctl.connection.timed_out()
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)

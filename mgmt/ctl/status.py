@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mgmt.ctl.command import COMMANDS, NODE, Session, command
+from mgmt.ctl.command import NODE, Session, command
 from mgmt.ctl.errors import CtlError, UsageError
 from mgmt.ctl.formatters import UNITS, amount, heading, json_text
+from mgmt.ctl.index import all_commands
 
 OBSERVE, CLUSTER = "Monitoring, observability and health checks", "Cluster"
 CONFIGURATION = "Configuration and Environment"
@@ -179,13 +180,14 @@ def report(ctl: Session) -> None:
     """Everything. A part that cannot be had is told, and the others follow."""
     ctl.require_local()
     ctl.out(f"Reporting server status of node {ctl.node} ...\n")
+    commands = all_commands()
     vhosts = [vhost["name"] for vhost in ctl.client.get("vhosts")]
     for name in REPORTED:
         for vhost in vhosts if name in PER_VHOST else ["/"]:
             options = {"vhost": vhost}
-            inner = Session(COMMANDS[name], [], options, ctl.connection, ctl.print_line)
+            inner = Session(commands[name], [], options, ctl.connection, ctl.print_line)
             try:
-                COMMANDS[name].run(inner)
+                commands[name].run(inner)
             except CtlError as error:
                 ctl.out(error.text)
             ctl.out("")

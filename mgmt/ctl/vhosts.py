@@ -51,6 +51,7 @@ def delete_vhost(ctl: Session) -> None:
     """Delete a vhost with all in it."""
     name = ctl.argument(0)
     ctl.banner(f'Deleting vhost "{name}" ...')
+    ctl.take_time()
     try:
         ctl.client.delete("vhosts", name)
     except HttpError as error:

@@ -4,8 +4,10 @@ import pytest
 
 from mgmt.ctl import help as ctl_help
 from mgmt.ctl.absent import ABSENT
-from mgmt.ctl.command import COMMANDS
+from mgmt.ctl.index import MODULES, all_commands
 from mgmt.ctl.main import main
+
+COMMANDS = all_commands()
 
 RABBITMQCTL = """
     add_user add_vhost authenticate_user autocomplete await_online_nodes await_startup
@@ -59,6 +61,14 @@ def test_every_command_has_help(one, capsys):
     assert one.section in ctl_help.SECTIONS
     assert main([one.name, "--help"]) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_the_index_knows_where_every_command_is():
+    found = {}
+    for one in COMMANDS.values():
+        found.setdefault(one.run.__module__.rpartition(".")[2], set()).add(one.name)
+    del found["main"]
+    assert {module: set(names) for module, names in MODULES.items()} == found
 
 
 def test_columns_are_listed(capsys):
