@@ -5,6 +5,7 @@ reached or refuses, 70 for what else fails, 75 if it takes too long, 77 if the s
 else's (docs/leveretctl.md).
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from mgmt.ctl.client import Client
 from mgmt.ctl.command import NOTHING, TIMEOUT_SECONDS, Command, DryRun, Session, command
-from mgmt.ctl.errors import OK, USAGE, CtlError, StateError, UsageError
+from mgmt.ctl.errors import DATA_ERROR, OK, USAGE, CtlError, StateError, UsageError
 from mgmt.ctl.formatters import FORMATTERS, json_facts
 from mgmt.ctl.help import command_help, command_list, overview, unknown_command, usage
 from mgmt.ctl.index import all_commands, find
@@ -116,8 +117,19 @@ def _check(one: Command, given: Parsed) -> None:
         raise UsageError("too many arguments.")
 
 
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raise CtlError for bytes that are no UTF-8: no name could be made of them."""
+    for one in arguments:
+        try:
+            one.encode()
+        except UnicodeEncodeError:
+            shown = one.encode("utf-8", "surrogateescape")
+            raise CtlError(f"Error: the argument {shown!r} is not UTF-8", DATA_ERROR) from None
+
+
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say. Raises CtlError."""
+    _require_text(arguments)
     if list(arguments) == ["--version"]:
         arguments = ["version"]
     if arguments and arguments[0] == "--auto-complete":
@@ -153,6 +165,10 @@ def _run_command(one: Command, given: Parsed) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, and say what went wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A name that the terminal's encoding has no letters for is shown nevertheless.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

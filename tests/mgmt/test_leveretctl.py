@@ -1,6 +1,7 @@
 """`leveretctl` against a node, over its control socket: what it prints and how it ends."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -17,12 +18,13 @@ class Ctl:
     def __init__(self, node):
         self._node = node
 
-    def run(self, *arguments, stdin="", data_dir=None):
+    def run(self, *arguments, stdin="", data_dir=None, env=None):
         command = [sys.executable, "-m", "mgmt.ctl.main", "--data-dir",
                    data_dir or self._node.data_dir, *arguments]  # fmt: skip
         return subprocess.run(
-            list(map(str, command)), input=stdin, capture_output=True, text=True, timeout=30,
-            check=False,
+            [one if isinstance(one, bytes) else str(one) for one in command],
+            input=stdin, capture_output=True, text=True, timeout=30, check=False,
+            env={**os.environ, **(env or {})},
         )  # fmt: skip
 
     def __call__(self, *arguments, **options):
@@ -202,6 +204,14 @@ def test_wrong_use_is_told(ctl, tmp_path):
     assert "list_queues" in ctl("help")
     assert "leveretctl" in ctl("help", "list_queues")
     assert "list_users\n" in ctl("autocomplete", "list_u")
+
+
+def test_names_in_any_language_and_bytes_that_are_no_text(ctl, node, vhost):
+    node.put(f"queues/{vhost}/%E9%98%9F%E5%88%97", {"durable": True})
+    assert "队列\t0\n" in ctl("list_queues", "-p", vhost)
+    assert ctl.fails("add_vhost", b"\xff")[0] == 65
+    done = ctl.run("list_queues", "-p", vhost, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, "\\u961f\\u5217\t0\n" in done.stdout) == (0, True)
 
 
 def test_a_dry_run_does_nothing(ctl, node, vhost):

@@ -26,7 +26,7 @@ RECORDED_PORT, RECORDED_HTTP_PORT = "5692", "15692"
 
 
 class Block(NamedTuple):
-    """One command, or what is done before the next. kind: `$`, `%`, a method of HTTP, CONNECT."""
+    """One command, or what prepares the next. kind: `$`, `%`, `?`, PUT, POST or CONNECT."""
 
     kind: str
     text: str
@@ -64,8 +64,10 @@ class Player:
         else:
             answer = self.run(block.text)
             expected = (sorted_rows(block.out), block.errors, block.code)
-            if block.kind == "$" and answer != expected:
-                return f"$ {block.text}\n  is       {answer}\n  recorded {expected}"
+            if block.kind == "%":
+                answer, expected = answer[2], block.code
+            if block.kind != "?" and answer != expected:
+                return f"{block.kind} {block.text}\n  is       {answer}\n  recorded {expected}"
         return ""
 
     def run(self, text):
