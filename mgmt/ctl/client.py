@@ -66,13 +66,14 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 class HttpError(CtlError):
-    """The node answered with an error."""
+    """The node answered with an error. content: all that it said, if that is an object."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, content: Any = None) -> None:
         codes = {400: UNAVAILABLE, 401: NO_USER, 404: UNAVAILABLE, 409: DATA_ERROR}
         super().__init__(f"Error:\n{reason}", codes.get(status, SOFTWARE))
         self.status = status
         self.reason = reason
+        self.content: dict[str, Any] = content if isinstance(content, dict) else {}
 
 
 class Client:
@@ -212,13 +213,13 @@ def _content(status: int, raw: bytes) -> Any:
     if status < 400 or (status == 503 and isinstance(content, dict) and "status" in content):
         return content
     reason = content.get("reason", "") if isinstance(content, dict) else content
-    raise HttpError(status, _in_words(reason))
+    raise HttpError(status, in_words(reason), content)
 
 
-def _in_words(reason: Any) -> str:
+def in_words(reason: Any) -> str:
     """A reason for people: RabbitMQ's API escapes it for HTML, and lists a word and its details."""
     if isinstance(reason, list):
-        return ": ".join(map(_in_words, reason))
+        return ": ".join(map(in_words, reason))
     text = reason if isinstance(reason, str) else json.dumps(reason)
     for escaped, plain in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
         text = text.replace(escaped, plain)

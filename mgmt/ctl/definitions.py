@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mgmt.ctl.client import HttpError, in_words
 from mgmt.ctl.command import Session, command
 from mgmt.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
 from mgmt.ctl.formatters import json_text
@@ -45,7 +46,7 @@ def export_definitions(ctl: Session) -> None:
 @command("import_definitions", '<file_path | "-"> [--format <json>] [--skip-if-unchanged] '
          "[--dry-run]", "Reads definitions as JSON, from a file or from the standard input",
          DEFINITIONS, "format=", "skip-if-unchanged", counts=(0, 1))  # fmt: skip
-def import_definitions(ctl: Session) -> None:
+def import_definitions(ctl: Session) -> int | None:
     """Definitions from a file or the standard input; or what they would change."""
     path = ctl.argument(0, "-")
     _require_json(ctl)
@@ -57,13 +58,29 @@ def import_definitions(ctl: Session) -> None:
         ctl.banner(f"What importing definitions from {where} would change ...")
         found = ctl.client.post("definitions", body=_read(path), dry_run="true")
         ctl.facts(found, change_lines(found))
-        return
+        return DATA_ERROR if found.get("problems") else None
     ctl.banner(f"Importing definitions in JSON from {where} ...")
     content = _read(path)
     if not (ctl.options.get("skip_if_unchanged") and _is_unchanged(ctl, content)):
-        ctl.client.post("definitions", body=content)
+        _import(ctl, content)
     if not ctl.is_quiet:
         ctl.out("Successfully imported definitions")
+    return None
+
+
+def _import(ctl: Session, content: Any) -> None:
+    """Import definitions. Raises CtlError with all that is wrong with them."""
+    try:
+        ctl.client.post("definitions", body=content)
+    except HttpError as error:
+        problems = list(problem_lines(error.content.get("problems", [])))
+        raise (failure("\n".join(problems)) if problems else error) from None
+
+
+def problem_lines(problems: list[dict[str, Any]]) -> Iterator[str]:
+    """What is wrong with definitions, a line each."""
+    for problem in problems:
+        yield f"{problem['path']}: {in_words(problem['reason']).strip()}"
 
 
 def _is_unchanged(ctl: Session, content: Any) -> bool:
@@ -95,4 +112,5 @@ def change_lines(found: dict[str, Any]) -> Iterator[str]:
         if change.get("reason"):
             line += f" ({change['reason']})"
         yield line
+    yield from (f"x {line}" for line in problem_lines(found.get("problems", [])))
     yield f"{len(found['changes'])} changes, {found['unchanged']} unchanged"

@@ -154,6 +154,15 @@ def test_definitions_go_out_and_in(ctl, node, vhost, tmp_path):
     assert ctl.fails("import_definitions", tmp_path / "none")[0] == 65
 
 
+def test_all_that_is_wrong_with_definitions_is_told(ctl, node, vhost):
+    missing = {"name": "q", "vhost": "nowhere", "durable": True, "arguments": {}}
+    text = json.dumps({"queues": [missing, {**missing, "name": "r"}]})
+    code, errors = ctl.fails("import_definitions", "-", stdin=text)
+    assert (code, errors.count("no_such_vhost: nowhere")) == (69, 2)
+    done = ctl.run("import_definitions", "--dry-run", stdin=text)
+    assert (done.returncode, done.stdout.count("x queues[")) == (65, 2)
+
+
 def test_the_node_is_looked_at(ctl, node):
     status = json.loads(ctl("status", "--formatter", "json"))
     assert (status["node"], status["is_running"]) == (node.name, True)
