@@ -1,5 +1,6 @@
 """`leveretctl observer` on a terminal of 80 columns and 24 lines."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -15,6 +16,7 @@ import pytest
 
 COLUMNS, LINES = 80, 24
 DEADLINE_SECONDS = 20
+HOME, LAST = "\x1b[H", "╯"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -27,6 +29,8 @@ class Terminal:
         self.settings = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.shown = ""
+        # A read may end in the middle of a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs,
             env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": ""},
@@ -41,12 +45,17 @@ class Terminal:
     def read(self, seconds=0.1):
         ready, _, _ = select.select([self._ours], [], [], seconds)
         if ready:
-            self.shown += os.read(self._ours, 65536).decode(errors="replace")
+            self.shown += self._decoder.decode(os.read(self._ours, 65536))
 
     def wait_for(self, *texts):
-        """Until it shows all of these."""
+        """The lines of the first whole picture that has all of these in it."""
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while not all(text in ESCAPES.sub("", self.shown) for text in texts):
+        while True:
+            # Each picture is drawn from the terminal's first line on.
+            for picture in self.shown.split(HOME):
+                plain = ESCAPES.sub("", picture).replace("\r", "")
+                if all(text in plain for text in texts) and plain.rstrip().endswith(LAST):
+                    return plain.rstrip().split("\n")
             assert time.monotonic() < deadline, (texts, self.shown)
             assert self.process.poll() is None, self.shown
             self.read()
@@ -82,10 +91,9 @@ def test_pages_are_shown_and_q_ends_it(terminal, node, vhost):
     terminal.wait_for(f"Leveret {node.name} - overview", "publish", "q quit")
     for key, title in (("2", "queues"), ("3", "connections"), ("4", "memory"), ("1", "overview")):
         terminal.press(key)
-        terminal.wait_for(f"{node.name} - {title}", "q quit")
-        frame = ESCAPES.sub("", terminal.shown).replace("\r", "").split("\n")
-        assert len(frame) <= LINES, frame
-        assert max(map(len, frame)) <= COLUMNS, frame
+        lines = terminal.wait_for(f"{node.name} - {title}", "q quit")
+        assert len(lines) <= LINES, lines
+        assert max(map(len, lines)) <= COLUMNS, lines
     terminal.press("q")
     assert terminal.ended() == 0
     assert termios.tcgetattr(terminal.theirs) == terminal.settings
