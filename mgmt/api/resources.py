@@ -15,8 +15,9 @@ from mgmt.api import (
     vhosts,
     workbench,
 )
+from mgmt.api.description import served
 
 RESOURCES = (
     authentication, clients, control, definitions, exchanges, health, overview, parameters, plan,
-    queues, users, vhosts, workbench,
+    queues, users, served, vhosts, workbench,
 )  # fmt: skip

@@ -1,0 +1,117 @@
+"""Schemas of what requests carry. Fields that are not known are let pass, as in RabbitMQ."""
+
+from broker.auth.passwords import ALGORITHMS
+from broker.exchanges import EXCHANGE_TYPES
+from broker.policies import APPLY_TO
+from mgmt.api.description.declared import QUEUE_TYPES
+from mgmt.api.description.schemas import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NULL,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    any_of,
+    body,
+    described,
+    list_of,
+    mapping,
+    nullable,
+    one_of,
+    record,
+)
+from mgmt.api.queues import ACK_MODES, ENCODINGS
+
+_SOMETHING = described({"not": NULL}, "Anything but null.")
+_TRUTH = any_of(FLAG, one_of("true", "false"), NULL)
+_NOTHING = {"type": "array", "maxItems": 0}
+_TABLE = described(any_of(OBJECT, _NOTHING, NULL), "A field table; nulls in it are refused.")
+_PATTERN = described(TEXT, "A regular expression.")
+_TAGS = any_of(TEXT, list_of(TEXT))
+_PAYLOAD = {"payload": TEXT, "payload_encoding": one_of("string", "base64")}
+_PROPERTIES = any_of(OBJECT, _NOTHING)
+_AMOUNT = any_of(TEXT, NUMBER)
+
+QUEUE = body(
+    {},
+    {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE, "node": nullable(TEXT)},
+)
+PLANNED_QUEUE = body({}, {"durable": _TRUTH, "auto_delete": _TRUTH, "arguments": _TABLE})
+EXCHANGE = body(
+    {},
+    {
+        "type": described({**TEXT, "default": "direct"}, f"One of {', '.join(EXCHANGE_TYPES)}."),
+        "durable": _TRUTH, "auto_delete": _TRUTH, "internal": _TRUTH, "arguments": _TABLE,
+    },
+)  # fmt: skip
+BINDING = body({}, {"routing_key": TEXT, "arguments": _TABLE})
+PUBLISHED = body({"routing_key": TEXT, "properties": _PROPERTIES, **_PAYLOAD})
+GET = body(
+    {"count": any_of(COUNT, TEXT), "ackmode": one_of(*ACK_MODES), "encoding": one_of(*ENCODINGS)},
+    {"truncate": any_of(COUNT, TEXT, NULL)},
+)
+QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync")})
+VHOST = body(
+    {},
+    {
+        "description": ANYTHING, "tags": nullable(_TAGS), "tracing": _TRUTH,
+        "default_queue_type": nullable(any_of(QUEUE_TYPES, one_of("undefined", ""))),
+    },
+)  # fmt: skip
+USER = body(
+    {},
+    {
+        "tags": _TAGS, "password": nullable(TEXT),
+        "password_hash": described(nullable(TEXT), "In base64; empty for no password."),
+        "hashing_algorithm": nullable(one_of(*ALGORITHMS, "")),
+    },
+)  # fmt: skip
+USERS = body({"users": list_of(TEXT)})
+PERMISSION = body({"configure": _PATTERN, "write": _PATTERN, "read": _PATTERN})
+TOPIC_PERMISSION = body({"exchange": TEXT, "write": _PATTERN, "read": _PATTERN})
+POLICY = body(
+    {"pattern": _PATTERN, "definition": OBJECT},
+    {"apply-to": nullable(one_of(*APPLY_TO, "")), "priority": nullable(NUMBER)},
+)
+LIMIT = body({"value": {"type": "integer"}})
+PARAMETER = body({"value": _SOMETHING})
+CLUSTER_NAME = body({"name": TEXT})
+NOTHING = described(ANYTHING, "What is sent is not looked at.")
+LOGIN = record({"username": TEXT, "password": TEXT}, is_open=True)
+
+_FILTERS = {
+    "header": nullable(any_of(TEXT, list_of(TEXT))), "body": nullable(_PATTERN),
+    "routing_key": nullable(_PATTERN),
+}  # fmt: skip
+_CHOSEN = {"ids": nullable(list_of(ANYTHING)), "all": ANYTHING, **_FILTERS}
+RETRY = body(
+    {},
+    {
+        **_CHOSEN, "to": nullable(body({}, {"exchange": ANYTHING, "routing_key": ANYTHING})),
+        "edit": nullable(
+            body({}, {"payload": TEXT, "properties": nullable(_PROPERTIES),
+                      "payload_encoding": one_of("string", "base64")})
+        ),
+    },
+)  # fmt: skip
+MOVE = body({"destination": TEXT}, _CHOSEN)
+DELETE = body({}, _CHOSEN)
+
+_ITEMS = list_of(OBJECT)
+DEFINITIONS = mapping(ANYTHING) | {
+    "properties": dict.fromkeys(
+        (
+            "vhosts", "users", "permissions", "topic_permissions", "global_parameters",
+            "parameters", "policies", "exchanges", "queues", "bindings",
+        ),
+        nullable(_ITEMS),
+    )
+}  # fmt: skip
+
+AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
+LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
+PASSWORD = body({"username": TEXT, "password": TEXT})
+CLOSING = body(
+    {}, {"reason": ANYTHING, "vhost": ANYTHING, "user": ANYTHING, "limit": nullable(COUNT)}
+)

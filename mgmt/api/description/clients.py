@@ -1,0 +1,80 @@
+"""Schemas of what clients have: connections, channels and consumers."""
+
+from mgmt.api.description.schemas import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NAME,
+    NULL,
+    OBJECT,
+    PORT,
+    TEXT,
+    TIME,
+    Schema,
+    any_of,
+    counted,
+    list_of,
+    nullable,
+    one_of,
+    record,
+    ref,
+)
+from mgmt.statistics.sampler import CONNECTION, MESSAGES
+
+_NOBODY = any_of(NULL, TEXT)
+_TLS = {
+    "ssl": FLAG, "ssl_protocol": _NOBODY, "ssl_cipher": _NOBODY, "ssl_hash": _NOBODY,
+    "ssl_key_exchange": _NOBODY, "peer_cert_issuer": _NOBODY, "peer_cert_subject": _NOBODY,
+    "peer_cert_validity": _NOBODY,
+}  # fmt: skip
+_CHANNEL = {
+    "name": NAME, "number": COUNT, "connection_details": ref("ConnectionDetails"), "node": NAME,
+    "vhost": TEXT, "user": TEXT, "user_who_performed_action": TEXT,
+    "state": one_of("flow", "running"), "confirm": FLAG, "transactional": FLAG,
+    "consumer_count": COUNT, "messages_unacknowledged": COUNT, "messages_unconfirmed": COUNT,
+    "messages_uncommitted": COUNT, "acks_uncommitted": COUNT, "prefetch_count": COUNT,
+    "global_prefetch_count": COUNT, "pending_raft_commands": COUNT, "reductions": COUNT,
+    "reductions_details": ref("Rate"), "garbage_collection": ref("GarbageCollection"),
+}  # fmt: skip
+_CHANNEL_SOMETIMES = {"idle_since": TIME, "message_stats": record(counted(*MESSAGES))}
+
+SCHEMAS: dict[str, Schema] = {
+    "ConnectionDetails": record({"name": NAME, "peer_host": TEXT, "peer_port": COUNT}),
+    "Connection": record(
+        {
+            "name": NAME, "node": NAME, "type": one_of("network"),
+            "protocol": one_of("AMQP 0-9-1"), "state": TEXT, "user": TEXT,
+            "user_who_performed_action": TEXT, "vhost": TEXT, "auth_mechanism": NAME,
+            "client_properties": OBJECT, "connected_at": COUNT, "channels": COUNT,
+            "channel_max": COUNT, "frame_max": COUNT, "timeout": COUNT, "host": TEXT,
+            "port": PORT, "peer_host": TEXT, "peer_port": COUNT, "recv_cnt": COUNT,
+            "send_cnt": COUNT, "send_pend": COUNT, "reductions": COUNT,
+            "reductions_details": ref("Rate"), "garbage_collection": ref("GarbageCollection"),
+            **_TLS, **counted(*CONNECTION),
+        },
+        {"user_provided_name": ANYTHING},
+    ),
+    "Channel": record(_CHANNEL, _CHANNEL_SOMETIMES),
+    "SingleChannel": record(
+        {
+            **_CHANNEL, "consumer_details": list_of(ref("Consumer")),
+            "publishes": list_of(ANYTHING), "deliveries": list_of(ANYTHING),
+        },
+        _CHANNEL_SOMETIMES,
+    ),
+    "Consumer": record(
+        {
+            "arguments": OBJECT, "ack_required": FLAG, "active": FLAG,
+            "activity_status": one_of("single_active", "up", "waiting"),
+            "channel_details": record(
+                {
+                    "connection_name": NAME, "name": NAME, "node": NAME, "number": COUNT,
+                    "peer_host": TEXT, "peer_port": COUNT, "user": TEXT,
+                }
+            ),
+            "consumer_tag": TEXT, "consumer_timeout": nullable(COUNT), "exclusive": FLAG,
+            "prefetch_count": COUNT, "queue": record({"name": TEXT, "vhost": TEXT}),
+            "credit": nullable(COUNT),
+        }
+    ),
+}  # fmt: skip

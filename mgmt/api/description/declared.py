@@ -1,0 +1,171 @@
+"""Schemas of what is declared: vhosts, queues, exchanges, bindings, and messages in queues."""
+
+from broker.exchanges import EXCHANGE_TYPES
+from mgmt.api.description.schemas import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NAME,
+    NULL,
+    NUMBER,
+    OBJECT,
+    SHARE,
+    TEXT,
+    TIME,
+    Schema,
+    any_of,
+    counted,
+    list_of,
+    mapping,
+    nullable,
+    one_of,
+    record,
+    ref,
+)
+from mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSAGES, QUEUE_MESSAGES
+
+QUEUE_TYPES = one_of("classic", "quorum", "stream")
+DESTINATION_TYPE = one_of("queue", "exchange")
+_TIER = record({"messages": COUNT, "bytes": COUNT})
+_GARBAGE_COLLECTION = record(
+    dict.fromkeys(
+        ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"),
+        COUNT,
+    )
+)
+
+_QUEUE = {
+    "name": TEXT, "vhost": TEXT, "type": one_of("classic"), "durable": FLAG, "auto_delete": FLAG,
+    "exclusive": FLAG, "arguments": OBJECT, "node": NAME, "state": one_of("running"),
+    "policy": nullable(NAME), "operator_policy": nullable(NAME),
+    "effective_policy_definition": OBJECT, "consumers": COUNT, "consumer_utilisation": SHARE,
+    "consumer_capacity": SHARE, "exclusive_consumer_tag": nullable(TEXT),
+    "single_active_consumer_tag": nullable(TEXT), "recoverable_slaves": NULL,
+    "head_message_timestamp": nullable(COUNT), "garbage_collection": ref("GarbageCollection"),
+    "memory": COUNT, "reductions": COUNT, "reductions_details": ref("Rate"),
+    "storage_version": COUNT, "backing_queue_status": OBJECT,
+    **dict.fromkeys(
+        (
+            "messages_ram", "messages_ready_ram", "messages_unacknowledged_ram",
+            "messages_persistent", "messages_paged_out", "message_bytes", "message_bytes_ready",
+            "message_bytes_unacknowledged", "message_bytes_ram", "message_bytes_persistent",
+            "message_bytes_paged_out",
+        ),
+        COUNT,
+    ),
+    **counted(*LENGTHS),
+    "oldest_ready_age_ms": nullable(COUNT), "oldest_unacked_age_ms": nullable(COUNT),
+    "time_in_queue": record(
+        {"bounds_ms": list_of(COUNT), "counts": list_of(COUNT), "sum_ms": NUMBER}
+    ),
+    "tiers": record(dict.fromkeys(("alpha", "beta", "gamma", "delta", "unacked"), _TIER)),
+}  # fmt: skip
+_QUEUE_SOMETIMES = {
+    "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
+    "owner_pid_details": ref("ConnectionDetails"),
+}  # fmt: skip
+_EXCHANGE = {
+    "name": TEXT, "vhost": TEXT, "type": one_of(*EXCHANGE_TYPES), "durable": FLAG,
+    "auto_delete": FLAG, "internal": FLAG, "arguments": OBJECT, "user_who_performed_action": TEXT,
+}  # fmt: skip
+_EXCHANGE_SOMETIMES = {"policy": NAME, "message_stats": record(counted(*EXCHANGE))}
+_TABLE = any_of(OBJECT, {"type": "array", "maxItems": 0})
+
+SCHEMAS: dict[str, Schema] = {
+    "GarbageCollection": _GARBAGE_COLLECTION,
+    "Vhost": record(
+        {
+            "name": TEXT, "description": TEXT, "tags": list_of(TEXT),
+            "default_queue_type": any_of(QUEUE_TYPES, one_of("undefined")),
+            "metadata": record(
+                {"description": TEXT, "tags": list_of(TEXT)}, {"default_queue_type": QUEUE_TYPES}
+            ),
+            "tracing": FLAG, "cluster_state": mapping(one_of("running")),
+            **counted(*LENGTHS), **counted(*CONNECTION),
+        },
+        {"message_stats": record(counted(*MESSAGES))},
+    ),
+    "Queue": record(_QUEUE, _QUEUE_SOMETIMES),
+    "SingleQueue": record(
+        {
+            **_QUEUE, "consumer_details": list_of(ref("Consumer")),
+            "deliveries": list_of(ANYTHING), "incoming": list_of(ANYTHING),
+        },
+        _QUEUE_SOMETIMES,
+    ),
+    "Exchange": record(_EXCHANGE, _EXCHANGE_SOMETIMES),
+    "SingleExchange": record(
+        {**_EXCHANGE, "incoming": list_of(ANYTHING), "outgoing": list_of(ANYTHING)},
+        _EXCHANGE_SOMETIMES,
+    ),
+    "Binding": record(
+        {
+            "source": TEXT, "vhost": TEXT, "destination": TEXT,
+            "destination_type": DESTINATION_TYPE, "routing_key": TEXT, "arguments": OBJECT,
+            "properties_key": NAME,
+        }
+    ),
+    "Properties": any_of(
+        record(
+            {},
+            {
+                **dict.fromkeys(
+                    (
+                        "content_type", "content_encoding", "correlation_id", "reply_to",
+                        "expiration", "message_id", "type", "user_id", "app_id", "cluster_id",
+                    ),
+                    TEXT,
+                ),
+                "headers": OBJECT, "delivery_mode": COUNT, "priority": COUNT, "timestamp": COUNT,
+            },
+        ),
+        {"type": "array", "maxItems": 0},
+    ),
+    "GotMessage": record(
+        {
+            "payload_bytes": COUNT, "redelivered": FLAG, "exchange": TEXT, "routing_key": TEXT,
+            "message_count": COUNT, "properties": ref("Properties"), "payload": TEXT,
+            "payload_encoding": ref("PayloadEncoding"),
+        }
+    ),
+    "PayloadEncoding": one_of("string", "base64"),
+    "Death": record(
+        {
+            **dict.fromkeys(("queue", "reason", "count", "time", "exchange"), ANYTHING),
+            "routing_keys": ANYTHING, "original_expiration": ANYTHING,
+        }
+    ),
+    "HeldMessage": record(
+        {
+            "id": NAME, "position": COUNT, "exchange": TEXT, "routing_key": TEXT,
+            "redelivered": FLAG, "properties": ref("Properties"), "payload": TEXT,
+            "payload_encoding": ref("PayloadEncoding"), "payload_bytes": COUNT, "truncated": FLAG,
+            "age_ms": nullable(COUNT), "deaths": list_of(ref("Death")),
+        }
+    ),
+    "HeldMessages": record(
+        {
+            "messages": list_of(ref("HeldMessage")), "scanned": COUNT,
+            "next_offset": nullable(COUNT), "total": COUNT,
+        }
+    ),
+    "Done": record(
+        {"done": COUNT, "failed": list_of(record({"id": TEXT, "reason": TEXT}))}
+    ),
+    "QueuePlan": record(
+        {
+            "outcome": ref("Outcome"), "reason": nullable(TEXT),
+            "differences": list_of(ref("Difference")), "policy": nullable(NAME),
+            "operator_policy": nullable(NAME), "effective": OBJECT,
+        }
+    ),
+    "ExchangePlan": record(
+        {
+            "outcome": ref("Outcome"), "reason": nullable(TEXT),
+            "differences": list_of(ref("Difference")), "policy": nullable(NAME),
+            "effective": OBJECT,
+        }
+    ),
+    "Outcome": one_of("create", "same", "conflict"),
+    "Difference": record({"argument": TEXT, "received": ANYTHING, "current": ANYTHING}),
+}  # fmt: skip

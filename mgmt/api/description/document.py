@@ -1,0 +1,172 @@
+"""The OpenAPI document, made of the route table and what the operations say of themselves.
+
+Every route has to have its operation, and every operation its route: so nothing is served that is
+not described, and nothing described that is not served.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from broker.net.handshake import version
+from mgmt.api.description import (
+    access,
+    clients,
+    declared,
+    node,
+    operations_access,
+    operations_declared,
+    operations_node,
+)
+from mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
+from mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
+from mgmt.api.routes import ROUTES, Route
+
+OPERATIONS = {
+    (one.method, one.path): one
+    for part in (operations_declared, operations_access, operations_node)
+    for one in part.OPERATIONS
+}
+SCHEMAS: dict[str, Schema] = {
+    **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node.SCHEMAS
+}  # fmt: skip
+SOME = "Columns"
+"""Ends the names of schemas of objects of which only some fields were asked for."""
+
+_VARIABLE = re.compile(r"\{(\w+)\}")
+_VARIABLES: dict[str, tuple[Schema, str]] = {
+    "vhost": (NAME, "A vhost's name; / is %2F."),
+    "node": (NAME, "The node's name."),
+    "exchange": (NAME, "An exchange's name; amq.default is the default exchange."),
+    "source": (NAME, "The exchange that is bound from; amq.default is the default exchange."),
+    "destination": (NAME, "What is bound: a queue or an exchange."),
+    "kind": (NAME, "What is bound: q, queue, e or exchange."),
+    "props": (NAME, "The binding's properties_key."),
+    "within": (NAME, "How many of the unit: digits."),
+    "unit": (NAME, "days, weeks, months or years."),
+    "port": (NAME, "A port: digits."),
+}
+_REASONS = {
+    201: "It is new.",
+    204: "It is done; there is nothing to say.",
+    400: "The request makes no sense, or what it asks for is refused.",
+    401: "The login failed, or the user may not do this.",
+    404: "There is nothing of this name.",
+    406: "An answer is wanted that is not JSON.",
+    409: "The node is not in the state for this.",
+    413: "The body is over management.http.max_body_size.",
+    500: "It failed inside.",
+    503: "It is not well, or the broker is stopped on this node.",
+}
+_EVERYWHERE = (401, 406, 503)
+_SECURITY = {
+    "basic": {"type": "http", "scheme": "basic"},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "With auth_oauth2 only."},
+}
+
+
+def document(prefix: str, *, with_control: bool) -> dict[str, Any]:
+    """All of it. prefix: what comes before `/api`. with_control: and what steers the node."""
+    shown = [one for one in ROUTES if with_control or not one.control_only]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Leveret's HTTP API",
+            "version": version(),
+            "description": "The HTTP API of RabbitMQ's management, and what Leveret adds to it.",
+        },
+        "servers": [{"url": f"{prefix}/api"}],
+        "security": [{name: []} for name in _SECURITY],
+        "paths": _paths(shown),
+        "components": {"schemas": _schemas(), "securitySchemes": _SECURITY},
+    }
+
+
+@cache
+def _schemas() -> dict[str, Schema]:
+    partial = {f"{name}{SOME}": some_of(schema, SOME) for name, schema in SCHEMAS.items()}
+    return {**SCHEMAS, **partial}
+
+
+def _paths(routes: Iterable[Route]) -> dict[str, dict[str, Any]]:
+    paths: dict[str, dict[str, Any]] = {}
+    for one in routes:
+        described = paths.setdefault(one.path, _path_parameters(one.path))
+        described[one.method.lower()] = _operation(one, OPERATIONS[one.method, one.path])
+    return paths
+
+
+def _path_parameters(path: str) -> dict[str, Any]:
+    parameters = [
+        {
+            "name": name, "in": "path", "required": True,
+            "schema": _VARIABLES.get(name, (NAME, ""))[0],
+            "description": _VARIABLES.get(name, (NAME, f"The {name}."))[1],
+        }
+        for name in _VARIABLE.findall(path)
+    ]  # fmt: skip
+    return {"parameters": parameters} if parameters else {}
+
+
+def _operation(route: Route, one: Operation) -> dict[str, Any]:
+    words = re.findall(r"\w+", f"{route.method.lower()} {route.path}")
+    described: dict[str, Any] = {
+        "operationId": "_".join(words),
+        "summary": (inspect.getdoc(route.handler) or "").partition("\n")[0],
+        "tags": [one.tag],
+        "responses": _responses(route, one),
+    }
+    parameters = [*one.parameters, *([COLUMNS] if one.columns else [])]
+    if parameters:
+        described["parameters"] = [
+            {"name": parameter.name, "in": parameter.place, "schema": parameter.schema}
+            for parameter in parameters
+        ]
+    if one.body is not None:
+        described["requestBody"] = {"content": {one.body_type: {"schema": one.body}}}
+    if route.is_open or route.control_only:
+        described["security"] = []
+    return described
+
+
+def _responses(route: Route, one: Operation) -> dict[str, Any]:
+    expected = {*one.statuses, *_EVERYWHERE}
+    responses: dict[str, Any] = {}
+    if one.answer is not None:
+        content = {one.answer_type: {"schema": _answer(one)}}
+        responses["200"] = {"description": "What was asked for.", "content": content}
+    elif one.makes:
+        responses["201"] = {"description": _REASONS[201], "headers": _LOCATION}
+    elif one.method == "PUT":
+        expected |= {201, 204}
+    else:
+        expected.add(204)
+    for status in sorted(expected):
+        responses[str(status)] = _refusal(status, one)
+    return responses
+
+
+def _answer(one: Operation) -> Schema:
+    """The schema of 200: all of an object, or the columns that were asked for; a list or a page."""
+    assert one.answer is not None
+    wanted = [one.answer, some_of(one.answer, SOME)] if one.columns else [one.answer]
+    if not one.paged:
+        return any_of(*wanted) if len(wanted) > 1 else one.answer
+    return any_of(*map(list_of, wanted), *map(page_of, wanted))
+
+
+_LOCATION = {
+    "Location": {"schema": TEXT, "required": True, "description": "Where it is, from here."}
+}
+
+
+def _refusal(status: int, one: Operation) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": _REASONS[status]}
+    if status in (201, 204, 406):
+        return response
+    schema = ref("Error")
+    if status == 503 and one.tag == "health":
+        schema = any_of(ref("Failed"), ref("Error"))
+    return {**response, "content": {JSON: {"schema": schema}}}

@@ -1,0 +1,109 @@
+"""Operations on vhosts, exchanges, queues, bindings and messages, and on what clients have."""
+
+from mgmt.api.description import bodies
+from mgmt.api.description.operation import (
+    QUEUE_WINDOWS,
+    Operation,
+    Parameter,
+    Tagged,
+    choice,
+    window,
+)
+from mgmt.api.description.schemas import TEXT, WHOLE, described, list_of, record, ref
+
+_vhosts = Tagged("vhosts")
+_exchanges = Tagged("exchanges")
+_queues = Tagged("queues")
+_bindings = Tagged("bindings")
+_messages = Tagged("messages")
+_clients = Tagged("clients")
+
+RATES = window("msg_rates")
+BYTES = window("data_rates")
+REASON = Parameter("X-Reason", described(TEXT, "What the client is told."), "header")
+_PLACE = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
+_FILTERS = (
+    Parameter("header", TEXT), Parameter("body", TEXT), Parameter("routing_key", TEXT),
+)  # fmt: skip
+
+VHOSTS = (
+    _vhosts.lists("/vhosts", ref("Vhost"), parameters=QUEUE_WINDOWS),
+    _vhosts.shows("/vhosts/{vhost}", ref("Vhost"), 400, 404, parameters=QUEUE_WINDOWS),
+    _vhosts.puts("/vhosts/{vhost}", bodies.VHOST),
+    _vhosts.deletes("/vhosts/{vhost}", 404),
+    _vhosts.posts("/vhosts/{vhost}/start/{node}", None, None, 400),
+)
+EXCHANGES = (
+    _exchanges.lists("/exchanges", ref("Exchange"), parameters=RATES),
+    _exchanges.lists("/exchanges/{vhost}", ref("Exchange"), 404, parameters=RATES),
+    _exchanges.shows(
+        "/exchanges/{vhost}/{exchange}", ref("SingleExchange"), 400, 404, parameters=RATES
+    ),
+    _exchanges.puts("/exchanges/{vhost}/{exchange}", bodies.EXCHANGE, 404),
+    _exchanges.deletes(
+        "/exchanges/{vhost}/{exchange}", 400, 404, parameters=[choice("if-unused", "true")]
+    ),
+    _exchanges.posts(
+        "/exchanges/{vhost}/{exchange}/plan", bodies.EXCHANGE, ref("ExchangePlan"), 404
+    ),
+    _exchanges.lists("/exchanges/{vhost}/{exchange}/bindings/source", ref("Binding"), 404),
+    _exchanges.lists("/exchanges/{vhost}/{exchange}/bindings/destination", ref("Binding"), 404),
+)
+QUEUES = (
+    _queues.lists("/queues", ref("Queue"), parameters=QUEUE_WINDOWS),
+    _queues.lists("/queues/detailed", ref("Queue"), parameters=QUEUE_WINDOWS),
+    _queues.lists("/queues/{vhost}", ref("Queue"), 404, parameters=QUEUE_WINDOWS),
+    _queues.shows(
+        "/queues/{vhost}/{queue}", ref("SingleQueue"), 400, 404, parameters=QUEUE_WINDOWS
+    ),
+    _queues.puts("/queues/{vhost}/{queue}", bodies.QUEUE, 404),
+    _queues.deletes(
+        "/queues/{vhost}/{queue}", 400, 404,
+        parameters=[choice("if-empty", "true"), choice("if-unused", "true")],
+    ),
+    _queues.posts("/queues/{vhost}/{queue}/plan", bodies.PLANNED_QUEUE, ref("QueuePlan"), 404),
+    _queues.posts("/queues/{vhost}/{queue}/actions", bodies.QUEUE_ACTION, None, 404),
+    _queues.lists("/queues/{vhost}/{queue}/bindings", ref("Binding"), 404),
+    _queues.deletes("/queues/{vhost}/{queue}/contents", 400, 404),
+)  # fmt: skip
+BINDINGS = (
+    _bindings.lists("/bindings", ref("Binding")),
+    _bindings.lists("/bindings/{vhost}", ref("Binding"), 404),
+    _bindings.lists(_PLACE, ref("Binding"), 404),
+    Operation("POST", _PLACE, "bindings", None, (400, 404, 413), bodies.BINDING, makes=True),
+    _bindings.shows(f"{_PLACE}/{{props}}", ref("Binding"), 404),
+    _bindings.deletes(f"{_PLACE}/{{props}}", 400, 404),
+)
+MESSAGES = (
+    _messages.posts(
+        "/exchanges/{vhost}/{exchange}/publish", bodies.PUBLISHED,
+        record({"routed": {"type": "boolean"}}), 404,
+    ),
+    _messages.posts(
+        "/queues/{vhost}/{queue}/get", bodies.GET, list_of(ref("GotMessage")), 404
+    ),
+    _messages.shows(
+        "/queues/{vhost}/{queue}/messages", ref("HeldMessages"), 400, 404,
+        parameters=[Parameter("offset", WHOLE), Parameter("count", WHOLE),
+                    Parameter("truncate", WHOLE), *_FILTERS],
+    ),
+    _messages.posts("/queues/{vhost}/{queue}/messages/retry", bodies.RETRY, ref("Done"), 404),
+    _messages.posts("/queues/{vhost}/{queue}/messages/move", bodies.MOVE, ref("Done"), 404),
+    _messages.posts("/queues/{vhost}/{queue}/messages/delete", bodies.DELETE, ref("Done"), 404),
+)  # fmt: skip
+CLIENTS = (
+    _clients.lists("/connections", ref("Connection"), parameters=BYTES),
+    _clients.lists("/vhosts/{vhost}/connections", ref("Connection"), 404, parameters=BYTES),
+    _clients.lists("/connections/username/{user}", ref("Connection"), parameters=BYTES),
+    _clients.deletes("/connections/username/{user}", parameters=[REASON]),
+    _clients.shows("/connections/{connection}", ref("Connection"), 400, 404, parameters=BYTES),
+    _clients.deletes("/connections/{connection}", 404, parameters=[REASON]),
+    _clients.lists("/connections/{connection}/channels", ref("Channel"), 404, parameters=RATES),
+    _clients.lists("/channels", ref("Channel"), parameters=RATES),
+    _clients.lists("/vhosts/{vhost}/channels", ref("Channel"), 404, parameters=RATES),
+    _clients.shows("/channels/{channel}", ref("SingleChannel"), 400, 404, parameters=RATES),
+    _clients.lists("/consumers", ref("Consumer")),
+    _clients.lists("/consumers/{vhost}", ref("Consumer"), 404),
+)
+
+OPERATIONS = (*VHOSTS, *EXCHANGES, *QUEUES, *BINDINGS, *MESSAGES, *CLIENTS)

@@ -1,0 +1,108 @@
+"""Operations on the node: overview, health, logins, and the steering on the control socket."""
+
+from mgmt.api.description import bodies
+from mgmt.api.description.operation import QUEUE_WINDOWS, Operation, Parameter, Tagged, window
+from mgmt.api.description.schemas import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NAME,
+    OBJECT,
+    TEXT,
+    WHOLE,
+    described,
+    list_of,
+    mapping,
+    one_of,
+    record,
+    ref,
+)
+
+_node = Tagged("node")
+_health = Tagged("health")
+_logins = Tagged("logins")
+_control = Tagged("control socket")
+
+NODE_WINDOW = window("node_stats")
+MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by what it is for."))
+_RELATIVE = record({"memory": mapping(COUNT)})
+_ETS = record({"ets_tables": one_of("no_tables")})
+
+NODE = (
+    _node.shows("/overview", ref("Overview"), 400, parameters=QUEUE_WINDOWS),
+    _node.tells("/nodes", list_of(ref("Node")), 400, parameters=NODE_WINDOW),
+    _node.shows("/nodes/{node}", ref("Node"), 400, 404, parameters=(*NODE_WINDOW, MEMORY)),
+    _node.shows("/nodes/{node}/memory", record({"memory": ref("Memory")}), 404),
+    _node.shows("/nodes/{node}/memory/relative", _RELATIVE, 404),
+    *(
+        _node.shows(f"/nodes/{{node}}/memory/ets{rest}", _ETS, 404)
+        for rest in ("", "/relative", "/{filter}", "/{filter}/relative")
+    ),
+    _node.shows("/cluster-name", record({"name": TEXT})),
+    _node.puts("/cluster-name", bodies.CLUSTER_NAME),
+    _node.tells("/extensions", list_of(record({"javascript": NAME}))),
+    _node.tells("/feature-flags", list_of(ref("FeatureFlag"))),
+    _node.puts("/feature-flags/{name}/enable", bodies.NOTHING),
+    _node.tells("/deprecated-features", list_of(ANYTHING)),
+    _node.tells("/deprecated-features/used", list_of(ANYTHING)),
+    _node.deletes("/reset"),
+    _node.deletes("/reset/{node}", 404),
+    _node.posts("/rebalance/queues", None, None),
+    _node.tells("/audit", list_of(ref("AuditLine")), 400, parameters=[Parameter("count", WHOLE)]),
+    _node.shows("/config/effective", OBJECT),
+    Operation("GET", "/openapi.json", "node", OBJECT),
+)
+_DOWN = (503,)
+HEALTH = (
+    _health.shows("/aliveness-test/{vhost}", ref("Ok"), 400, 404, *_DOWN),
+    _health.shows("/healthchecks/node", ref("NodeHealth")),
+    _health.shows("/healthchecks/node/{node}", ref("NodeHealth"), 404),
+    _health.shows("/health/checks/alarms", ref("Ok"), *_DOWN),
+    _health.shows("/health/checks/local-alarms", ref("Ok"), *_DOWN),
+    _health.shows("/health/checks/certificate-expiration/{within}/{unit}", ref("Ok"), 400, *_DOWN),
+    _health.shows("/health/checks/port-listener/{port}", ref("PortOk"), 400, *_DOWN),
+    _health.shows("/health/checks/protocol-listener/{protocol}", ref("ProtocolOk"), *_DOWN),
+    _health.shows("/health/checks/virtual-hosts", ref("Ok"), *_DOWN),
+    _health.shows("/health/checks/node-is-mirror-sync-critical", ref("CriticalOk")),
+    _health.shows("/health/checks/node-is-quorum-critical", ref("CriticalOk")),
+)
+LOGINS = (
+    _logins.shows("/whoami", record({"name": TEXT, "tags": list_of(TEXT)})),
+    _logins.shows(
+        "/auth",
+        record(
+            {
+                "oauth_enabled": FLAG, "enable_uaa": FLAG, "uaa_client_id": TEXT,
+                "uaa_location": TEXT,
+            }
+        ),
+    ),
+    Operation(
+        "POST", "/login", "logins", one_of("ok"), (413,), bodies.LOGIN,
+        "application/x-www-form-urlencoded",
+    ),
+    _logins.shows("/auth/hash_password/{password}", record({"ok": NAME})),
+    _logins.tells("/auth/attempts/{node}", list_of(ref("LoginAttempts")), 404),
+    _logins.deletes("/auth/attempts/{node}", 404),
+    _logins.tells("/auth/attempts/{node}/source", list_of(ref("LoginAttemptsOfAddress")), 404),
+    _logins.deletes("/auth/attempts/{node}/source", 404),
+)  # fmt: skip
+CONTROL = (
+    _control.shows("/node/ping", record({"status": one_of("ok"), "node": NAME})),
+    _control.shows("/node/status", OBJECT),
+    _control.shows("/node/environment", OBJECT),
+    _control.puts("/node/vm-memory-high-watermark", bodies.AMOUNT, 409),
+    _control.puts("/node/disk-free-limit", bodies.AMOUNT, 409),
+    _control.puts("/node/log-level", bodies.LOG_LEVEL),
+    *(
+        _control.posts(f"/node/{act}", None, None, *statuses)
+        for act, *statuses in (
+            ("rotate-logs",), ("stop-app",), ("start-app", 500), ("reset", 409), ("stop",)
+        )
+    ),
+    _control.posts("/node/check-password", bodies.PASSWORD, None),
+    _control.posts("/node/close-connections", bodies.CLOSING, record({"closed": COUNT})),
+    Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
+)  # fmt: skip
+
+OPERATIONS = (*NODE, *HEALTH, *LOGINS, *CONTROL)
