@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from broker.config.declaration import listed_setting, setting
-from broker.config.values import BOOLEAN, HOST, PATTERN, PORT, TEXT, whole_number
+from broker.config.values import BOOLEAN, HOST, MILLISECONDS, PATTERN, PORT, TEXT, whole_number
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,24 @@ class ManagementSettings:
         "",
         "The Strict-Transport-Security of answers.",
         default_text="none",
+    )
+    management_body_bytes_max: int = setting(
+        "management.http.max_body_size",
+        whole_number("bytes", minimum=1),
+        20_000_000,
+        "The largest body that a request to the management API may have.",
+    )
+    management_request_timeout_ms: int = setting(
+        "management.tcp.request_timeout",
+        MILLISECONDS,
+        60_000,
+        "How long a client may take over a request's headers, and may be idle between requests.",
+    )
+    management_body_timeout_ms: int = setting(
+        "management.tcp.inactivity_timeout",
+        MILLISECONDS,
+        300_000,
+        "How long a request's body may take to arrive.",
     )
     prometheus_port: int = setting(
         "prometheus.tcp.port",

@@ -25,7 +25,7 @@ async def auth(call: Call) -> Any:
 @route("POST", "/login", is_open=True)
 async def login(call: Call) -> Any:
     """Whether a name and a password, sent as a form, are right."""
-    form = await call.request.post()
+    form = await call.form()
     name, password = form.get("username"), form.get("password")
     if not isinstance(name, str) or not isinstance(password, str):
         raise refused("Login failed")

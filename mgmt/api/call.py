@@ -7,7 +7,6 @@ their own connections.
 
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from broker.auth.access_control import Undecided
@@ -16,6 +15,7 @@ from broker.binding import Exchange
 from broker.queues.actor import Queue
 from broker.server import Broker
 from broker.vhost import VirtualHost
+from mgmt.api import incoming
 from mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from mgmt.node import Node
 
@@ -160,16 +160,18 @@ class Call:
 
     # What is in it
 
+    async def raw_body(self) -> bytes:
+        """The body as it is. Raises 408 and 413."""
+        return await incoming.read(self.request, self.node.config.management_body_timeout_ms)
+
+    async def form(self) -> incoming.Form:
+        """The form in the body. Raises 400, 408 and 413."""
+        return await incoming.read_form(self.request, self.node.config.management_body_timeout_ms)
+
     async def body(self, *required: str) -> dict[str, Any]:
         """The JSON object in the body. Raises 400 if it is none, or lacks a key."""
-        raw = await self.request.read()
-        if raw in (b"", b"null", b"undefined"):
-            content: Any = {}
-        else:
-            try:
-                content = msgspec.json.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                raise bad_request("not_json") from None
+        raw = await self.raw_body()
+        content = {} if raw in (b"", b"null", b"undefined") else incoming.parse(raw)
         if isinstance(content, str):
             raise bad_request(
                 "invalid payload: the request body JSON-decoded to a string. Is the input "

@@ -7,7 +7,12 @@ from broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
 
 
 class ApiError(Exception):
-    """The request is answered with an error. reason, details: anything JSON can say."""
+    """The request is answered with an error. reason, details: anything JSON can say.
+
+    closes: that the connection ends with the answer, as more of the request may come.
+    """
+
+    closes = False
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from mgmt.api.resources import RESOURCES
 from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from mgmt.node import Node
 
-BODY_BYTES_MAX = 20 * 1024 * 1024 * 4
+CONTROL_BODY_BYTES_MAX = 200_000_000
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
 CONTROL_USER = "leveretctl"
@@ -91,7 +91,11 @@ class ManagementServer:
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve the API and the pages; where, with the port that the system chose."""
-        runner = web.AppRunner(self._application(is_control=False), access_log=None)
+        runner = web.AppRunner(
+            self._application(is_control=False),
+            access_log=None,
+            keepalive_timeout=self._node.config.management_request_timeout_ms / 1000,
+        )
         await runner.setup()
         self._runners.append(runner)
         site = web.TCPSite(
@@ -128,7 +132,10 @@ class ManagementServer:
 
     def _application(self, *, is_control: bool) -> web.Application:
         assert RESOURCES
-        application = web.Application(client_max_size=BODY_BYTES_MAX)
+        body_bytes_max = self._node.config.management_body_bytes_max
+        application = web.Application(
+            client_max_size=CONTROL_BODY_BYTES_MAX if is_control else body_bytes_max
+        )
         prefix = "" if is_control else self._node.config.management_path_prefix.rstrip("/")
         routes = [one for one in ROUTES if is_control or not one.control_only]
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
@@ -263,6 +270,8 @@ class ManagementServer:
         content = {"error": error.error, "reason": error.reason, **error.details}
         response = _json(error.status, msgspec.json.encode(content))
         response.headers.update(error.headers)
+        if error.closes:
+            response.force_close()
         self._headers.add(request, response)
         return response
 

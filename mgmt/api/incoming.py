@@ -1,0 +1,84 @@
+"""What requests carry, taken in with bounds: how long it may take, how large and deep it may be.
+
+A client that sends a body byte by byte is given up on (`management.tcp.inactivity_timeout`); one
+that sends too much is told so (`management.http.max_body_size`). JSON that is nested deeper than
+any field table may be is refused before anything walks through it.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from multidict import MultiDictProxy
+
+from broker.amqp.field_table import NESTING_MAX
+from mgmt.api.errors import ApiError, bad_request
+
+Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
+
+
+async def read(request: web.Request, timeout_ms: int) -> bytes:
+    """The body. Raises 413 if it is too large, and 408 if it takes too long."""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except TimeoutError:
+        raise _too_slow(timeout_ms) from None
+
+
+async def read_form(request: web.Request, timeout_ms: int) -> Form:
+    """The form in the body. Raises 413, 408, and 400 if it is no form."""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await request.post()
+    except web.HTTPRequestEntityTooLarge:
+        raise _too_large() from None
+    except TimeoutError:
+        raise _too_slow(timeout_ms) from None
+    except (ValueError, LookupError) as error:
+        raise bad_request(f"the form cannot be read: {error}") from None
+
+
+def _too_large() -> ApiError:
+    return _given_up(413, "payload_too_large", "over management.http.max_body_size")
+
+
+def _too_slow(timeout_ms: int) -> ApiError:
+    reason = f"not there within {timeout_ms} ms (management.tcp.inactivity_timeout)"
+    return _given_up(408, "request_timeout", reason)
+
+
+def _given_up(status: int, error: str, reason: str) -> ApiError:
+    refusal = ApiError(status, error, f"the body is {reason}")
+    refusal.closes = True
+    return refusal
+
+
+def parse(raw: bytes, refusal: str = "not_json") -> Any:
+    """JSON. Raises 400 with these words for what is none."""
+    try:
+        content = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise bad_request(refusal) from None
+    if _is_deep(content):
+        raise bad_request(f"JSON may not be nested deeper than {NESTING_MAX} levels")
+    return content
+
+
+def _is_deep(content: Any) -> bool:
+    """Whether lists and objects are in each other more often than a field table may have it."""
+    level = [content]
+    for _ in range(NESTING_MAX):
+        level = [
+            item
+            for one in level
+            if isinstance(one, list | dict)
+            for item in (one if isinstance(one, list) else one.values())
+            if isinstance(item, list | dict)
+        ]
+        if not level:
+            return False
+    return True
