@@ -35,7 +35,7 @@ async def _as_file(call: Call, content: Any) -> Any:
         return content
     if call.query("columns"):
         content = pick_columns(content, call.query("columns"))
-    quoted = name.replace('"', "").replace("\r", "").replace("\n", "")
+    quoted = "".join(letter for letter in name if letter.isprintable() and letter not in '"\\')
     return web.Response(
         body=b"".join(await encode(content, call.node.give_way)),
         content_type="application/json",

@@ -58,7 +58,9 @@ def truth_of(value: Any) -> bool:
 
 def arguments_of(body: dict[str, Any]) -> Table:
     """The arguments as a field table. Raises 400 if they are no object, or a null is in them."""
-    value = body.get("arguments") or {}
+    value = body.get("arguments")
+    if value in (None, []):
+        return {}
     if not isinstance(value, dict):
         raise bad_request(["not_an_object", value])
     return table_of(value)

@@ -1,7 +1,6 @@
 """Exchanges, publishing to them, and bindings."""
 
 import base64
-import binascii
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -92,12 +91,14 @@ async def publish(call: Call) -> Any:
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body("routing_key", "properties", "payload", "payload_encoding")
-    payload = payload_of(body["payload"], body["payload_encoding"])
+    key, payload = body["routing_key"], payload_of(body["payload"], body["payload_encoding"])
+    if not isinstance(key, str):
+        raise bad_request(["not_string", key])
     try:
         header = header_of_json(body["properties"])
     except PropertyError as error:
         raise bad_request(error.reason) from None
-    routed = await _publish(call, vhost, name, str(body["routing_key"]), header, payload)
+    routed = await _publish(call, vhost, name, key, header, payload)
     return {"routed": routed}
 
 
@@ -123,7 +124,7 @@ def payload_of(payload: Any, encoding: Any) -> bytes:
         raise bad_request(["unsupported_encoding", encoding])
     try:
         return base64.b64decode(payload, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise bad_request(["not_base64", payload]) from None
 
 
@@ -182,7 +183,7 @@ async def list_bindings_from(call: Call) -> Any:
     vhost = call.vhost()
     exchange = vhost.exchanges.get(call.exchange_name())
     if exchange is None:
-        return []
+        return await _answer(call, [])
     if not exchange.name:
         return await _answer(call, [(vhost, queue) for queue in vhost.queues.values()])
     return await _answer(call, [(vhost, binding) for binding in exchange.bindings.values()])
@@ -203,7 +204,7 @@ async def list_bindings_of_queue(call: Call) -> Any:
     vhost = call.vhost()
     queue = vhost.queues.get(call.path("queue"))
     if queue is None:
-        return []
+        return await _answer(call, [])
     return await _answer(
         call, [(vhost, queue), *((vhost, binding) for binding in queue.bindings.values())]
     )

@@ -1,5 +1,6 @@
 """Health checks: 200 if all is well, 503 and what is wrong if not."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mgmt.api.errors import bad_request
 from mgmt.api.overview import require_this_node
 from mgmt.api.routes import Status, route
 
+DIGITS = re.compile("[0-9]{1,9}")
 ALIVENESS_QUEUE = "aliveness-test"
 UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 PROTOCOLS = {
@@ -71,7 +73,7 @@ async def check_certificates(call: Call) -> Any:
     """No certificate of a listener, nor one that it trusts, ends within that time."""
     days = UNITS_DAYS.get(call.path("unit").lower())
     within = call.path("within")
-    if not within.isdigit():
+    if not DIGITS.fullmatch(within):
         raise bad_request("Invalid expiration value.")
     if days is None:
         raise bad_request("Time unit not recognised. Supported units: days, weeks, months, years.")
@@ -107,7 +109,7 @@ def _ends_before(path: Path | None, end: datetime) -> list[str]:
 @route("GET", "/health/checks/port-listener/{port}")
 async def check_port(call: Call) -> Any:
     """Something listens on the port."""
-    if not call.path("port").isdigit():
+    if not DIGITS.fullmatch(call.path("port")):
         raise bad_request("Invalid port")
     port = int(call.path("port"))
     ports = sorted({listener.port for _, listener in call.node.listeners})

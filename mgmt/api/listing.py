@@ -165,16 +165,19 @@ def _page_of(call: Call) -> tuple[int, int] | None:
 
 def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
     """Only these columns of an object; `a.b` is the column b of what is in column a."""
+    source: Any
     picked: dict[str, Any] = {}
     for column in columns.split(","):
-        source, place = shown, picked
         *path, last = column.split(".")
+        source = shown
         for step in path:
-            source = source.get(step, {}) if isinstance(source, dict) else {}
-            place = place.setdefault(step, {})
+            source = source.get(step) if isinstance(source, dict) else None
         if isinstance(source, dict) and last in source:
+            place = picked
+            for step in path:
+                place = place.setdefault(step, {})
             place[last] = source[last]
-    return {key: value for key, value in picked.items() if value != {} or shown.get(key) == {}}
+    return picked
 
 
 def _descend(shown: Any, column: str) -> Any:

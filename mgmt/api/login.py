@@ -5,7 +5,6 @@ login that a browser has.
 """
 
 import base64
-import binascii
 
 from aiohttp import web
 
@@ -36,7 +35,7 @@ def credentials_of(request: web.Request, *, from_query: bool) -> tuple[str, str]
     if kind.lower() == "basic":
         try:
             name, colon, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             colon = ""
         if colon:
             return name, password

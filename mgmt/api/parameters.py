@@ -60,9 +60,9 @@ async def show_policy(call: Call) -> Any:
 
 def policy_of(vhost: str, name: str, body: dict[str, Any]) -> Policy:
     """The policy that a body stands for; whether it makes sense is another matter."""
-    apply_to = body.get("apply-to") or "all"
-    priority = body.get("priority") or 0
-    return Policy(vhost, name, body["pattern"], str(apply_to), body["definition"], priority)
+    apply_to = "all" if body.get("apply-to") is None else str(body["apply-to"])
+    priority = 0 if body.get("priority") is None else body["priority"]
+    return Policy(vhost, name, body["pattern"], apply_to, body["definition"], priority)
 
 
 @route("PUT", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")

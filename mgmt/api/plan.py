@@ -14,6 +14,7 @@ from broker.policies import EXCHANGE_KINDS, QUEUE_KINDS, effective_options, merg
 from broker.queues.arguments import check_declare_arguments, read_options
 from mgmt.api.call import Call
 from mgmt.api.directly import arguments_of, connect, flag
+from mgmt.api.errors import bad_request
 from mgmt.api.queues import declaration
 from mgmt.api.routes import route
 from mgmt.views.values import field_to_json
@@ -87,7 +88,9 @@ async def plan_exchange(call: Call) -> Any:
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body()
     arguments = arguments_of(body)
-    kind = str(body.get("type", "direct"))
+    kind = body.get("type", "direct")
+    if not isinstance(kind, str):
+        raise bad_request(["not_string", kind])
     exchange = vhost.exchanges.get(name)
     outcome, reason = CREATE if exchange is None else SAME, None
     differences: list[dict[str, Any]] = []

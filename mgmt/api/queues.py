@@ -162,9 +162,11 @@ async def get_messages(call: Call) -> Any:
 
 
 def _count(value: Any) -> int:
+    if not isinstance(value, int | float | str) or isinstance(value, bool):
+        raise bad_request(["not_integer", value])
     try:
         count = int(value)
-    except (TypeError, ValueError):
+    except (OverflowError, ValueError):
         raise bad_request(["not_integer", value]) from None
     if count < 0:
         raise bad_request(f"count must not be negative, and is {count}")

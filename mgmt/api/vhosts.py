@@ -99,7 +99,7 @@ async def put_vhost(call: Call) -> Any:
     body = await call.body()
     description, tags = str(body.get("description") or ""), tags_of(body.get("tags")) or []
     is_traced = truth_of(body["tracing"]) if "tracing" in body else None
-    queue_type = body.get("default_queue_type") or body.get("defaultqueuetype")
+    queue_type = body.get("default_queue_type", body.get("defaultqueuetype"))
     if queue_type not in (None, "undefined", *QUEUE_TYPES):
         raise bad_request(f"default_queue_type must be one of {', '.join(QUEUE_TYPES)}")
     vhost = call.broker.services.vhosts.get(name)

@@ -16,12 +16,12 @@ from mgmt.api.description.schemas import (
     body,
     described,
     list_of,
-    mapping,
     nullable,
     one_of,
     record,
 )
 from mgmt.api.queues import ACK_MODES, ENCODINGS
+from mgmt.definitions.contents import OF_A_NODE, SHAPES
 
 _SOMETHING = described({"not": NULL}, "Anything but null.")
 _TRUTH = any_of(FLAG, one_of("true", "false"), NULL)
@@ -29,6 +29,7 @@ _NOTHING = {"type": "array", "maxItems": 0}
 _TABLE = described(any_of(OBJECT, _NOTHING, NULL), "A field table; nulls in it are refused.")
 _PATTERN = described(TEXT, "A regular expression.")
 _TAGS = any_of(TEXT, list_of(TEXT))
+_DIGITS = described(any_of(COUNT, NUMBER, TEXT), "A whole number, or one as a text.")
 _PAYLOAD = {"payload": TEXT, "payload_encoding": one_of("string", "base64")}
 _PROPERTIES = any_of(OBJECT, _NOTHING)
 _AMOUNT = any_of(TEXT, NUMBER)
@@ -48,15 +49,15 @@ EXCHANGE = body(
 BINDING = body({}, {"routing_key": TEXT, "arguments": _TABLE})
 PUBLISHED = body({"routing_key": TEXT, "properties": _PROPERTIES, **_PAYLOAD})
 GET = body(
-    {"count": any_of(COUNT, TEXT), "ackmode": one_of(*ACK_MODES), "encoding": one_of(*ENCODINGS)},
-    {"truncate": any_of(COUNT, TEXT, NULL)},
+    {"count": _DIGITS, "ackmode": one_of(*ACK_MODES), "encoding": one_of(*ENCODINGS)},
+    {"truncate": nullable(_DIGITS)},
 )
 QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync")})
 VHOST = body(
     {},
     {
         "description": ANYTHING, "tags": nullable(_TAGS), "tracing": _TRUTH,
-        "default_queue_type": nullable(any_of(QUEUE_TYPES, one_of("undefined", ""))),
+        "default_queue_type": nullable(any_of(QUEUE_TYPES, one_of("undefined"))),
     },
 )  # fmt: skip
 USER = body(
@@ -64,7 +65,7 @@ USER = body(
     {
         "tags": _TAGS, "password": nullable(TEXT),
         "password_hash": described(nullable(TEXT), "In base64; empty for no password."),
-        "hashing_algorithm": nullable(one_of(*ALGORITHMS, "")),
+        "hashing_algorithm": described(ANYTHING, f"With a hash: {', '.join(ALGORITHMS)}."),
     },
 )  # fmt: skip
 USERS = body({"users": list_of(TEXT)})
@@ -72,7 +73,7 @@ PERMISSION = body({"configure": _PATTERN, "write": _PATTERN, "read": _PATTERN})
 TOPIC_PERMISSION = body({"exchange": TEXT, "write": _PATTERN, "read": _PATTERN})
 POLICY = body(
     {"pattern": _PATTERN, "definition": OBJECT},
-    {"apply-to": nullable(one_of(*APPLY_TO, "")), "priority": nullable(NUMBER)},
+    {"apply-to": nullable(one_of(*APPLY_TO)), "priority": nullable(NUMBER)},
 )
 LIMIT = body({"value": {"type": "integer"}})
 PARAMETER = body({"value": _SOMETHING})
@@ -98,16 +99,11 @@ RETRY = body(
 MOVE = body({"destination": TEXT}, _CHOSEN)
 DELETE = body({}, _CHOSEN)
 
-_ITEMS = list_of(OBJECT)
-DEFINITIONS = mapping(ANYTHING) | {
-    "properties": dict.fromkeys(
-        (
-            "vhosts", "users", "permissions", "topic_permissions", "global_parameters",
-            "parameters", "policies", "exchanges", "queues", "bindings",
-        ),
-        nullable(_ITEMS),
-    )
-}  # fmt: skip
+_LISTS = dict.fromkeys(SHAPES, nullable(list_of(OBJECT)))
+DEFINITIONS = record({}, _LISTS, is_open=True)
+VHOST_DEFINITIONS = record(
+    {}, {kind: items for kind, items in _LISTS.items() if kind not in OF_A_NODE}, is_open=True
+)
 
 AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})

@@ -118,9 +118,15 @@ PAGING = (
 )
 
 
+WHOLE_OR_NONE = any_of(WHOLE, one_of(""))
+"""A number that is the same as left out if it is empty."""
+
+
 def window(*kinds: str) -> tuple[Parameter, ...]:
     """Which samples are wanted: so many seconds back, one every so many."""
-    return tuple(Parameter(f"{kind}_{part}", WHOLE) for kind in kinds for part in ("age", "incr"))
+    return tuple(
+        Parameter(f"{kind}_{part}", WHOLE_OR_NONE) for kind in kinds for part in ("age", "incr")
+    )
 
 
 QUEUE_WINDOWS = window("msg_rates", "lengths")

@@ -2,7 +2,7 @@
 
 from mgmt.api.description import bodies
 from mgmt.api.description.operation import Operation, Parameter, Tagged, choice
-from mgmt.api.description.schemas import TEXT, described, list_of, ref
+from mgmt.api.description.schemas import TEXT, Schema, described, list_of, ref
 
 _users = Tagged("users")
 _permissions = Tagged("permissions")
@@ -79,12 +79,12 @@ PARAMETERS = (
 )
 
 
-def _definitions_at(path: str, name: str, *statuses: int) -> tuple[Operation, ...]:
+def _definitions_at(path: str, name: str, body: Schema, *statuses: int) -> tuple[Operation, ...]:
     return (
         _definitions.shows(path, ref(name), *statuses, parameters=[DOWNLOAD, AUTH]),
         Operation(
             "POST", path, "definitions", ref("Changes"), (204, 400, 413, *statuses),
-            bodies.DEFINITIONS, parameters=(DRY_RUN,),
+            body, parameters=(DRY_RUN,),
         ),
     )  # fmt: skip
 
@@ -96,7 +96,9 @@ OPERATIONS = (
     *_of_kind("operator-policies"),
     *LIMITS,
     *PARAMETERS,
-    *_definitions_at("/definitions", "Definitions"),
-    *_definitions_at("/all-configuration", "Definitions"),
-    *_definitions_at("/definitions/{vhost}", "VhostDefinitions", 400, 404),
+    *_definitions_at("/definitions", "Definitions", bodies.DEFINITIONS),
+    *_definitions_at("/all-configuration", "Definitions", bodies.DEFINITIONS),
+    *_definitions_at(
+        "/definitions/{vhost}", "VhostDefinitions", bodies.VHOST_DEFINITIONS, 400, 404
+    ),
 )

@@ -3,13 +3,14 @@
 from mgmt.api.description import bodies
 from mgmt.api.description.operation import (
     QUEUE_WINDOWS,
+    WHOLE_OR_NONE,
     Operation,
     Parameter,
     Tagged,
     choice,
     window,
 )
-from mgmt.api.description.schemas import TEXT, WHOLE, described, list_of, record, ref
+from mgmt.api.description.schemas import TEXT, described, list_of, record, ref
 
 _vhosts = Tagged("vhosts")
 _exchanges = Tagged("exchanges")
@@ -84,8 +85,8 @@ MESSAGES = (
     ),
     _messages.shows(
         "/queues/{vhost}/{queue}/messages", ref("HeldMessages"), 400, 404,
-        parameters=[Parameter("offset", WHOLE), Parameter("count", WHOLE),
-                    Parameter("truncate", WHOLE), *_FILTERS],
+        parameters=[Parameter("offset", WHOLE_OR_NONE), Parameter("count", WHOLE_OR_NONE),
+                    Parameter("truncate", WHOLE_OR_NONE), *_FILTERS],
     ),
     _messages.posts("/queues/{vhost}/{queue}/messages/retry", bodies.RETRY, ref("Done"), 404),
     _messages.posts("/queues/{vhost}/{queue}/messages/move", bodies.MOVE, ref("Done"), 404),

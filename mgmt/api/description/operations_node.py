@@ -1,7 +1,14 @@
 """Operations on the node: overview, health, logins, and the steering on the control socket."""
 
 from mgmt.api.description import bodies
-from mgmt.api.description.operation import QUEUE_WINDOWS, Operation, Parameter, Tagged, window
+from mgmt.api.description.operation import (
+    QUEUE_WINDOWS,
+    WHOLE_OR_NONE,
+    Operation,
+    Parameter,
+    Tagged,
+    window,
+)
 from mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
@@ -9,7 +16,6 @@ from mgmt.api.description.schemas import (
     NAME,
     OBJECT,
     TEXT,
-    WHOLE,
     described,
     list_of,
     mapping,
@@ -48,7 +54,9 @@ NODE = (
     _node.deletes("/reset"),
     _node.deletes("/reset/{node}", 404),
     _node.posts("/rebalance/queues", None, None),
-    _node.tells("/audit", list_of(ref("AuditLine")), 400, parameters=[Parameter("count", WHOLE)]),
+    _node.tells(
+        "/audit", list_of(ref("AuditLine")), 400, parameters=[Parameter("count", WHOLE_OR_NONE)]
+    ),
     _node.shows("/config/effective", OBJECT),
     Operation("GET", "/openapi.json", "node", OBJECT),
 )

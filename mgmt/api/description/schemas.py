@@ -74,8 +74,12 @@ def record(
 def body(
     required: Mapping[str, Schema] | None = None, optional: Mapping[str, Schema] | None = None
 ) -> Schema:
-    """A request's body: fields that are not known are let pass, as RabbitMQ lets them pass."""
-    return record(required or {}, optional, is_open=True)
+    """A request's body: fields that are not known are let pass, as RabbitMQ lets them pass.
+
+    Where nothing is required null will do, and nothing at all.
+    """
+    content = record(required or {}, optional, is_open=True)
+    return content if required else nullable(content)
 
 
 def described(schema: Schema, text: str) -> Schema:
