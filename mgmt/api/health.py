@@ -7,10 +7,12 @@ from typing import Any
 
 from pamqp import commands
 
+from broker.amqp.errors import ChannelFault, ConnectionFault
 from broker.amqp.properties import ContentHeader
 from broker.net.tls import expiries_of
+from broker.vhost import VirtualHost
 from mgmt.api.call import Call
-from mgmt.api.directly import connect, make
+from mgmt.api.directly import as_closed_channel, connect, make
 from mgmt.api.errors import bad_request
 from mgmt.api.overview import require_this_node
 from mgmt.api.routes import Status, route
@@ -36,6 +38,13 @@ OK = {"status": "ok"}
 async def aliveness_test(call: Call) -> Any:
     """Declare a queue, publish to it, and get the message."""
     vhost = call.vhost()
+    try:
+        return await _send_and_get(call, vhost)
+    except (ChannelFault, ConnectionFault) as fault:
+        raise as_closed_channel(fault) from None
+
+
+async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
     with connect(call, vhost) as connection:
         await connection.call(make(commands.Queue.Declare, queue=ALIVENESS_QUEUE))
         await connection.publish("", ALIVENESS_QUEUE, ContentHeader(b"\0\0"), b"test_message")
