@@ -18,6 +18,7 @@ from typing import Any
 
 from broker.amqp.erlang_terms import format_json
 from broker.parameters import OPERATOR_POLICY, POLICY, Parameters
+from broker.patterns import compile_pattern
 from broker.policy_keys import LOWER_WINS, OPERATOR_WINS, PolicyError, check_definition
 from broker.queues.arguments import QueueOptions
 
@@ -44,7 +45,7 @@ class Policy:
 
     def matches(self, name: str, kinds: tuple[str, ...]) -> bool:
         """Whether it is for a queue or exchange of this name."""
-        return self.apply_to in kinds and re.search(self.pattern, name) is not None
+        return self.apply_to in kinds and compile_pattern(self.pattern).matches(name)
 
     def to_json(self) -> dict[str, Any]:
         """As the HTTP API and definitions files have it."""
@@ -125,7 +126,7 @@ def check_policy(policy: Policy, is_operator: bool) -> None:
         actual = format_json(policy.pattern)
         raise PolicyError(f"pattern should be a binary but was {actual}", "pattern")
     try:
-        re.compile(policy.pattern)
+        compile_pattern(policy.pattern)
     except re.error as error:
         place = -1 if error.pos is None else error.pos
         explained = f'{{"{error.msg}",{place}}}'

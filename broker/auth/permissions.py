@@ -18,12 +18,12 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from broker.patterns import COMPILED_MAX, Pattern, compile_pattern
 from storage.metadata import Metadata
 from storage.metadata_rows import PermissionRow, TopicPermissionRow
 
 RESULTS_MAX = 4096
 """Results that are remembered, of a few hundred bytes each; after that many it starts over."""
-COMPILED_MAX = 1024
 
 _ONLY_THE_EMPTY_NAME = "^$"
 
@@ -178,13 +178,18 @@ def _matches(pattern: str, name: str) -> bool:
     except re.error:
         # A user name with a parenthesis in it, say, put for {username}.
         return False
-    return compiled.search(name.encode("utf-8", "surrogateescape")) is not None
+    return compiled.matches(name.encode("utf-8", "surrogateescape"))
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise re.error for a pattern that no permission can have."""
+    _compiled(pattern)
 
 
 @lru_cache(maxsize=COMPILED_MAX)
-def _compiled(pattern: str) -> re.Pattern[bytes]:
+def _compiled(pattern: str) -> Pattern[bytes]:
     encoded = (pattern or _ONLY_THE_EMPTY_NAME).encode("utf-8", "surrogateescape")
-    return re.compile(_in_python_syntax(encoded))
+    return compile_pattern(_in_python_syntax(encoded))
 
 
 def _in_python_syntax(pattern: bytes) -> bytes:

@@ -16,6 +16,7 @@ from broker.amqp.errors import Fault
 from broker.amqp.field_table import Table
 from broker.amqp.reply_codes import NAMES
 from broker.auth.passwords import ALGORITHMS, hash_from_text
+from broker.auth.permissions import check_pattern
 from broker.exchanges import EXCHANGE_TYPES, create_exchange_type
 from broker.exchanges.exchange_type import ExchangeType
 from broker.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
@@ -121,7 +122,7 @@ class Checker:
             yield Problem(".user", ["no_such_user", item["user"]])
         for name in ("configure", "write", "read"):
             try:
-                re.compile(item.get(name, ""))
+                check_pattern(item.get(name, ""))
             except re.error as error:
                 yield Problem(f".{name}", ["invalid_regexp", item[name], str(error)])
 

@@ -1,0 +1,99 @@
+"""Regular expressions that users write do not hold the broker up."""
+
+import re
+import time
+
+import pytest
+
+from broker import patterns
+from broker.patterns import OutOfTimeError, compile_pattern, expanded_size
+
+SLOW = ("(a+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:(?:a?){30})(?:a{30})b")
+HUGE = (
+    "a{1000000}", "(?:a{1000}){1000}", "(?:(?:(?:a{50}){50}){50}){50}", "(" * 1000 + ")" * 1000,
+    "x" * 3000, "(?:[ab]{3,999}){2,999}", "(?:\\d{999}){999}",
+)  # fmt: skip
+SECONDS_MAX = 0.5
+"""A tenth of it is what a busy machine needs; without bounds these take minutes, or all memory."""
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    compile_pattern.cache_clear()
+    yield
+    compile_pattern.cache_clear()
+
+
+@pytest.mark.parametrize("expression", SLOW)
+def test_what_takes_too_long_does_not_match(expression):
+    name = "a" * 200 + "!"
+    began = time.monotonic()
+    assert not compile_pattern(expression).matches(name)
+    with pytest.raises(OutOfTimeError):
+        compile_pattern(expression).is_found_in(name)
+    assert time.monotonic() - began < SECONDS_MAX
+
+
+def test_very_many_names_cost_no_more_than_one():
+    pattern = compile_pattern("(a+)+$")
+    began = time.monotonic()
+    assert not any(pattern.matches("a" * 100 + f"!{number}") for number in range(10_000))
+    assert time.monotonic() - began < SECONDS_MAX
+
+
+def test_what_was_slow_is_tried_again_later(monkeypatch):
+    pattern = compile_pattern("(a+)+$")
+    assert not any(pattern.matches("a" * 200 + "!") for _ in range(5))
+    assert not pattern.matches("a")
+    monkeypatch.setattr(patterns, "monotonic", lambda: time.monotonic() + 5)
+    assert pattern.matches("a")
+
+
+def test_what_is_slow_once_is_tried_at_once():
+    pattern = compile_pattern("(a+)+$")
+    assert not pattern.matches("a" * 200 + "!")
+    assert pattern.matches("a")
+
+
+@pytest.mark.parametrize("expression", HUGE)
+def test_what_would_be_huge_is_refused(expression):
+    began = time.monotonic()
+    with pytest.raises(re.error):
+        compile_pattern(expression)
+    assert time.monotonic() - began < SECONDS_MAX
+
+
+@pytest.mark.parametrize("expression", ["a(", "[", "*", "(?P<n>a)(?P<n>b)", "\\", "(?R)", b"[z-a]"])
+def test_what_is_no_expression_is_refused(expression):
+    with pytest.raises(re.error):
+        compile_pattern(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "matching", "other"),
+    [
+        (r"^(?!amq\.).*", "orders", "amq.direct"),
+        (r"^(a|b)\1$", "aa", "ab"),
+        ("", "anything", None),
+        (r"^[a-z]{1,50}\.[a-z]{1,50}\.[a-z]{1,50}$", "eu.orders.new", "eu.orders"),
+        (r"\Aq\d+\Z", "q12", "q12\n"),
+        ("ö", "schön", "schon"),
+    ],
+)
+def test_expressions_match_anywhere_as_re_does(expression, matching, other):
+    pattern = compile_pattern(expression)
+    assert pattern.matches(matching)
+    assert other is None or not pattern.matches(other)
+
+
+def test_letters_match_in_either_case_if_that_is_wanted():
+    assert compile_pattern("ORDERS", re.IGNORECASE).matches("my-orders")
+
+
+@pytest.mark.parametrize(
+    ("expression", "size"),
+    [("", 0), ("abc", 3), ("a{3}", 3), ("(?:ab){10}", 40), ("a{2,5}b", 6), (r"[(]{4}\){2}", 6),
+     ("a{", 2), ("a{,3}", 3), ("((a{10}){10}){10}", 1000), ("a)b", 3)],
+)  # fmt: skip
+def test_the_size_is_that_of_all_repetitions_written_out(expression, size):
+    assert expanded_size(expression) == size
