@@ -15,12 +15,14 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from broker.patterns import OutOfTimeError, compile_pattern
 from mgmt.api.call import Call
 from mgmt.api.errors import ApiError, bad_request
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
 SORTED_AT_ONCE = 500
+FILTERED_AT_ONCE = 10
 
 Item = TypeVar("Item")
 
@@ -54,7 +56,7 @@ class Listing(Generic[Item]):
         page = _page_of(call)
         if page is None:
             return await self._shown(call, await self._sorted(call, found))
-        found = self._filtered(call, found)
+        found = await self._filtered(call, found)
         number, size = page
         filtered = len(found)
         count = -(-filtered // size)
@@ -71,18 +73,22 @@ class Listing(Generic[Item]):
             "page": number, "page_count": count, "page_size": size, "total_count": total,
         }  # fmt: skip
 
-    def _filtered(self, call: Call, items: list[Item]) -> list[Item]:
+    async def _filtered(self, call: Call, items: list[Item]) -> list[Item]:
+        """Those with the wanted name. Raises 400 for an expression that is none, or is a trap."""
         wanted = call.query("name")
         if not wanted:
             return items
-        if call.query("use_regex") == "true":
+        is_wanted = _name_filter(wanted, is_regex=call.query("use_regex") == "true")
+        found = []
+        for number, item in enumerate(items):
             try:
-                pattern = re.compile(wanted, re.IGNORECASE)
-            except re.error as error:
-                raise bad_request(f"Pagination parameters are invalid: {wanted}: {error}") from None
-            return [item for item in items if pattern.search(self._name(item))]
-        folded = wanted.casefold()
-        return [item for item in items if folded in self._name(item).casefold()]
+                if is_wanted(self._name(item)):
+                    found.append(item)
+            except OutOfTimeError:
+                raise bad_request(f"name: '{wanted}' takes too long to match") from None
+            if number % FILTERED_AT_ONCE == 0:
+                await call.node.give_way()
+        return found
 
     async def _sorted(self, call: Call, items: list[Item]) -> list[Item]:
         """The objects in the order that is asked for."""
@@ -142,6 +148,16 @@ async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> 
         if len(merged) % SORTED_AT_ONCE == 0:
             await call.node.give_way()
     return merged
+
+
+def _name_filter(wanted: str, *, is_regex: bool) -> Callable[[str], bool]:
+    if not is_regex:
+        folded = wanted.casefold()
+        return lambda name: folded in name.casefold()
+    try:
+        return compile_pattern(wanted, re.IGNORECASE).is_found_in
+    except re.error as error:
+        raise bad_request(f"Pagination parameters are invalid: {wanted}: {error}") from None
 
 
 def _page_of(call: Call) -> tuple[int, int] | None:

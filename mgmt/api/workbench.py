@@ -15,6 +15,7 @@ from broker.amqp.field_table import Table
 from broker.amqp.properties import ContentHeader
 from broker.direct import DirectConnection
 from broker.names import QUEUE
+from broker.patterns import OutOfTimeError, Pattern, compile_pattern
 from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
@@ -30,6 +31,8 @@ from storage.message import Entry
 COUNT_MAX = 500
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
+BODY_SECONDS = 0.02
+"""For one body; most are small, and what goes on meanwhile is not to wait for long."""
 DEATH_HEADERS = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-first-death-exchange")
 
 
@@ -42,31 +45,37 @@ class Filter:
         self._routing_key = self._compiled(routing_key, "routing_key")
 
     @staticmethod
-    def _compiled(pattern: str, what: str) -> re.Pattern[str] | None:
+    def _compiled(pattern: str, what: str) -> Pattern[str] | None:
         if not pattern:
             return None
         try:
-            return re.compile(pattern)
+            return compile_pattern(pattern)
         except re.error as error:
             raise bad_request(f"{what}: '{pattern}' is no regular expression: {error}") from None
 
-    def _header(self, expression: str) -> tuple[str, re.Pattern[str] | None]:
+    def _header(self, expression: str) -> tuple[str, Pattern[str] | None]:
         name, _, pattern = expression.partition(":")
         return name, self._compiled(pattern, "header")
 
     def takes(self, entry: Entry) -> bool:
-        """Whether a message is meant."""
+        """Whether a message is meant. Raises 400 for an expression that is a trap."""
+        try:
+            return self._takes(entry)
+        except OutOfTimeError:
+            raise bad_request("header, body or routing_key takes too long to match") from None
+
+    def _takes(self, entry: Entry) -> bool:
         message = entry.message
         key = self._routing_key
-        if key is not None and not key.search(message.address.routing_key):
+        if key is not None and not key.is_found_in(message.address.routing_key):
             return False
         for name, pattern in self._headers:
             field = _header_of(entry).headers.get(name)
-            if field is None or (pattern and not pattern.search(str(field_to_json(field)))):
+            if field is None or (pattern and not pattern.is_found_in(str(field_to_json(field)))):
                 return False
         if self._body is None:
             return True
-        return self._body.search(message.body.decode("utf-8", "replace")) is not None
+        return self._body.is_found_in(message.body.decode("utf-8", "replace"), BODY_SECONDS)
 
 
 def _header_of(entry: Entry) -> ContentHeader:
@@ -111,8 +120,7 @@ async def peek(call: Call) -> Any:
         scanned += 1
         if wanted.takes(entry):
             shown.append(_message_view(queue, entry, position, truncate))
-        if not scanned % 100:
-            await call.node.sampler.give_way()
+        await call.node.give_way()
     return {
         "messages": shown, "scanned": scanned, "next_offset": next_offset,
         "total": queue.backing.ready_count,
@@ -219,9 +227,10 @@ class Act:
                     entries = queue.backing.fetch(1, True)
                     if not entries:
                         break
-                    if not await self._handle(connection, entries[0], publish):
-                        kept.append(entries[0])
-                    await self._call.node.sampler.give_way()
+                    kept.append(entries[0])
+                    if await self._handle(connection, entries[0], publish):
+                        kept.pop()
+                    await self._call.node.give_way()
         finally:
             self._put_back(kept)
         for one in sorted(self._ids):
