@@ -188,10 +188,13 @@ def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
         source = shown
         for step in path:
             source = source.get(step) if isinstance(source, dict) else None
-        if isinstance(source, dict) and last in source:
-            place = picked
-            for step in path:
-                place = place.setdefault(step, {})
+        # What is empty is shown as that, whichever of its columns are wanted.
+        if not isinstance(source, dict) or (source and last not in source):
+            continue
+        place = picked
+        for step in path:
+            place = place.setdefault(step, {})
+        if last in source:
             place[last] = source[last]
     return picked
 

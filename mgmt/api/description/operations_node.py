@@ -105,9 +105,11 @@ CONTROL = (
     *(
         _control.posts(f"/node/{act}", None, None, *statuses)
         for act, *statuses in (
-            ("rotate-logs",), ("stop-app",), ("start-app", 500), ("reset", 409), ("stop",)
+            ("rotate-logs",), ("stop-app",), ("start-app", 500), ("reset", 409), ("stop",),
+            ("suspend-listeners",), ("resume-listeners", 500), ("drain",), ("revive", 500),
         )
     ),
+    _control.posts("/node/collect-garbage", None, record({"collected": COUNT})),
     _control.posts("/node/check-password", bodies.PASSWORD, None),
     _control.posts("/node/close-connections", bodies.CLOSING, record({"closed": COUNT})),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
