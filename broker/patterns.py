@@ -58,14 +58,24 @@ class Pattern(Generic[AnyStr]):
         if self._paused_until and monotonic() < self._paused_until:
             return False
         began = thread_time()
-        try:
-            is_matching = self.is_found_in(text)
-        except OutOfTimeError:
-            is_matching = False
+        is_matching = self._is_found_in_own_time(text, began + MATCH_SECONDS)
         took = thread_time() - began
         if took > SLOW_SECONDS:
             self._count(took)
         return is_matching
+
+    def _is_found_in_own_time(self, text: AnyStr, ends: float) -> bool:
+        """Whether it is found before a moment in the processor's time.
+
+        `regex` looks at the clock on the wall, which goes on while other programs are at work, and
+        nobody is to be refused for that.
+        """
+        while True:
+            try:
+                return self.is_found_in(text)
+            except OutOfTimeError:
+                if thread_time() >= ends:
+                    return False
 
     def _count(self, seconds: float) -> None:
         self._slow_seconds += seconds
