@@ -12,6 +12,8 @@ from mgmt.api.call import Call
 from mgmt.api.errors import ApiError, bad_request, from_fault
 from mgmt.views.values import json_to_table
 
+NAME_BYTES_MAX = 255
+
 Method = TypeVar("Method", bound=base.Frame)
 
 
@@ -40,6 +42,13 @@ async def do(call: Call, vhost: VirtualHost, method: base.Frame) -> list[Reply]:
 def as_closed_channel(fault: Fault) -> ApiError:
     """What RabbitMQ says where its management opens a channel of its own."""
     return bad_request(f"{fault.reply_code} {fault.reply_text}")
+
+
+def require_short_name(kind: str, name: str) -> None:
+    """Raise 400 for a name that no client's method could hold."""
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > NAME_BYTES_MAX:
+        raise bad_request(f"{kind} should be less than 255 bytes, actually was {size}\n")
 
 
 def flag(body: dict[str, Any], name: str, default: bool = False) -> bool:

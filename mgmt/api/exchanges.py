@@ -10,11 +10,19 @@ from pamqp import base, commands
 from broker.amqp.errors import ChannelFault, ConnectionFault
 from broker.amqp.properties import ContentHeader
 from broker.binding import Binding, Exchange
-from broker.names import QUEUE
+from broker.names import EXCHANGE, QUEUE
 from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
-from mgmt.api.directly import arguments_of, as_closed_channel, connect, do, flag, make
+from mgmt.api.directly import (
+    arguments_of,
+    as_closed_channel,
+    connect,
+    do,
+    flag,
+    make,
+    require_short_name,
+)
 from mgmt.api.errors import bad_request, not_authorised, not_found
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
@@ -52,6 +60,7 @@ async def declare_exchange(call: Call) -> Any:
     """Declare an exchange."""
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body()
+    require_short_name(EXCHANGE, name)
     kind = body.get("type", "direct")
     if not isinstance(kind, str):
         raise bad_request(["not_string", kind])

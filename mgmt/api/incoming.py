@@ -1,8 +1,8 @@
 """What requests carry, taken in with bounds: how long it may take, how large and deep it may be.
 
 A client that sends a body byte by byte is given up on (`management.tcp.inactivity_timeout`); one
-that sends too much is told so (`management.http.max_body_size`). JSON that is nested deeper than
-any field table may be is refused before anything walks through it.
+that sends too much is told so (`management.http.max_body_size`). JSON that is nested too
+deep (nesting.py) is refused.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import msgspec
 from aiohttp import web
 from multidict import MultiDictProxy
 
-from broker.amqp.field_table import NESTING_MAX
 from mgmt.api.errors import ApiError, bad_request
+from mgmt.nesting import TOO_DEEP, is_too_deep
 
 Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
 
@@ -57,28 +57,12 @@ def _given_up(status: int, error: str, reason: str) -> ApiError:
     return refusal
 
 
-def parse(raw: bytes, refusal: str = "not_json") -> Any:
-    """JSON. Raises 400 with these words for what is none."""
+def parse(raw: bytes) -> Any:
+    """JSON. Raises 400 for what is none."""
     try:
         content = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise bad_request(refusal) from None
-    if _is_deep(content):
-        raise bad_request(f"JSON may not be nested deeper than {NESTING_MAX} levels")
+        raise bad_request("not_json") from None
+    if is_too_deep(content):
+        raise bad_request(TOO_DEEP)
     return content
-
-
-def _is_deep(content: Any) -> bool:
-    """Whether lists and objects are in each other more often than a field table may have it."""
-    level = [content]
-    for _ in range(NESTING_MAX):
-        level = [
-            item
-            for one in level
-            if isinstance(one, list | dict)
-            for item in (one if isinstance(one, list) else one.values())
-            if isinstance(item, list | dict)
-        ]
-        if not level:
-            return False
-    return True

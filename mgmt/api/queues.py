@@ -14,7 +14,15 @@ from broker.names import QUEUE, resource
 from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
-from mgmt.api.directly import arguments_of, as_closed_channel, connect, do, flag, make
+from mgmt.api.directly import (
+    arguments_of,
+    as_closed_channel,
+    connect,
+    do,
+    flag,
+    make,
+    require_short_name,
+)
 from mgmt.api.errors import ApiError, bad_request, not_authorised
 from mgmt.api.listing import Listing
 from mgmt.api.routes import Created, NoContent, route
@@ -26,7 +34,6 @@ ACK_MODES = (
     "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
 )  # fmt: skip
 ENCODINGS = ("auto", "base64")
-NAME_BYTES_MAX = 255
 
 
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
@@ -72,9 +79,7 @@ async def declare_queue(call: Call) -> Any:
     """Declare a queue."""
     vhost, name = call.vhost(), call.path("queue")
     body = await call.body()
-    size = len(name.encode("utf-8", "surrogateescape"))
-    if size > NAME_BYTES_MAX:
-        raise bad_request(f"queue should be less than 255 bytes, actually was {size}\n")
+    require_short_name(QUEUE, name)
     node = body.get("node") or call.node.name
     if node != call.node.name:
         raise bad_request(f"Node {node} could not be contacted")

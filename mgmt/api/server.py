@@ -26,6 +26,7 @@ from mgmt.api.errors import ApiError
 from mgmt.api.headers import Headers
 from mgmt.api.listing import arranged, pick_columns
 from mgmt.api.login import NOBODY, credentials_of, log_in
+from mgmt.api.origins import refuse_foreign_form
 from mgmt.api.resources import RESOURCES
 from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from mgmt.node import Node
@@ -211,9 +212,10 @@ class ManagementServer:
         return handle
 
     async def _identity(self, one: Route, request: web.Request) -> Identity:
-        """Who asks. Raises 401, and 406 if it would not take an answer in JSON."""
+        """Who asks. Raises 401, 403 for another site, and 406 if no JSON would be taken."""
         if not _takes_json(request):
             raise web.HTTPNotAcceptable
+        refuse_foreign_form(request, self._node.config)
         if one.is_open:
             return NOBODY
         name, password = credentials_of(request, from_query=one.is_linked)

@@ -90,8 +90,13 @@ def _filter_of(source: Any) -> Filter:
         headers = source.request.query.getall("header", [])
         return Filter(headers, source.query("body"), source.query("routing_key"))
     headers = source.get("header") or []
-    listed = [headers] if isinstance(headers, str) else list(headers)
-    return Filter(listed, str(source.get("body") or ""), str(source.get("routing_key") or ""))
+    listed = [headers] if isinstance(headers, str) else headers
+    body, routing_key = source.get("body") or "", source.get("routing_key") or ""
+    if not isinstance(listed, list) or not all(
+        isinstance(one, str) for one in (*listed, body, routing_key)
+    ):
+        raise bad_request("header, body and routing_key must be texts; header may be a list")
+    return Filter(listed, body, routing_key)
 
 
 # Looking

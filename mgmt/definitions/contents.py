@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mgmt.nesting import TOO_DEEP, is_too_deep
 from mgmt.slices import GiveWay
 
 Item = dict[str, Any]
@@ -144,6 +145,8 @@ async def _items(
         if not isinstance(item, dict):
             problems.append(Problem(f"{kind}[{number}]", "should be an object"))
             continue
+        if is_too_deep(item):
+            problems.append(Problem(f"{kind}[{number}]", TOO_DEEP))
         if vhost is not None:
             item["vhost"] = vhost
         items.append(item)

@@ -62,7 +62,7 @@ _QUEUE = {
 }  # fmt: skip
 _QUEUE_SOMETIMES = {
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
-    "owner_pid_details": ref("ConnectionDetails"),
+    "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,
 }  # fmt: skip
 _EXCHANGE = {
     "name": TEXT, "vhost": TEXT, "type": one_of(*EXCHANGE_TYPES), "durable": FLAG,

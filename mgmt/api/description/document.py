@@ -53,8 +53,10 @@ _REASONS = {
     204: "It is done; there is nothing to say.",
     400: "The request makes no sense, or what it asks for is refused.",
     401: "The login failed, or the user may not do this.",
+    403: "A page of another site sent a form.",
     404: "There is nothing of this name.",
     406: "An answer is wanted that is not JSON.",
+    408: "The body did not arrive in time.",
     409: "The node is not in the state for this.",
     413: "The body is over management.http.max_body_size.",
     500: "It failed inside.",
@@ -132,7 +134,8 @@ def _operation(route: Route, one: Operation) -> dict[str, Any]:
 
 
 def _responses(route: Route, one: Operation) -> dict[str, Any]:
-    expected = {*one.statuses, *_EVERYWHERE}
+    expected = {*one.statuses, *_EVERYWHERE, *((403,) if one.method == "POST" else ())}
+    expected |= {408} if one.body is not None else set()
     responses: dict[str, Any] = {}
     if one.answer is not None:
         content = {one.answer_type: {"schema": _answer(one)}}
