@@ -28,7 +28,8 @@ ANSWER_MS = 15_000
 ANSWERS_MAX = 4096
 
 Question = tuple[object, ...]
-"""What was asked, of which backend: users of two backends may have one name."""
+"""About what, of which backend, and the question: an exchange may be called `queue`, and users of two
+backends may have one name."""
 
 logger = logging.getLogger("leveret.auth")
 
@@ -138,7 +139,7 @@ class AccessControl:
         backend = identity.authorization
         if backend is None:
             return False
-        question = (id(backend), identity, vhost, peer_host)
+        question = ("vhost", id(backend), identity, vhost, peer_host)
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
     def check(self, identity: Identity, vhost: str, kind: str, name: str, permission: str) -> None:
@@ -147,7 +148,7 @@ class AccessControl:
         if kind == EXCHANGE and not name:
             name = DEFAULT_EXCHANGE
         allowed = backend is not None and self._decide(
-            (id(backend), identity, vhost, kind, name, permission),
+            ("resource", id(backend), identity, vhost, kind, name, permission),
             lambda: backend.may_use(identity, vhost, kind, name, permission),
         )
         if not allowed:
@@ -162,7 +163,7 @@ class AccessControl:
         """Raise 403 if the identity's routing keys on this exchange are limited to others."""
         backend = identity.authorization
         allowed = backend is not None and self._decide(
-            (id(backend), identity, vhost, exchange, routing_key, permission),
+            ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
             lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
         if not allowed:
