@@ -28,7 +28,7 @@ ANSWER_MS = 15_000
 ANSWERS_MAX = 4096
 
 Question = tuple[object, ...]
-"""About what, of which backend, and the question: an exchange may be called `queue`, and users of two
+"""A kind, a backend and what it is asked. An exchange may be called `queue`, and users of two
 backends may have one name."""
 
 logger = logging.getLogger("leveret.auth")
