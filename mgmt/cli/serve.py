@@ -18,8 +18,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import uvloop
+from aiohttp.http_exceptions import HttpProcessingError
 
 from broker.config import Config
 from broker.net.handshake import version
@@ -42,6 +44,7 @@ CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
+HTTP_SERVER_LOGGER = "aiohttp.server"
 LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -143,6 +146,12 @@ class LineFormatter(logging.Formatter):
         record.message = record.message.translate(CONTROL_CHARACTERS)
         return super().formatMessage(record)
 
+    def formatException(self, ei: Any) -> str:
+        """Of a request over HTTP that is none, not its text: the login is in it."""
+        if isinstance(ei[1], HttpProcessingError):
+            return f"{type(ei[1]).__name__}: the request cannot be read"
+        return super().formatException(ei)
+
 
 def set_up_logging(config: Config) -> None:
     """Log to the console and to a file, each with its level, as the configuration says."""
@@ -164,6 +173,8 @@ def set_up_logging(config: Config) -> None:
             logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors=UNPRINTABLE),
             config.log_file_level,
         )
+    requests = logging.getLogger(HTTP_SERVER_LOGGER)
+    requests.handlers, requests.propagate = root.handlers, False
     for category, level in (
         ("connection", config.log_connection_level),
         ("channel", config.log_channel_level),
