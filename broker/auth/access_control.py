@@ -89,14 +89,15 @@ class AccessControl:
         """The identity, or None if the login is refused; why is in the log."""
         if self._chain is None:
             return self.log_in_at_once(attempt)
-        if not self._may_try(attempt):
-            return None
-        try:
-            identity = await self._chain.authenticate(attempt)
-        except BackendUnavailable as problem:
-            logger.error("the login of '%s' cannot be checked: %s", attempt.name, problem)
-            identity = None
-        return self._judged(attempt, identity)
+        async with self.limiter.turn(attempt.peer_host):
+            if not self._may_try(attempt):
+                return None
+            try:
+                identity = await self._chain.authenticate(attempt)
+            except BackendUnavailable as problem:
+                logger.error("the login of '%s' cannot be checked: %s", attempt.name, problem)
+                identity = None
+            return self._judged(attempt, identity)
 
     def _may_try(self, attempt: LoginAttempt) -> bool:
         if self.limiter.may_try(attempt.peer_host):
@@ -114,7 +115,7 @@ class AccessControl:
         elif identity.name in self._config.loopback_users and not is_loopback(host):
             logger.error("%s: user '%s' can only connect via localhost", source, identity.name)
             identity = None
-        self.limiter.note(host, attempt.name, succeeded=identity is not None)
+        self.limiter.note(host, succeeded=identity is not None)
         return identity
 
     async def renew(self, identity: Identity, secret: str) -> Identity | None:
