@@ -28,7 +28,8 @@ ANSWER_MS = 15_000
 ANSWERS_MAX = 4096
 
 Question = tuple[object, ...]
-"""What was asked, of which backend: users of two backends may have one name."""
+"""A kind, a backend and what it is asked. An exchange may be called `queue`, and users of two
+backends may have one name."""
 
 logger = logging.getLogger("leveret.auth")
 
@@ -88,14 +89,15 @@ class AccessControl:
         """The identity, or None if the login is refused; why is in the log."""
         if self._chain is None:
             return self.log_in_at_once(attempt)
-        if not self._may_try(attempt):
-            return None
-        try:
-            identity = await self._chain.authenticate(attempt)
-        except BackendUnavailable as problem:
-            logger.error("the login of '%s' cannot be checked: %s", attempt.name, problem)
-            identity = None
-        return self._judged(attempt, identity)
+        async with self.limiter.turn(attempt.peer_host):
+            if not self._may_try(attempt):
+                return None
+            try:
+                identity = await self._chain.authenticate(attempt)
+            except BackendUnavailable as problem:
+                logger.error("the login of '%s' cannot be checked: %s", attempt.name, problem)
+                identity = None
+            return self._judged(attempt, identity)
 
     def _may_try(self, attempt: LoginAttempt) -> bool:
         if self.limiter.may_try(attempt.peer_host):
@@ -113,7 +115,7 @@ class AccessControl:
         elif identity.name in self._config.loopback_users and not is_loopback(host):
             logger.error("%s: user '%s' can only connect via localhost", source, identity.name)
             identity = None
-        self.limiter.note(host, attempt.name, succeeded=identity is not None)
+        self.limiter.note(host, succeeded=identity is not None)
         return identity
 
     async def renew(self, identity: Identity, secret: str) -> Identity | None:
@@ -138,7 +140,7 @@ class AccessControl:
         backend = identity.authorization
         if backend is None:
             return False
-        question = (id(backend), identity, vhost, peer_host)
+        question = ("vhost", id(backend), identity, vhost, peer_host)
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
     def check(self, identity: Identity, vhost: str, kind: str, name: str, permission: str) -> None:
@@ -147,7 +149,7 @@ class AccessControl:
         if kind == EXCHANGE and not name:
             name = DEFAULT_EXCHANGE
         allowed = backend is not None and self._decide(
-            (id(backend), identity, vhost, kind, name, permission),
+            ("resource", id(backend), identity, vhost, kind, name, permission),
             lambda: backend.may_use(identity, vhost, kind, name, permission),
         )
         if not allowed:
@@ -162,7 +164,7 @@ class AccessControl:
         """Raise 403 if the identity's routing keys on this exchange are limited to others."""
         backend = identity.authorization
         allowed = backend is not None and self._decide(
-            (id(backend), identity, vhost, exchange, routing_key, permission),
+            ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
             lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
         if not allowed:

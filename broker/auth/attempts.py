@@ -1,11 +1,19 @@
 """Failed logins are counted for each source address, and too many of them are not even checked.
 
 An address may fail so many times at once; after that it gets one more try as time goes by. A login
-that is refused for this reason looks to the client like one with a wrong password. Also counted,
-for the management API and the metrics: attempts by their outcome, and for each address.
+that is refused for this reason looks to the client like one with a wrong password. Where a login
+takes a while, no more are under way at a time than may still fail; others wait (`turn`).
+
+An IPv6 address counts as its network of 64 bits, since that is what a single host is given: all
+addresses in it are its own. Also counted, for the management API and the metrics: attempts by their
+outcome, and for each address.
 """
 
+import asyncio
+import ipaddress
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from broker.clock import Clock
@@ -13,16 +21,22 @@ from broker.clock import Clock
 ADDRESSES_MAX = 10_000
 """Addresses that are remembered; those that were not heard of for longest are forgotten first."""
 MS_PER_MINUTE = 60_000
+IPV6_HOST_BITS = 64
 
 
 @dataclass(slots=True)
 class Attempts:
-    """The logins from one address. tries_left: as of `counted_ms`, on the broker's clock."""
+    """The logins from one address. tries_left: as of `counted_ms`, on the broker's clock.
+
+    under_way: logins that are being looked at. ended: notified when one of them is over.
+    """
 
     tries_left: float
     counted_ms: int
     succeeded: int = 0
     failed: int = 0
+    under_way: int = 0
+    ended: asyncio.Condition | None = None
 
 
 class AttemptLimiter:
@@ -36,7 +50,7 @@ class AttemptLimiter:
 
     def may_try(self, address: str) -> bool:
         """Whether a login from this address is to be looked at."""
-        attempts = self._by_address.get(address)
+        attempts = self._by_address.get(source_of(address))
         if self._limit is None or attempts is None:
             return True
         self._refill(attempts, self._limit)
@@ -46,22 +60,30 @@ class AttemptLimiter:
         attempts.failed += 1
         return False
 
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncIterator[None]:
+        """Look at a login in the block, once no more are under way than may still fail."""
+        attempts = self._of(address)
+        ended = attempts.ended = attempts.ended or asyncio.Condition()
+        async with ended:
+            await ended.wait_for(lambda: self._limit is None or not _is_crowded(attempts))
+            attempts.under_way += 1
+        try:
+            yield
+        finally:
+            attempts.under_way -= 1
+            async with ended:
+                ended.notify()
+
     def _refill(self, attempts: Attempts, limit: int) -> None:
         now_ms = self._clock.now_ms()
         gained = (now_ms - attempts.counted_ms) * limit / MS_PER_MINUTE
         attempts.tries_left = min(float(limit), attempts.tries_left + gained)
         attempts.counted_ms = now_ms
 
-    def note(self, address: str, name: str, *, succeeded: bool) -> None:
+    def note(self, address: str, *, succeeded: bool) -> None:
         """A login was looked at."""
-        attempts = self._by_address.get(address)
-        if attempts is None:
-            attempts = Attempts(float(self._limit or 0), self._clock.now_ms())
-            self._by_address[address] = attempts
-            if len(self._by_address) > ADDRESSES_MAX:
-                self._by_address.popitem(last=False)
-        else:
-            self._by_address.move_to_end(address)
+        attempts = self._of(address)
         if succeeded:
             self.succeeded += 1
             attempts.succeeded += 1
@@ -70,11 +92,48 @@ class AttemptLimiter:
             attempts.failed += 1
             attempts.tries_left -= 1
 
+    def _of(self, address: str) -> Attempts:
+        source = source_of(address)
+        attempts = self._by_address.get(source)
+        if attempts is not None:
+            self._by_address.move_to_end(source)
+            return attempts
+        attempts = Attempts(float(self._limit or 0), self._clock.now_ms())
+        self._by_address[source] = attempts
+        if len(self._by_address) > ADDRESSES_MAX:
+            self._by_address.popitem(last=False)
+        return attempts
+
     def by_address(self) -> dict[str, Attempts]:
-        """All addresses that are remembered."""
-        return dict(self._by_address)
+        """All addresses that are remembered, and have tried since the last reset."""
+        return {
+            source: attempts
+            for source, attempts in self._by_address.items()
+            if attempts.succeeded or attempts.failed
+        }
 
     def reset(self) -> None:
-        """Count from nothing."""
+        """Count from nothing. Who has failed too often is refused all the same."""
         self.succeeded = self.failed = 0
-        self._by_address.clear()
+        for attempts in self._by_address.values():
+            attempts.succeeded = attempts.failed = 0
+
+
+def _is_crowded(attempts: Attempts) -> bool:
+    """If all that are under way failed, there would be no try left for one more."""
+    return 0 < attempts.tries_left <= attempts.under_way
+
+
+def source_of(address: str) -> str:
+    """What an address is counted as: itself, or the IPv6 network that it is in."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    if found.is_loopback or found.is_link_local:
+        return str(found)
+    return str(ipaddress.ip_network((found, IPV6_HOST_BITS), strict=False))

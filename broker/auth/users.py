@@ -89,9 +89,14 @@ class UserDirectory:
             del self._users[name]
 
     def authenticate(self, name: str, password: str) -> User | None:
-        """The user, if the password is right."""
+        """The user, if the password is right.
+
+        A password is hashed for whoever is not there, too: a long one would show by the time that
+        the answer takes which names are those of users.
+        """
         user = self._users.get(name)
-        if user is None:
+        if user is None or not user.password_hash:
+            password_matches(password, _NOBODYS_HASH, SHA256)
             return None
         is_right = password_matches(password, user.password_hash, user.hashing_algorithm)
         return user if is_right else None
@@ -108,6 +113,9 @@ class UserDirectory:
         self._metadata.put_user(row)
         self._users[user.name] = user
         return user
+
+
+_NOBODYS_HASH = hash_password("")
 
 
 def _hash(password: str | None) -> bytes:

@@ -11,6 +11,7 @@ from broker.channel.access import (
     check,
     check_not_default_exchange,
     check_not_reserved,
+    check_topic,
     find_exchange,
 )
 from broker.channel.channel import Channel
@@ -125,7 +126,10 @@ def _ends(
     check_not_default_exchange(source)
     check(channel, EXCHANGE, source, "read")
     exchanges = channel.vhost.exchanges
-    return exchanges.get(destination), exchanges.get(source)
+    found = exchanges.get(source)
+    if found is not None and found.type_name == "topic":
+        check_topic(channel, source, method.routing_key, "read")
+    return exchanges.get(destination), found
 
 
 def _missing(channel: Channel, name: str) -> Exception:

@@ -95,6 +95,8 @@ def publish(
     if target.generation != channel.vhost.generation:
         _resolve(channel, target)
     if header.needs_care or not target.is_simple or channel.transaction is not None:
+        if header.needs_care:
+            _check_selected_topics(channel, target, header)
         for body in bodies:
             _publish_with_care(channel, target, header, body)
         return
@@ -171,6 +173,18 @@ def _resolve(channel: Channel, target: Target) -> None:
         target.is_simple = found.is_cacheable and not found.remembering
         target.queues = [queue for queue in found.queues if isinstance(queue, Queue)]
     target.generation = vhost.generation
+
+
+def _check_selected_topics(channel: Channel, target: Target, header: ContentHeader) -> None:
+    """The keys of CC and BCC have to be the user's as well, as in RabbitMQ from 4.0 on.
+
+    Asked once for a run of messages, before the first is published: a backend may have to be asked.
+    """
+    exchange = target.exchange
+    assert exchange is not None
+    if exchange.type_name == "topic":
+        for key in _sender_selected(header, [])[1]:
+            check_topic(channel, exchange.name, key, "write")
 
 
 def _is_reply(address: Address) -> bool:

@@ -161,10 +161,14 @@ class Connection(ClosingSide):
             logger.exception("%s: a backend failed; the connection is closed", self)
             self.drop()
         self.is_waiting = False
-        if self.state is not GONE:
-            self.resume_reading()
+        if self.state in (CLOSED, GONE):
+            # It ended while it waited, and what the answer has brought is given back as well.
+            self.release()
+        else:
             assert undecided.retry is not None
             self._handle(undecided.retry)
+        if self.state is not GONE:
+            self.resume_reading()
             if not self.is_waiting:
                 self._handle(self._scanner.scan)
 
@@ -307,6 +311,9 @@ class Connection(ClosingSide):
             self._dispatch(channel, method)
 
     def _dispatch(self, channel: Channel, method: base.Frame) -> None:
+        if channel.is_closing:
+            # It failed while its method waited for an answer.
+            return
         self._channel_at_work = channel
         self._method_at_work = method.index
         try:

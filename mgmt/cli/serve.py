@@ -18,8 +18,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import uvloop
+from aiohttp.http_exceptions import HttpProcessingError
 
 from broker.config import Config
 from broker.net.handshake import version
@@ -35,6 +37,14 @@ CHECKPOINT_SECONDS = 30
 LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
 UNPRINTABLE = "backslashreplace"
 """Names may hold bytes that are no text; a log line about them must not be lost for that."""
+CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+HTTP_SERVER_LOGGER = "aiohttp.server"
 LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -126,6 +136,24 @@ async def _checkpoint_now_and_then(node: Node) -> None:
             await asyncio.to_thread(node.broker.services.metadata.checkpoint)
 
 
+class LineFormatter(logging.Formatter):
+    """One line for each message, whatever clients call themselves and what is theirs.
+
+    Nobody forges a line with a name that has a line break, or steers the terminal of a reader.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, before what it says of an exception."""
+        record.message = record.message.translate(CONTROL_CHARACTERS)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        """Of a request over HTTP that is none, not its text: the login is in it."""
+        if isinstance(ei[1], HttpProcessingError):
+            return f"{type(ei[1]).__name__}: the request cannot be read"
+        return super().formatException(ei)
+
+
 def set_up_logging(config: Config) -> None:
     """Log to the console and to a file, each with its level, as the configuration says."""
     root = logging.getLogger("leveret")
@@ -146,6 +174,8 @@ def set_up_logging(config: Config) -> None:
             logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors=UNPRINTABLE),
             config.log_file_level,
         )
+    requests = logging.getLogger(HTTP_SERVER_LOGGER)
+    requests.handlers, requests.propagate = root.handlers, False
     for category, level in (
         ("connection", config.log_connection_level),
         ("channel", config.log_channel_level),
@@ -156,7 +186,7 @@ def set_up_logging(config: Config) -> None:
 
 
 def _add_handler(root: logging.Logger, handler: logging.Handler, level: str | None) -> None:
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    handler.setFormatter(LineFormatter(LOG_FORMAT))
     if level is not None:
         handler.setLevel(_level(level))
     root.addHandler(handler)

@@ -128,6 +128,19 @@ def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path):
     assert "'heartbeat'" in output
 
 
+def test_a_name_with_line_breaks_forges_no_line_of_the_log(server):
+    name = "eve\n2030-01-01 00:00:00 [INFO] leveret: all is well\x1b[2J\u2028"
+    with pytest.raises(exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(
+            pika.ConnectionParameters(
+                "127.0.0.1", server.port, credentials=pika.PlainCredentials(name, "x")
+            )
+        )
+    log = server.stop()
+    assert "'eve\\n2030-01-01 00:00:00 [INFO] leveret: all is well\\x1b[2J\\u2028'" in log
+    assert not any(line.startswith("2030") for line in log.splitlines())
+
+
 def test_the_environment_sets_the_port(tmp_path):
     port = free_port()
     process = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.auth import passwords
 from broker.auth.identity import Identity
 from broker.auth.passwords import SHA256, SHA512, hash_password
 from broker.auth.users import NoSuchUser, UserDirectory, is_loopback, may_connect_from
@@ -199,3 +200,15 @@ def test_what_a_tag_permits(tag, is_administrator, is_monitor, is_policymaker, m
     assert user.is_monitor is is_monitor
     assert user.is_policymaker is is_policymaker
     assert user.may_use_management is may_use_management
+
+
+@pytest.mark.parametrize("name", ["anna", "without", "nobody"])
+def test_the_time_does_not_tell_who_is_there(monkeypatch, name):
+    """To hash a long password takes a while, and so it is hashed for everybody."""
+    hashed = []
+    monkeypatch.setattr(passwords, "_digest", lambda *what: hashed.append(what) or b"")
+    users = UserDirectory(NoMetadata())
+    users.add_with_hash("anna", bytes(36))
+    users.add_with_hash("without", b"")
+    assert users.authenticate(name, "x" * 100_000) is None
+    assert len(hashed) == 1
