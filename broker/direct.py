@@ -37,6 +37,8 @@ class DirectChannel(Channel):
 
     __slots__ = ("replies",)
 
+    is_of_a_client = False
+
     def __init__(self, connection: "DirectConnection") -> None:
         super().__init__(connection, 1)
         self.replies: list[Reply] = []

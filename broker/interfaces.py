@@ -16,6 +16,8 @@ UNLIMITED = 1 << 62
 class QueueHolder(Protocol):
     """The connection that an exclusive queue belongs to."""
 
+    name: str
+
     def forget_queue(self, name: str) -> None:
         """The queue is gone."""
 

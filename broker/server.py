@@ -22,12 +22,15 @@ from broker.auth.users import UserDirectory
 from broker.clock import Clock, SystemClock, Timer
 from broker.config import Config, Listener
 from broker.disk_monitor import DiskMonitor, free_bytes
+from broker.events import Events, acting_user
 from broker.limits import Limits
 from broker.memory_monitor import MemoryMonitor
 from broker.net.connection import Connection
 from broker.net.listeners import open_listener
 from broker.net.tls import CertificateWatcher, make_server_context
 from broker.net.tls_session import ServerContext
+from broker.node_events import NodeEvents
+from broker.object_events import vhost_created, vhost_deleted, vhost_updated
 from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from broker.policies import PolicyTable
 from broker.policing import Policing
@@ -61,7 +64,8 @@ def make_services(
     config: Config, metadata: Metadata, clock: Clock, loop: asyncio.AbstractEventLoop
 ) -> Services:
     """What all connections share, with nothing in it yet. Raises BackendError for bad backends."""
-    users, permissions = UserDirectory(metadata), PermissionTable(metadata)
+    events = Events(clock.wall_time_s, config.node_name)
+    users, permissions = UserDirectory(metadata, events), PermissionTable(metadata, events)
     internal = InternalBackend(users, permissions)
     parameters = Parameters(metadata)
     chain = build_chain(config, clock, internal) if config.auth_backends_are_set else None
@@ -76,6 +80,7 @@ def make_services(
         parameters=parameters,
         limits=Limits(parameters),
         policies=PolicyTable(parameters),
+        events=events,
     )
 
 
@@ -116,6 +121,7 @@ class Broker:
         self.services.flow.listen(self._congestion_changed)
         self.services.permissions.listen(self._permissions_changed)
         self.policing = Policing(self.services)
+        NodeEvents(self.services.events, self.services.parameters, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
@@ -264,6 +270,7 @@ class Broker:
         self._metadata.put_vhost(VhostRow(name, description, tags))
         vhost = self._new_vhost(name)
         vhost.description, vhost.tags = description, tags
+        vhost_created(vhost, acting_user.get())
         if self.services.users.get(maker) is not None:
             self.services.permissions.set(PermissionRow(name, maker, ".*", ".*", ".*"))
         return vhost
@@ -273,6 +280,7 @@ class Broker:
         self._metadata.put_vhost(
             VhostRow(vhost.name, vhost.description, vhost.tags, vhost.is_traced)
         )
+        vhost_updated(vhost, acting_user.get())
 
     @property
     def store(self) -> Store | None:
@@ -289,7 +297,7 @@ class Broker:
         services = self.services
         vhost = VirtualHost(
             name, services.turns, services.clock, self._metadata, self._store, self.policing,
-            services.counts, self.config.is_as_rabbitmq_4,
+            services.counts, self.config.is_as_rabbitmq_4, services.events,
         )  # fmt: skip
         services.vhosts[name] = vhost
         return vhost
@@ -305,6 +313,7 @@ class Broker:
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{name}' is deleted")
         vhost.delete()
+        vhost_deleted(vhost, acting_user.get())
 
     # Watching
 

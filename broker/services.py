@@ -58,11 +58,11 @@ class Services:
     parameters: Parameters
     limits: Limits
     policies: PolicyTable
+    events: Events
     vhosts: dict[str, VirtualHost] = field(default_factory=dict)
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
-    events: Events = field(init=False)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None
@@ -70,4 +70,3 @@ class Services:
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
-        self.events = Events(self.clock)

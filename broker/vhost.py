@@ -17,6 +17,7 @@ from broker.amqp.properties import ContentHeader
 from broker.binding import Binding, Exchange
 from broker.clock import Clock
 from broker.counts import MessageCounts, NodeCounts
+from broker.events import NODE_ITSELF, Events
 from broker.exchanges import create_exchange_type
 from broker.exchanges.default import DefaultExchange
 from broker.exchanges.delayed import DelayedMessage, header_after_delay
@@ -24,6 +25,14 @@ from broker.exchanges.recent_history import RecentHistory
 from broker.exchanges.router import Route, route
 from broker.interfaces import QueueHolder
 from broker.names import EXCHANGE, QUEUE, resource
+from broker.object_events import (
+    binding_created,
+    binding_deleted,
+    exchange_created,
+    exchange_deleted,
+    queue_created,
+    queue_deleted,
+)
 from broker.queues.actor import Queue, QueueOwner
 from broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
 from broker.queues.priority import PriorityQueue
@@ -73,11 +82,13 @@ class VirtualHost(QueueOwner):
         policing: Policing | None = None,
         counts: NodeCounts | None = None,
         is_as_rabbitmq_4: bool = False,
+        events: Events | None = None,
     ) -> None:
         self.name = name
         self.is_as_rabbitmq_4 = is_as_rabbitmq_4
         self._policing = policing
         self.counts = counts or NodeCounts()
+        self.events = events or Events()
         self.closed_channels = MessageCounts()
         self.turns = turns
         self.clock = clock
@@ -105,6 +116,7 @@ class VirtualHost(QueueOwner):
         auto_delete: bool,
         internal: bool,
         arguments: Table,
+        user: str = NODE_ITSELF,
     ) -> Exchange:
         """A new exchange; the name is free. Raises 406 for arguments its type does not take."""
         exchange = self._add_exchange(name, type_name, durable, auto_delete, internal, arguments)
@@ -113,6 +125,7 @@ class VirtualHost(QueueOwner):
             self._metadata.put_exchange(
                 ExchangeRow(self.name, name, type_name, durable, auto_delete, internal, encoded)
             )
+        exchange_created(self, exchange, user)
         return exchange
 
     def _add_exchange(
@@ -134,11 +147,11 @@ class VirtualHost(QueueOwner):
         self.generation += 1
         return exchange
 
-    def delete_exchange(self, exchange: Exchange) -> None:
+    def delete_exchange(self, exchange: Exchange, user: str = NODE_ITSELF) -> None:
         """The exchange goes, and with it the bindings from and to it."""
-        self._delete_exchanges([exchange])
+        self._delete_exchanges([exchange], user)
 
-    def _delete_exchanges(self, doomed: list[Exchange]) -> None:
+    def _delete_exchanges(self, doomed: list[Exchange], user: str) -> None:
         """Delete exchanges, and the auto-delete ones that are left without bindings by that."""
         for exchange in doomed:
             if self.exchanges.pop(exchange.name, None) is None:
@@ -146,7 +159,8 @@ class VirtualHost(QueueOwner):
             if exchange.durable:
                 self._metadata.delete_exchange(self.name, exchange.name)
             bindings = (*exchange.bindings.values(), *exchange.incoming.values())
-            doomed += self._remove_bindings(bindings)
+            doomed += self._remove_bindings(bindings, user)
+            exchange_deleted(self, exchange, user)
         self.generation += 1
 
     # Queues
@@ -158,6 +172,7 @@ class VirtualHost(QueueOwner):
         auto_delete: bool,
         arguments: Table,
         owner_connection: QueueHolder | None = None,
+        user: str = NODE_ITSELF,
     ) -> Queue:
         """A new queue; the name is free and the arguments are checked."""
         self.counts.queues_created += 1
@@ -168,6 +183,7 @@ class VirtualHost(QueueOwner):
             self._metadata.put_queue(
                 QueueRow(self.name, name, durable, auto_delete, storage_id, encoded)
             )
+        queue_created(self, queue, user)
         return queue
 
     def _add_queue(
@@ -186,7 +202,7 @@ class VirtualHost(QueueOwner):
         self.generation += 1
         return queue
 
-    def delete_queue(self, queue: Queue) -> int:
+    def delete_queue(self, queue: Queue, user: str = NODE_ITSELF) -> int:
         """The queue goes, and with it its bindings; how many ready messages were lost."""
         if queue.is_deleted:
             return 0
@@ -196,8 +212,11 @@ class VirtualHost(QueueOwner):
             queue.owner_connection.forget_queue(queue.name)
         if queue.durable:
             self._metadata.delete_queue(self.name, queue.name)
-        self._delete_exchanges(self._remove_bindings(tuple(queue.bindings.values())))
-        return queue.delete()
+        bindings = tuple(queue.bindings.values())
+        self._delete_exchanges(self._remove_bindings(bindings, NODE_ITSELF), NODE_ITSELF)
+        count = queue.delete()
+        queue_deleted(self, queue, user)
+        return count
 
     def make_backing(self, queue: Queue) -> BackingQueue:
         """Where a new queue keeps its messages; what a restart found of it is in it."""
@@ -221,8 +240,9 @@ class VirtualHost(QueueOwner):
     # Bindings
 
     def bind(
-        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
-    ) -> None:
+        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table,
+        user: str = NODE_ITSELF,
+    ) -> None:  # fmt: skip
         """Bind, unless the very same binding is there. Raises 406 if the type refuses it."""
         binding = Binding(source, destination, routing_key, arguments)
         if binding.key in source.bindings:
@@ -232,22 +252,23 @@ class VirtualHost(QueueOwner):
         self.generation += 1
         if binding.is_durable:
             self._metadata.put_binding(self._row(binding))
+        binding_created(self, binding, user)
         if isinstance(source.type, RecentHistory):
             self._replay_history(source.type, destination)
 
     def unbind(
-        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
-    ) -> None:
+        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table,
+        user: str = NODE_ITSELF,
+    ) -> None:  # fmt: skip
         """Take a binding away, if it is there."""
         wanted = Binding(source, destination, routing_key, arguments)
         binding = source.bindings.get(wanted.key)
         if binding is not None:
             if binding.is_durable:
                 self._metadata.delete_binding(self._row(binding))
-            self._delete_exchanges(self._remove_bindings((binding,)))
+            self._delete_exchanges(self._remove_bindings((binding,), user), user)
 
-    @staticmethod
-    def _remove_bindings(bindings: Iterable[Binding]) -> list[Exchange]:
+    def _remove_bindings(self, bindings: Iterable[Binding], user: str) -> list[Exchange]:
         """Detach bindings; the auto-delete exchanges that go with their last one."""
         doomed = []
         for binding in bindings:
@@ -255,6 +276,7 @@ class VirtualHost(QueueOwner):
             if binding.key not in source.bindings:
                 continue
             binding.detach()
+            binding_deleted(self, binding, user)
             if source.auto_delete and not source.bindings:
                 doomed.append(source)
         return doomed

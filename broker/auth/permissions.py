@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from broker.events import Events, acting_user
 from broker.patterns import COMPILED_MAX, Pattern, compile_pattern
 from storage.metadata import Metadata
 from storage.metadata_rows import PermissionRow, TopicPermissionRow
@@ -31,9 +32,10 @@ _ONLY_THE_EMPTY_NAME = "^$"
 class PermissionTable:
     """The permissions of all users."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: Metadata, events: Events | None = None) -> None:
         self.generation = 0
         self._metadata = metadata
+        self._events = events or Events()
         self._permissions: dict[tuple[str, str], PermissionRow] = {}
         self._topics: dict[tuple[str, str, str], TopicPermissionRow] = {}
         self._results: dict[tuple[str, str, str, str], bool] = {}
@@ -72,6 +74,10 @@ class PermissionTable:
         self._metadata.put_permission(row)
         self._permissions[row.vhost, row.user] = row
         self._changed()
+        self._tell(
+            "permission.created", row.vhost, row.user, configure=row.configure, write=row.write,
+            read=row.read,
+        )  # fmt: skip
 
     def clear(self, vhost: str, user: str) -> None:
         """Take a user's permissions in a vhost away."""
@@ -79,6 +85,7 @@ class PermissionTable:
             self._metadata.delete_permission(vhost, user)
             del self._permissions[vhost, user]
             self._changed()
+            self._tell("permission.deleted", vhost, user)
 
     def set_topic(self, row: TopicPermissionRow) -> None:
         """Limit a user's routing keys on a topic exchange. Raises re.error for a bad pattern."""
@@ -87,6 +94,10 @@ class PermissionTable:
         self._metadata.put_topic_permission(row)
         self._topics[row.vhost, row.user, row.exchange] = row
         self._changed()
+        self._tell(
+            "topic.permission.created", row.vhost, row.user, exchange=row.exchange,
+            write=row.write, read=row.read,
+        )  # fmt: skip
 
     def clear_topic(self, vhost: str, user: str, exchange: str | None = None) -> None:
         """Lift a user's limits on one topic exchange, or on all in the vhost."""
@@ -98,6 +109,7 @@ class PermissionTable:
             for key in found:
                 del self._topics[key]
             self._changed()
+            self._tell("topic.permission.deleted", vhost, user)
 
     def forget_user(self, user: str) -> None:
         """The user is deleted, and the metadata has dropped its permissions with it."""
@@ -105,7 +117,13 @@ class PermissionTable:
 
     def forget_vhost(self, vhost: str) -> None:
         """The vhost is deleted, and the metadata has dropped the permissions in it."""
+        lost = [row for row in self._permissions.values() if row.vhost == vhost]
+        lost_topics = {row.user for row in self._topics.values() if row.vhost == vhost}
         self._keep(lambda row: row.vhost != vhost)
+        for row in lost:
+            self._tell("permission.deleted", vhost, row.user)
+        for user in sorted(lost_topics):
+            self._tell("topic.permission.deleted", vhost, user)
 
     def _keep(self, is_kept: Callable[[PermissionRow | TopicPermissionRow], bool]) -> None:
         self._permissions = {key: row for key, row in self._permissions.items() if is_kept(row)}
@@ -117,6 +135,13 @@ class PermissionTable:
         self._results.clear()
         for listener in self._listeners:
             listener()
+
+    def _tell(self, name: str, vhost: str, user: str, **facts: str) -> None:
+        if self._events.are_wanted:
+            by = acting_user.get()
+            self._events.tell(
+                name, {"user": user, "vhost": vhost, **facts, "user_who_performed_action": by}
+            )
 
     # Checking
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_matches
+from broker.events import Events, acting_user
 from storage.metadata import Metadata
 from storage.metadata_rows import UserRow
 
@@ -34,8 +35,9 @@ class User:
 class UserDirectory:
     """All users, in memory; changes are kept in the metadata. Iterate for a list."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: Metadata, events: Events | None = None) -> None:
         self._metadata = metadata
+        self._events = events or Events()
         self._users: dict[str, User] = {}
 
     def __iter__(self) -> Iterator[User]:
@@ -87,6 +89,7 @@ class UserDirectory:
         if name in self._users:
             self._metadata.delete_user(name)
             del self._users[name]
+            self._tell("user.deleted", name)
 
     def authenticate(self, name: str, password: str) -> User | None:
         """The user, if the password is right.
@@ -111,8 +114,25 @@ class UserDirectory:
         tags = ",".join(user.tags)
         row = UserRow(user.name, user.password_hash, user.hashing_algorithm, tags)
         self._metadata.put_user(row)
+        old = self._users.get(user.name)
         self._users[user.name] = user
+        self._tell_changes(old, user)
         return user
+
+    def _tell_changes(self, old: User | None, new: User) -> None:
+        if old is None:
+            self._tell("user.created", new.name)
+        elif old.password_hash != new.password_hash:
+            is_changed = bool(new.password_hash)
+            name = "user.password.changed" if is_changed else "user.password.cleared"
+            self._tell(name, new.name)
+        if new.tags != (() if old is None else old.tags):
+            self._tell("user.tags.set", new.name, tags=list(new.tags))
+
+    def _tell(self, event: str, name: str, **facts: object) -> None:
+        if self._events.are_wanted:
+            by = acting_user.get()
+            self._events.tell(event, {"name": name, **facts, "user_who_performed_action": by})
 
 
 _NOBODYS_HASH = hash_password("")

@@ -16,6 +16,7 @@ from broker.amqp.errors import ChannelFault, precondition_failed
 from broker.amqp.field_table import Table, encode_short_string
 from broker.amqp.methods import encode_method, method_frame
 from broker.auth.identity import Identity
+from broker.channel.channel_events import channel_closed, consumer_deleted
 from broker.channel.confirms import Confirms
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.transaction import Transaction
@@ -78,6 +79,7 @@ class Channel:
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
     counts: its messages; `message_counts` has those that are not counted on their way, too.
+    is_of_a_client: it is no channel that management works through.
     """
 
     __slots__ = (
@@ -86,6 +88,8 @@ class Channel:
         "last_queue", "next_delivery_tag", "number", "prefetch_count", "reply_consumer_tag",
         "reply_name", "transaction", "unacked", "vhost",
     )  # fmt: skip
+
+    is_of_a_client = True
 
     def __init__(self, connection: ConnectionLink, number: int) -> None:
         self.connection = connection
@@ -302,6 +306,7 @@ class Channel:
         # lost with them, as in RabbitMQ, so the order does not matter to anybody else.
         for consumer in consumers:
             if not consumer.queue.is_deleted:
+                consumer_deleted(consumer)
                 consumer.queue.remove_consumer(consumer)
         self.requeue(unsettled)
         counts = connection_counts(self)
@@ -314,6 +319,8 @@ class Channel:
         self.confirms = None
         self.committing = []
         self.assembler = None
+        if self.is_of_a_client:
+            channel_closed(self, len(consumers))
 
     # Statistics
 

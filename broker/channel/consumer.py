@@ -17,6 +17,7 @@ from broker.amqp.content import (
 from broker.amqp.field_table import Table, encode_short_string
 from broker.amqp.frames import FRAME_END_BYTE, FRAME_OVERHEAD_BYTES
 from broker.channel.channel import Channel
+from broker.channel.channel_events import consumer_lost_its_queue
 from broker.channel.unacked import Unacked
 from broker.interfaces import UNLIMITED
 from broker.queues.actor import Queue
@@ -168,5 +169,6 @@ class Consumer:
         """There will be no more messages: tell the client, if it wants to know."""
         channel = self.channel
         channel.consumers.pop(self.tag, None)
+        consumer_lost_its_queue(self)
         if channel.connection.has_capability("consumer_cancel_notify"):
             channel.send(commands.Basic.Cancel, consumer_tag=self.tag, nowait=True)

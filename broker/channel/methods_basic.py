@@ -7,6 +7,7 @@ from broker.amqp.methods import table_argument
 from broker.amqp.properties import DIRECT_REPLY_TO
 from broker.channel.access import check, expand_queue_name, find_queue
 from broker.channel.channel import Channel, unknown_delivery_tag
+from broker.channel.channel_events import consumer_created, consumer_deleted
 from broker.channel.consumer import Consumer
 from broker.channel.transaction import ACK, DISCARD, REQUEUE
 from broker.channel.unacked import Unacked
@@ -55,6 +56,7 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if not method.nowait:
         channel.send(commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
     queue.add_consumer(consumer)
+    consumer_created(consumer)
 
 
 def _make_consumer(channel: Channel, queue: Queue, method: commands.Basic.Consume) -> Consumer:
@@ -92,6 +94,7 @@ def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     if not method.nowait:
         channel.send(commands.Basic.CancelOk, consumer_tag=tag)
     if consumer is not None:
+        consumer_deleted(consumer)
         consumer.queue.remove_consumer(consumer)
 
 

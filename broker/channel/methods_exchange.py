@@ -51,6 +51,7 @@ def _declare_actively(channel: Channel, name: str, method: commands.Exchange.Dec
             method.auto_delete,
             method.internal,
             arguments,
+            channel.connection.user.name,
         )
         return
     what = resource(EXCHANGE, name, channel.vhost.name)
@@ -87,7 +88,7 @@ def delete(channel: Channel, method: commands.Exchange.Delete) -> None:
         if method.if_unused and exchange.bindings:
             what = resource(EXCHANGE, name, channel.vhost.name)
             raise precondition_failed(f"{what} in use")
-        channel.vhost.delete_exchange(exchange)
+        channel.vhost.delete_exchange(exchange, channel.connection.user.name)
     if not method.nowait:
         channel.send(commands.Exchange.DeleteOk)
 
@@ -100,7 +101,8 @@ def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
     if destination is None:
         raise _missing(channel, method.destination)
     arguments = table_argument(method.arguments)
-    channel.vhost.bind(source, destination, method.routing_key, arguments)
+    user = channel.connection.user.name
+    channel.vhost.bind(source, destination, method.routing_key, arguments, user)
     if not method.nowait:
         channel.send(commands.Exchange.BindOk)
 
@@ -110,7 +112,8 @@ def unbind(channel: Channel, method: commands.Exchange.Unbind) -> None:
     destination, source = _ends(channel, method)
     if destination is not None and source is not None:
         arguments = table_argument(method.arguments)
-        channel.vhost.unbind(source, destination, method.routing_key, arguments)
+        user = channel.connection.user.name
+        channel.vhost.unbind(source, destination, method.routing_key, arguments, user)
     if not method.nowait:
         channel.send(commands.Exchange.UnbindOk)
 

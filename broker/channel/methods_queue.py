@@ -103,7 +103,9 @@ def _create(
     connection = channel.connection
     connection.services.limits.check_queues(vhost.name, name, len(vhost.queues))
     owner = connection if method.exclusive else None
-    queue = vhost.declare_queue(name, durable, method.auto_delete, arguments, owner)
+    queue = vhost.declare_queue(
+        name, durable, method.auto_delete, arguments, owner, connection.user.name
+    )
     if owner is not None:
         connection.exclusive_queues[name] = queue
     return queue
@@ -169,7 +171,7 @@ def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     if not method.nowait:
         channel.send(commands.Queue.DeleteOk, message_count=count)
     if queue is not None:
-        vhost.delete_queue(queue)
+        vhost.delete_queue(queue, channel.connection.user.name)
 
 
 def _check_deletable(channel: Channel, queue: Queue, method: commands.Queue.Delete) -> None:
@@ -202,7 +204,8 @@ def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     if queue is None:
         raise not_found(f"no {resource(QUEUE, name, vhost.name)}")
     check_exclusive_access(channel, queue)
-    vhost.bind(exchange, queue, routing_key, table_argument(method.arguments))
+    arguments, user = table_argument(method.arguments), channel.connection.user.name
+    vhost.bind(exchange, queue, routing_key, arguments, user)
     if not method.nowait:
         channel.send(commands.Queue.BindOk)
 
@@ -213,8 +216,8 @@ def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     queue, exchange = _ends(channel, name, method.exchange, routing_key)
     if queue is not None and exchange is not None:
         check_exclusive_access(channel, queue)
-        arguments = table_argument(method.arguments)
-        channel.vhost.unbind(exchange, queue, routing_key, arguments)
+        arguments, user = table_argument(method.arguments), channel.connection.user.name
+        channel.vhost.unbind(exchange, queue, routing_key, arguments, user)
     channel.send(commands.Queue.UnbindOk)
 
 

@@ -44,12 +44,14 @@ from broker.auth.access_control import Undecided
 from broker.auth.identity import Identity
 from broker.channel import methods_basic, publishing
 from broker.channel.channel import Channel
+from broker.channel.channel_events import channel_created
 from broker.channel.content_assembler import ContentAssembler
 from broker.channel.dispatch import dispatch
 from broker.clock import Timer
 from broker.net import connection_limits as limits
 from broker.net import credentials
 from broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, ClosingSide
+from broker.net.connection_events import connection_closed, connection_created
 from broker.net.handshake import Tuning
 from broker.net.heartbeat import Heartbeat
 from broker.net.login import Login
@@ -197,6 +199,7 @@ class Connection(ClosingSide):
         self._registry.discard(self)
         self._add_to_counts()
         self.release()
+        connection_closed(self)
         self._transport = None
         if not was_orderly:
             logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
@@ -370,6 +373,7 @@ class Connection(ClosingSide):
         limits.check_channels(self, self._registry)
         channel = self.channels[number] = Channel(self, number)
         channel.send(commands.Channel.OpenOk)
+        channel_created(channel)
 
     def _close_channel(self, channel: Channel) -> None:
         if channel.has_confirms_due:
@@ -440,6 +444,7 @@ class Connection(ClosingSide):
             self._close_timer.cancel()
             self._close_timer = None
         self.send(0, commands.Connection.OpenOk)
+        connection_created(self)
         logger.info("%s: user '%s' opened vhost '%s'", self.name, user.name, vhost.name)
 
     def tune(self, tuning: Tuning) -> None:

@@ -21,6 +21,7 @@ from broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
 from broker.auth.challenge_response import ChallengeResponse
 from broker.auth.identity import Identity, LoginAttempt
 from broker.auth.sasl import SaslError, read_response
+from broker.net.connection_events import login_failed, login_succeeded
 from broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
     EXTERNAL,
@@ -45,13 +46,19 @@ class Guest(Protocol):
     """What the handshake needs of the connection it is for."""
 
     name: str
+    own_host: str
+    own_port: int
     peer_host: str
+    peer_port: int
     services: Services
     out: list[bytes]
     client_properties: Table
     tuning: Tuning
     mechanism: str
     tls: Any
+
+    def tls_facts(self) -> dict[str, Any]:
+        """What there is to say of the TLS session."""
 
     def has_capability(self, name: str) -> bool:
         """The client said in its properties that it can do this."""
@@ -195,6 +202,7 @@ class Login:
             return name_from_session(connection.tls, connection.services.config), None
         except CertificateRefused as refused:
             logger.error("%s: %s", connection.name, refused)
+            login_failed(connection, None, str(refused))
             raise self._refusal() from None
 
     def _handle_secure_ok(self, method: commands.Connection.SecureOk) -> None:
@@ -216,7 +224,9 @@ class Login:
         attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
         self._authenticate(attempt, method)
         if self._user is None:
+            login_failed(connection, name, f"user '{name}' - invalid credentials")
             raise self._refusal()
+        login_succeeded(connection, self._user.name)
         self._step = TUNING
         offered = self._offered_tuning()
         connection.send(

@@ -5,7 +5,6 @@ import gc
 import logging
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from broker.auth.identity import LoginAttempt
@@ -15,11 +14,14 @@ from mgmt.api.clients import CLOSED_BY_MANAGEMENT
 from mgmt.api.errors import ApiError, bad_request, conflict
 from mgmt.api.health import environment
 from mgmt.api.routes import NoContent, route
+from mgmt.event_stream import EventStream
 from mgmt.node import NodeError
 from mgmt.views.connections import open_connections
 from mgmt.views.nodes import status
 
 DRAINED = "Node was put into maintenance mode"
+LOOK_AROUND_SECONDS = 0.5
+"""How often it is looked whether whoever listens to events is still there."""
 CATEGORIES = ("connection", "channel", "queue", "auth", "memory", "disk", "broker", "tls")
 
 
@@ -215,14 +217,19 @@ async def close_connections(call: Call) -> Any:
 
 @route("GET", "/node/events", control_only=True)
 async def stream_events(call: Call) -> Any:
-    """What happens on the node, a line of JSON each, until the client goes."""
+    """What happens on the node, a line of JSON each, until the client goes or the broker stops."""
+    node, broker, stream = call.node, call.broker, EventStream()
+    events = broker.services.events
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    await response.prepare(call.request)
-    events: asyncio.Queue[dict[str, Any]] = asyncio.Queue(maxsize=10_000)
-    call.broker.services.events.listen(events)
+    events.listen(stream.hear)
     try:
-        while True:
-            event = await events.get()
-            await response.write(msgspec.json.encode(event) + b"\n")
+        await response.prepare(call.request)
+        while node.broker is broker and not node.stop_requested.is_set():
+            lines = await stream.take(LOOK_AROUND_SECONDS)
+            if lines:
+                await response.write(lines)
+            elif call.request.transport is None:
+                break
     finally:
-        call.broker.services.events.forget(events)
+        events.forget(stream.hear)
+    return response

@@ -94,7 +94,7 @@ async def delete_queue(call: Call) -> Any:
     vhost = call.vhost()
     queue = call.queue(vhost)
     if queue.is_exclusive and call.identity.is_administrator:
-        vhost.delete_queue(queue)
+        vhost.delete_queue(queue, call.identity.name)
         return NoContent()
     await do(
         call,

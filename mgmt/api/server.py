@@ -20,6 +20,7 @@ from aiohttp import hdrs, web
 from broker.auth.access_control import Undecided
 from broker.auth.identity import ADMINISTRATOR, Identity
 from broker.config import Listener
+from broker.events import acting_user
 from mgmt.api.call import Call
 from mgmt.api.encoding import batched, encode
 from mgmt.api.errors import ApiError
@@ -194,6 +195,7 @@ class ManagementServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 identity = CONTROLLER if is_control else await self._identity(one, request)
+                acting_user.set(identity.name)
                 call = Call(self._node, request, identity)
                 if not (one.works_stopped or one.is_open):
                     await call.prepare()

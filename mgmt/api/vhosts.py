@@ -106,10 +106,10 @@ async def put_vhost(call: Call) -> Any:
     is_new = vhost is None
     if vhost is None:
         vhost = call.broker.add_vhost(name, description, ",".join(tags), call.identity.name)
-    vhost.description, vhost.tags = description, ",".join(tags)
-    if is_traced is not None:
-        vhost.is_traced = is_traced
-    call.broker.describe_vhost(vhost)
+    if not is_new or is_traced:
+        vhost.description, vhost.tags = description, ",".join(tags)
+        vhost.is_traced = vhost.is_traced if is_traced is None else is_traced
+        call.broker.describe_vhost(vhost)
     if queue_type in QUEUE_TYPES:
         parameters = call.broker.services.parameters
         parameters.set(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)

@@ -158,13 +158,24 @@ class Client:
         return _content(response.status, raw)
 
     def stream(self, *path: str) -> Iterator[bytes]:
-        """The lines of an answer that does not end by itself, until the time is over."""
+        """The lines of an answer that does not end by itself, until the time is over.
+
+        Raises HttpError, and CtlError if it does end by itself.
+        """
         connection, response = self._send("GET", path, None, None, None)
         try:
-            while line := response.readline():
+            if response.status >= 400:
+                _content(response.status, response.read())
+            while (left_s := self._deadline - time.monotonic()) > 0:
+                connection.sock.settimeout(left_s)
+                line = response.readline()
+                if not line:
+                    raise self.unreachable("it has ended the stream: it is being stopped")
                 yield line
         except TimeoutError:
             return
+        except (OSError, http.client.HTTPException) as error:
+            raise self.unreachable(f"the connection broke: {error}") from None
         finally:
             connection.close()
 

@@ -3,6 +3,7 @@
 import os
 import socket
 import ssl
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from mgmt.ctl.status import (
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 LOG_POLL_SECONDS = 0.1
+EVENTS_MISSED = "events.missed"
+"""What the node tells of events that came faster than they were read: of any pattern."""
 HERE = "standard output; set log.file to have a file"
 
 
@@ -133,12 +136,18 @@ def consume_event_stream(ctl: Session) -> None:
     import re  # noqa: PLC0415
 
     ctl.require_local()
-    pattern = re.compile(ctl.options.get("pattern", ".*"))
+    try:
+        pattern = re.compile(ctl.options.get("pattern", ".*"))
+    except re.error as error:
+        raise bad_argument(f"the pattern is no regular expression: {error}") from None
     _ = ctl.client
-    ctl.connection.wait_longer(ctl.options.get("duration") or FOR_EVER_SECONDS)
+    duration = ctl.options.get("duration")
+    ctl.connection.wait_longer(FOR_EVER_SECONDS if duration is None else duration)
     for line in ctl.connection.stream("node", "events"):
-        if pattern.search(str(json.loads(line).get("event", ""))):
+        event = str(json.loads(line).get("event", ""))
+        if event == EVENTS_MISSED or pattern.search(event):
             ctl.out(line.decode().rstrip("\n"))
+            sys.stdout.flush()
 
 
 # The machine

@@ -13,6 +13,7 @@ from typing import Any
 from broker.amqp.errors import Fault
 from broker.amqp.field_table import Table
 from broker.auth.passwords import SHA256, hash_from_text
+from broker.events import acting_user
 from broker.limits import LimitError
 from broker.names import QUEUE
 from broker.parameters import (
@@ -152,14 +153,16 @@ class Import:
         vhost.declare_exchange(
             name, item["type"], bool(item.get("durable", True)),
             bool(item.get("auto_delete", False)), bool(item.get("internal", False)),
-            _table(item),
+            _table(item), acting_user.get(),
         )  # fmt: skip
 
     def _queue(self, item: Item) -> None:
         vhost, name = self._in(item), item["name"]
         if name not in vhost.queues:
             is_durable, is_auto_delete = item.get("durable", True), item.get("auto_delete", False)
-            vhost.declare_queue(name, bool(is_durable), bool(is_auto_delete), _table(item))
+            vhost.declare_queue(
+                name, bool(is_durable), bool(is_auto_delete), _table(item), user=acting_user.get()
+            )
 
     def _binding(self, item: Item) -> None:
         vhost = self._in(item)
@@ -167,7 +170,8 @@ class Import:
         ends: Any = vhost.queues if to_queue else vhost.exchanges
         if item["source"]:
             source, destination = vhost.exchanges[item["source"]], ends[item["destination"]]
-            vhost.bind(source, destination, item.get("routing_key") or "", _table(item))
+            routing_key = item.get("routing_key") or ""
+            vhost.bind(source, destination, routing_key, _table(item), acting_user.get())
 
 
 def _table(item: Item) -> Table:

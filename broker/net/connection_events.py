@@ -1,0 +1,124 @@
+"""What is told of connections and of logins.
+
+Facts: RabbitMQ's `rabbit_reader`. An address is told as such and not as Erlang writes it, and a
+connection, which is no process here, has an id made of its name.
+"""
+
+from typing import Any, Protocol
+
+from broker.amqp.field_table import Table
+from broker.auth.identity import Identity
+from broker.net.handshake import Tuning
+from broker.services import Services
+from broker.vhost import VirtualHost
+
+PROTOCOL = "AMQP 0-9-1"
+NO_TLS = {
+    "ssl": False, "ssl_protocol": "", "ssl_key_exchange": "", "ssl_cipher": "", "ssl_hash": "",
+    "peer_cert_subject": "", "peer_cert_issuer": "", "peer_cert_validity": "",
+}  # fmt: skip
+NOT_OF_LOGINS = ("ssl_key_exchange", "ssl_hash")
+
+
+class Client(Protocol):
+    """A connection whose client may not have said yet who it is."""
+
+    services: Services
+    name: str
+    own_host: str
+    own_port: int
+    peer_host: str
+    peer_port: int
+    mechanism: str
+    client_properties: Table
+
+    def tls_facts(self) -> dict[str, Any]:
+        """What there is to say of the TLS session; nothing if there is none."""
+
+
+class OpenConnection(Client, Protocol):
+    """A connection that is open."""
+
+    user: Identity
+    vhost: VirtualHost
+    tuning: Tuning
+    connected_at_s: float
+
+
+def connection_created(connection: OpenConnection) -> None:
+    """A client opened a vhost."""
+    events = connection.services.events
+    if not events.are_wanted:
+        return
+    events.tell("connection.created", {
+        "type": "network",
+        "pid": events.pid(connection.name),
+        "name": connection.name,
+        "port": connection.own_port,
+        "peer_port": connection.peer_port,
+        "host": connection.own_host,
+        "peer_host": connection.peer_host,
+        **_tls(connection),
+        "auth_mechanism": connection.mechanism,
+        "protocol": PROTOCOL,
+        "user": connection.user.name,
+        "vhost": connection.vhost.name,
+        "timeout": connection.tuning.heartbeat_s,
+        "frame_max": connection.tuning.frame_bytes_max,
+        "channel_max": connection.tuning.channel_max,
+        "client_properties": connection.client_properties,
+        "connected_at": int(connection.connected_at_s * 1000),
+        "node": events.node,
+        "user_who_performed_action": connection.user.name,
+        **_own_name(connection),
+    })  # fmt: skip
+
+
+def connection_closed(connection: Client) -> None:
+    """A client's socket is gone, also of one that never came to open a vhost."""
+    events = connection.services.events
+    if events.are_wanted:
+        events.tell("connection.closed", {
+            "name": connection.name, "pid": events.pid(connection.name), "node": events.node,
+            "client_properties": connection.client_properties, **_own_name(connection),
+        })  # fmt: skip
+
+
+def login_succeeded(client: Client, name: str) -> None:
+    """A client is who it says."""
+    if client.services.events.are_wanted:
+        client.services.events.tell("user.authentication.success", _login_facts(client, name))
+
+
+def login_failed(client: Client, name: str | None, error: str) -> None:
+    """A client was not believed. name: None if it named nobody."""
+    if client.services.events.are_wanted:
+        facts = {**_login_facts(client, name), "error": error}
+        client.services.events.tell("user.authentication.failure", facts)
+
+
+def _login_facts(client: Client, name: str | None) -> dict[str, Any]:
+    """Only what there is to say, as in RabbitMQ."""
+    facts = {
+        "connection_type": "network",
+        "name": name or "",
+        "connection_name": client.name,
+        "host": client.own_host,
+        "peer_host": client.peer_host,
+        "peer_port": client.peer_port,
+        "protocol": PROTOCOL,
+        "auth_mechanism": client.mechanism,
+        **{key: value for key, value in _tls(client).items() if key not in NOT_OF_LOGINS},
+    }
+    return {key: value for key, value in facts.items() if value != ""}
+
+
+def _tls(client: Client) -> dict[str, Any]:
+    known = {key: value for key, value in client.tls_facts().items() if value is not None}
+    return {**NO_TLS, **known}
+
+
+def _own_name(client: Client) -> dict[str, Any]:
+    """The name that the client gave the connection, if it did."""
+    named = client.client_properties.get("connection_name")
+    return {} if named is None else {"user_provided_name": named[1]}

@@ -1,0 +1,81 @@
+"""Events on their way to one who listens over HTTP: a line of JSON each (broker/events.py).
+
+An event becomes a line as it happens, and waits here until the listener has read what came before.
+What waits is bounded in bytes. A listener that is too slow misses events, and is told how many at
+the place where they are missing: `events.missed`, with their `count`.
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from broker.events import Event
+from mgmt.views.values import table_to_json, text
+
+HELD_BYTES_MAX = 4 * 1024 * 1024
+"""About 15,000 events."""
+PIECE_BYTES = 64 * 1024
+"""About as much as is handed out at once."""
+MISSED = "events.missed"
+TABLES = ("arguments", "client_properties")
+"""Facts that are field tables."""
+
+
+def line_of(event: Event) -> bytes:
+    """An event as JSON in one line."""
+    return msgspec.json.encode({name: _shown(name, fact) for name, fact in event.items()}) + b"\n"
+
+
+def _shown(name: str, fact: Any) -> Any:
+    if name in TABLES:
+        return table_to_json(fact)
+    return text(fact) if isinstance(fact, str) else fact
+
+
+class EventStream:
+    """The lines that wait for one listener. held_bytes_max: how much of them."""
+
+    def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
+        self._held_bytes_max = held_bytes_max
+        self._held_bytes = 0
+        self._missed_count = 0
+        self._lines: deque[bytes] = deque()
+        self._has_come = asyncio.Event()
+
+    def hear(self, event: Event) -> None:
+        """Something happened: to be given to `Events.listen`."""
+        if self._held_bytes >= self._held_bytes_max:
+            self._missed_count += 1
+            return
+        self._tell_missed()
+        self._hold(line_of(event))
+
+    def _hold(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._held_bytes += len(line)
+        self._has_come.set()
+
+    def _tell_missed(self) -> None:
+        if self._missed_count:
+            count, self._missed_count = self._missed_count, 0
+            now_ms = int(time.time() * 1000)
+            self._hold(line_of({"event": MISSED, "timestamp_in_ms": now_ms, "count": count}))
+
+    async def take(self, patience_s: float) -> bytes:
+        """Lines that wait, as many as make a piece; nothing if none comes in this time."""
+        if not self._lines:
+            self._has_come.clear()
+            try:
+                await asyncio.wait_for(self._has_come.wait(), patience_s)
+            except TimeoutError:
+                return b""
+        piece = bytearray()
+        while self._lines and len(piece) < PIECE_BYTES:
+            piece += self._lines.popleft()
+        self._held_bytes -= len(piece)
+        if not self._lines:
+            self._tell_missed()
+        return bytes(piece)
