@@ -60,3 +60,11 @@ class NodeCounts:
         self.bytes_in = self.bytes_out = self.reads = self.writes = 0
         self.dead_lettered: dict[str, int] = {}
         self.discarded: dict[str, int] = {}
+
+    def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
+        """One has ended; the node's totals are not to shrink by what it has counted."""
+        self.connections_closed += 1
+        self.bytes_in += bytes_in
+        self.bytes_out += bytes_out
+        self.reads += reads
+        self.writes += writes

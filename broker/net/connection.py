@@ -197,22 +197,13 @@ class Connection(ClosingSide):
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._registry.discard(self)
-        self._add_to_counts()
+        self.services.counts.add_connection(self.bytes_in, self.bytes_out, self.reads, self.writes)
         self.release()
         connection_closed(self)
         self._transport = None
         if not was_orderly:
             logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
                            self.name, exc or "end of file")  # fmt: skip
-
-    def _add_to_counts(self) -> None:
-        """The node's totals are not to shrink by what this connection has counted."""
-        counts = self.services.counts
-        counts.connections_closed += 1
-        counts.bytes_in += self.bytes_in
-        counts.bytes_out += self.bytes_out
-        counts.reads += self.reads
-        counts.writes += self.writes
 
     # Frames (amqp/frames.py calls these)
 
