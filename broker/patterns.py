@@ -46,10 +46,10 @@ class Pattern(Generic[AnyStr]):
         self._compiled: Any = regex.compile(text, flags)
         self._slow_seconds = self._paused_until = 0.0
 
-    def is_found_in(self, text: AnyStr, seconds: float = MATCH_SECONDS) -> bool:
+    def is_found_in(self, text: AnyStr) -> bool:
         """Whether it matches anywhere in a text. Raises OutOfTimeError."""
         try:
-            return self._compiled.search(text, timeout=seconds) is not None
+            return self._compiled.search(text, timeout=MATCH_SECONDS) is not None
         except TimeoutError:
             raise OutOfTimeError from None
 

@@ -33,6 +33,8 @@ from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from mgmt.node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
+LINGERING_SECONDS_MAX = 10.0
+"""How long the rest of a body that was given up on is read, so that its sender hears why."""
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
 CONTROL_USER = "leveretctl"
@@ -93,10 +95,12 @@ class ManagementServer:
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve the API and the pages; where, with the port that the system chose."""
+        timeout_s = self._node.config.management_request_timeout_ms / 1000
         runner = web.AppRunner(
             self._application(is_control=False),
             access_log=None,
-            keepalive_timeout=self._node.config.management_request_timeout_ms / 1000,
+            keepalive_timeout=timeout_s,
+            lingering_time=min(LINGERING_SECONDS_MAX, timeout_s),
         )
         await runner.setup()
         self._runners.append(runner)

@@ -31,8 +31,6 @@ from storage.message import Entry
 COUNT_MAX = 500
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
-BODY_SECONDS = 0.02
-"""For one body; most are small, and what goes on meanwhile is not to wait for long."""
 DEATH_HEADERS = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-first-death-exchange")
 
 
@@ -75,7 +73,7 @@ class Filter:
                 return False
         if self._body is None:
             return True
-        return self._body.is_found_in(message.body.decode("utf-8", "replace"), BODY_SECONDS)
+        return self._body.is_found_in(message.body.decode("utf-8", "replace"))
 
 
 def _header_of(entry: Entry) -> ContentHeader:
