@@ -93,7 +93,7 @@ def run(described, tmp_path, *options, **more):
         timeout=RUN_SECONDS_MAX, check=False,
     )  # fmt: skip
     assert served.process.poll() is None, served.log[-3000:]
-    assert " failed: internal" not in served.log
+    assert " failed\nTraceback" not in served.log
     assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{served.log[-3000:]}"
     return done.stdout
 
@@ -102,7 +102,9 @@ def run(described, tmp_path, *options, **more):
 def test_every_operation_answers_as_described(described, tmp_path):
     """Each parameter and field at its bounds and beyond, of whole objects."""
     said = run(described, tmp_path, "--phases", "coverage", OPENAPI_WHOLE="1")
-    assert "141 passed" in said or "Tested: 141" in said
+    paths = described[0].get("openapi.json")["paths"].values()
+    count = sum(len(item.keys() - {"parameters"}) for item in paths)
+    assert f"Tested: {count}" in said
 
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
