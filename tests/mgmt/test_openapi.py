@@ -102,8 +102,9 @@ def run(described, tmp_path, *options, **more):
 def test_every_operation_answers_as_described(described, tmp_path):
     """Each parameter and field at its bounds and beyond, of whole objects."""
     said = run(described, tmp_path, "--phases", "coverage", OPENAPI_WHOLE="1")
-    paths = described[0].get("openapi.json")["paths"].values()
-    count = sum(len(item.keys() - {"parameters"}) for item in paths)
+    paths = described[0].get("openapi.json")["paths"]
+    # Where the description itself comes from is not asked again.
+    count = sum(len(item.keys() - {"parameters"}) for item in paths.values()) - 1
     assert f"Tested: {count}" in said
 
 
