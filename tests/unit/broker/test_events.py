@@ -1,6 +1,7 @@
 """Events: who hears them, and what is told of vhosts, users, permissions, parameters and alarms."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +10,7 @@ from broker.auth.permissions import PermissionTable
 from broker.auth.users import UserDirectory
 from broker.events import Events, acting_user
 from broker.limits import Limits
+from broker.net.connection_events import connection_closed, login_failed, login_succeeded
 from broker.node_events import NodeEvents
 from broker.object_events import vhost_created, vhost_deleted, vhost_updated
 from broker.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY, Parameters
@@ -186,6 +188,43 @@ class TestObjects:
             "binding.deleted": 2, "queue.deleted": 1, "exchange.deleted": 8, "vhost.deleted": 1,
         }  # fmt: skip
         assert facts(heard[-1]) == {"name": "v", "user_who_performed_action": "bert"}
+
+
+class Client:
+    """A connection, as far as it is told of."""
+
+    name, mechanism = "1.2.3.4:5 -> 6.7.8.9:5671", "EXTERNAL"
+    own_host, own_port, peer_host, peer_port = "6.7.8.9", 5671, "1.2.3.4", 5
+
+    def __init__(self, events, **tls):
+        self.services = SimpleNamespace(events=events)
+        self.client_properties = {}
+        self.tls_facts = lambda: tls
+
+
+class TestLogins:
+    def test_what_is_known_of_tls_is_told_and_what_is_not_is_left_out(self, events, heard):
+        client = Client(events, ssl=True, ssl_cipher="AES", ssl_hash="sha", peer_cert_subject=None)
+        login_succeeded(client, "anna")
+        assert facts(heard[0]) == {
+            "connection_type": "network", "name": "anna", "auth_mechanism": "EXTERNAL",
+            "connection_name": client.name, "host": "6.7.8.9", "peer_host": "1.2.3.4",
+            "peer_port": 5, "protocol": "AMQP 0-9-1", "ssl": True, "ssl_cipher": "AES",
+        }  # fmt: skip
+
+    def test_one_who_failed_may_have_no_name(self, events, heard):
+        login_failed(Client(events), None, "no certificate")
+        assert heard[0]["event"] == "user.authentication.failure"
+        assert heard[0]["error"] == "no certificate"
+        assert "name" not in heard[0]
+
+    @pytest.mark.parametrize("field", [("x", b"\xff"), ("F", {"a": ("S", "b")}), ("V", None)])
+    def test_a_connection_name_that_is_no_text_is_none(self, events, heard, field):
+        client = Client(events)
+        client.client_properties["connection_name"] = field
+        connection_closed(client)
+        assert "user_provided_name" not in heard[0]
+        assert heard[0]["pid"] == "<rabbit@here.1.2.3.4:5->6.7.8.9:5671>"
 
 
 class TestUsers:
