@@ -120,5 +120,5 @@ def _tls(client: Client) -> dict[str, Any]:
 
 def _own_name(client: Client) -> dict[str, Any]:
     """The name that the client gave the connection, if it did."""
-    named = client.client_properties.get("connection_name")
-    return {} if named is None else {"user_provided_name": named[1]}
+    name = client.client_properties.get("connection_name", ("S", None))[1]
+    return {"user_provided_name": name} if isinstance(name, str) else {}

@@ -21,6 +21,7 @@ from broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
 from broker.auth.challenge_response import ChallengeResponse
 from broker.auth.identity import Identity, LoginAttempt
 from broker.auth.sasl import SaslError, read_response
+from broker.auth.users import may_connect_from
 from broker.net.connection_events import login_failed, login_succeeded
 from broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
@@ -224,7 +225,7 @@ class Login:
         attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
         self._authenticate(attempt, method)
         if self._user is None:
-            login_failed(connection, name, f"user '{name}' - invalid credentials")
+            login_failed(connection, name, self._why_refused(name))
             raise self._refusal()
         login_succeeded(connection, self._user.name)
         self._step = TUNING
@@ -236,6 +237,13 @@ class Login:
             frame_max=offered.frame_bytes_max,
             heartbeat=offered.heartbeat_s,
         )
+
+    def _why_refused(self, name: str) -> str:
+        """What is told to whoever listens to events, in RabbitMQ's words; the log knows more."""
+        loopback_users = self._connection.services.config.loopback_users
+        if not may_connect_from(self._connection.peer_host, name, loopback_users):
+            return f"user '{name}' can only connect via localhost"
+        return f"user '{name}' - invalid credentials"
 
     def _authenticate(self, attempt: LoginAttempt, method: base.Frame) -> None:
         """Learn who it is. Raises Undecided if somebody else has to be asked first."""

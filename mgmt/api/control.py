@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -219,17 +220,34 @@ async def close_connections(call: Call) -> Any:
 async def stream_events(call: Call) -> Any:
     """What happens on the node, a line of JSON each, until the client goes or the broker stops."""
     node, broker, stream = call.node, call.broker, EventStream()
-    events = broker.services.events
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    events.listen(stream.hear)
+    broker.services.events.listen(stream.hear)
+    sending = asyncio.ensure_future(_send_events(stream, call.request, response))
     try:
-        await response.prepare(call.request)
-        while node.broker is broker and not node.stop_requested.is_set():
-            lines = await stream.take(LOOK_AROUND_SECONDS)
-            if lines:
-                await response.write(lines)
-            elif call.request.transport is None:
-                break
+        while not sending.done() and node.broker is broker and not node.stop_requested.is_set():
+            await asyncio.wait([sending], timeout=LOOK_AROUND_SECONDS)
     finally:
-        events.forget(stream.hear)
+        broker.services.events.forget(stream.hear)
+        sending.cancel()
+    with suppress(asyncio.CancelledError):
+        await sending
+    transport = call.request.transport
+    if transport is not None and transport.get_write_buffer_size():
+        # The node does not wait, when it stops, for a client that does not read.
+        transport.abort()
     return response
+
+
+async def _send_events(
+    stream: EventStream, request: web.Request, response: web.StreamResponse
+) -> None:
+    await response.prepare(request)
+    while request.transport is not None:
+        lines = await stream.take(LOOK_AROUND_SECONDS)
+        if not lines:
+            continue
+        try:
+            await response.write(lines)
+        except ConnectionError:
+            # The client has gone, as it may.
+            return

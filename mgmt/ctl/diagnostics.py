@@ -115,6 +115,7 @@ def log_tail_stream(ctl: Session) -> None:
         file.seek(0, os.SEEK_END)
         for line in _new_lines(file, duration):
             ctl.out(line)
+            sys.stdout.flush()
 
 
 def _new_lines(file: Any, duration: int | None) -> Iterator[str]:

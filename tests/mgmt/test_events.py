@@ -1,0 +1,325 @@
+"""`leveretctl consume_event_stream`, while real clients and operators are at work."""
+
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import pika
+import pytest
+
+WAIT_SECONDS = 15
+
+FIELDS = {
+    "connection.created":
+        "auth_mechanism channel_max client_properties connected_at event frame_max host name node "
+        "peer_cert_issuer peer_cert_subject peer_cert_validity peer_host peer_port pid port "
+        "protocol ssl ssl_cipher ssl_hash ssl_key_exchange ssl_protocol timeout timestamp_in_ms "
+        "type user user_who_performed_action vhost",
+    "user.authentication.success":
+        "auth_mechanism connection_name connection_type event host name peer_host peer_port "
+        "protocol ssl timestamp_in_ms",
+    "channel.created":
+        "connection event name number pid timestamp_in_ms user user_who_performed_action vhost",
+}  # fmt: skip
+"""What RabbitMQ tells of them, beside the name that a client may give its connection."""
+
+
+class Listening:
+    """A running command, and the events that it has printed until now."""
+
+    def __init__(self, node, *options):
+        command = [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", str(node.data_dir),
+                   "consume_event_stream", *options]  # fmt: skip
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(json.loads(line))
+
+    def next(self, seconds=WAIT_SECONDS):
+        """The next event."""
+        return self._lines.get(timeout=seconds)
+
+    def until(self, is_last):
+        """Events up to the one that is asked for."""
+        deadline, events = time.monotonic() + WAIT_SECONDS, []
+        while not events or not is_last(events[-1]):
+            try:
+                events.append(self.next(max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"it was not told; these were: {events}") from None
+        return events
+
+
+@contextmanager
+def listening(node, *options):
+    """A command that has begun to listen, and has printed all events of before."""
+    heard = Listening(node, *options)
+    try:
+        _wait_until_it_listens(node, heard)
+        yield heard
+    finally:
+        heard.process.kill()
+        heard.process.wait(WAIT_SECONDS)
+
+
+def _wait_until_it_listens(node, heard):
+    """Have something told again and again, until the command prints it."""
+    for number in range(WAIT_SECONDS * 10):
+        node.put(f"queues/%2F/probe{number}", {"auto_delete": False})
+        node.delete(f"queues/%2F/probe{number}")
+        with suppress(queue.Empty):
+            heard.next(0.1)
+            break
+    else:
+        raise AssertionError("the command does not listen")
+    node.put("queues/%2F/last-probe")
+    node.delete("queues/%2F/last-probe")
+    heard.until(lambda event: (event["event"], event["name"]) == ("queue.deleted", "last-probe"))
+
+
+@pytest.fixture
+def heard(node, vhost):
+    """A command that listens; the vhost was made before."""
+    with listening(node) as found:
+        yield found
+
+
+def connect(node, vhost, password="guest", **properties):
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(
+            "127.0.0.1", node.port, vhost, pika.PlainCredentials("guest", password),
+            client_properties=properties,
+        )
+    )  # fmt: skip
+
+
+def names(events):
+    return [event["event"] for event in events]
+
+
+def one(events, name):
+    """The only event of this name."""
+    [found] = [event for event in events if event["event"] == name]
+    return found
+
+
+def last(name):
+    return lambda event: event["event"] == name
+
+
+class TestClients:
+    def test_a_connection_from_login_to_close(self, node, vhost, heard):
+        connection = connect(node, vhost, connection_name="my app")
+        connection.channel().close()
+        connection.close()
+        events = heard.until(last("connection.closed"))
+        assert names(events) == [
+            "user.authentication.success", "connection.created", "channel.created",
+            "channel.closed", "connection.closed",
+        ]  # fmt: skip
+        login, opened, channel, closed_channel, closed = events
+        assert (login["name"], login["auth_mechanism"], login["ssl"]) == ("guest", "PLAIN", False)
+        assert login["connection_name"] == opened["name"] == closed["name"]
+        assert opened["pid"] == channel["connection"] == closed["pid"]
+        assert opened["pid"] == f"<{node.name}.{opened['name'].replace(' ', '')}>"
+        assert (opened["user"], opened["vhost"], opened["type"]) == ("guest", vhost, "network")
+        assert opened["user_provided_name"] == closed["user_provided_name"] == "my app"
+        assert opened["client_properties"]["product"] == "Pika Python Client Library"
+        assert (opened["peer_host"], opened["port"]) == ("127.0.0.1", node.port)
+        assert (opened["ssl_cipher"], opened["peer_cert_subject"]) == ("", "")
+        assert abs(opened["connected_at"] / 1000 - time.time()) < 60
+        assert (channel["number"], channel["name"]) == (1, f"{opened['name']} (1)")
+        assert closed_channel["pid"] == channel["pid"]
+
+    def test_the_fields_are_rabbitmqs(self, node, vhost, heard):
+        connection = connect(node, vhost)
+        connection.channel()
+        connection.close()
+        events = heard.until(last("connection.closed"))
+        for name, fields in FIELDS.items():
+            assert " ".join(sorted(one(events, name))) == fields
+
+    def test_a_wrong_password_is_told_and_which_it_was_is_not(self, node, vhost, heard):
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            connect(node, vhost, password="open-sesame")
+        events = heard.until(last("connection.closed"))
+        assert names(events) == ["user.authentication.failure", "connection.closed"]
+        assert events[0]["error"] == "user 'guest' - invalid credentials"
+        assert "sesame" not in json.dumps(events)
+
+    def test_a_consumer_is_told_once_however_it_ends(self, node, vhost, heard, channel):
+        connection = channel.connection
+        channel.queue_declare("q", arguments={"x-max-length": 5})
+        for number in (1, 2, 3):
+            opened = connection.channel()
+            opened.basic_qos(prefetch_count=7)
+            opened.basic_consume(
+                "q", lambda *_: None, consumer_tag=f"t{number}", arguments={"x-priority": number}
+            )
+            if number == 1:
+                opened.basic_cancel("t1")
+            elif number == 2:
+                opened.close()
+        channel.queue_delete("q")
+        events = heard.until(last("queue.deleted"))
+        assert one(events, "queue.created")["arguments"] == {"x-max-length": 5}
+        begun = [event for event in events if event["event"] == "consumer.created"]
+        ended = [event for event in events if event["event"] == "consumer.deleted"]
+        assert [event["consumer_tag"] for event in begun] == ["t1", "t2", "t3"]
+        assert [event["consumer_tag"] for event in ended] == ["t1", "t2", "t3"]
+        assert (begun[0]["queue"], begun[0]["vhost"]) == ("q", vhost)
+        assert (begun[0]["prefetch_count"], begun[0]["ack_required"]) == (7, True)
+        assert (begun[2]["exclusive"], begun[2]["arguments"]) == (False, {"x-priority": 3})
+        assert begun[1]["channel"] == ended[1]["channel"]
+
+    def test_a_client_that_dies_leaves_nothing_untold(self, node, vhost, heard):
+        connection = connect(node, vhost)
+        opened = connection.channel()
+        opened.queue_declare("mine", exclusive=True)
+        opened.basic_consume("mine", lambda *_: None)
+        connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
+        events = heard.until(last("connection.closed"))
+        assert one(events, "queue.created")["exclusive"]
+        assert one(events, "queue.created")["owner_pid"] == events[-1]["pid"]
+        assert names(events)[-4:] == [
+            "consumer.deleted", "channel.closed", "queue.deleted", "connection.closed"
+        ]  # fmt: skip
+        assert one(events, "queue.deleted")["user_who_performed_action"] == "rmq-internal"
+
+    def test_a_channel_that_fails_is_closed(self, node, vhost, heard, channel):
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+            channel.queue_declare("nope", passive=True)
+        events = heard.until(last("channel.closed"))
+        assert names(events).count("channel.closed") == 1
+
+    def test_messages_are_no_events(self, node, vhost, heard, channel):
+        channel.queue_declare("q")
+        channel.basic_publish("", "q", b"x")
+        node.publish(vhost, "q", "y")
+        while channel.basic_get("q", auto_ack=True)[0] is None:
+            time.sleep(0.01)
+        channel.queue_delete("q")
+        events = heard.until(last("queue.deleted"))
+        assert names(events)[-2:] == ["queue.created", "queue.deleted"]
+
+
+class TestOperators:
+    def test_what_is_done_over_http_names_who_did_it(self, node, vhost, heard):
+        node.put(f"exchanges/{vhost}/x", {"type": "topic", "durable": True})
+        node.put(f"queues/{vhost}/q", {"durable": True})
+        node.post(f"bindings/{vhost}/e/x/q/q", {"routing_key": "a.#"})
+        node.delete(f"exchanges/{vhost}/x")
+        node.delete(f"queues/{vhost}/q")
+        events = heard.until(last("queue.deleted"))
+        assert names(events) == [
+            "exchange.created", "queue.created", "binding.created", "binding.deleted",
+            "exchange.deleted", "queue.deleted",
+        ]  # fmt: skip
+        assert {event["user_who_performed_action"] for event in events} == {"guest"}
+
+    def test_users_and_permissions(self, node, vhost, heard):
+        user = f"{vhost}-anna"
+        rights = {"configure": "^a", "write": ".*", "read": ""}
+        node.put(f"users/{user}", {"password": "sesame", "tags": "management"})
+        node.put(f"permissions/{vhost}/{user}", rights)
+        node.put(f"topic-permissions/{vhost}/{user}",
+                 {"exchange": "amq.topic", "write": "a", "read": "b"})  # fmt: skip
+        node.put(f"users/{user}", {"password": "open-sesame", "tags": ""})
+        node.delete(f"topic-permissions/{vhost}/{user}")
+        node.delete(f"permissions/{vhost}/{user}")
+        node.delete(f"users/{user}")
+        events = heard.until(last("user.deleted"))
+        assert names(events) == [
+            "user.created", "user.tags.set", "permission.created", "topic.permission.created",
+            "user.password.changed", "user.tags.set", "topic.permission.deleted",
+            "permission.deleted", "user.deleted",
+        ]  # fmt: skip
+        assert {event["user_who_performed_action"] for event in events} == {"guest"}
+        created = one(events, "permission.created")
+        assert rights.items() <= created.items()
+        assert "sesame" not in json.dumps(events)
+
+    def test_policies_and_limits(self, node, vhost, heard):
+        policy = {"pattern": "^q", "definition": {"max-length": 3}, "apply-to": "queues"}
+        node.put(f"policies/{vhost}/p", policy)
+        node.put(f"vhost-limits/{vhost}/max-queues", {"value": 5})
+        node.delete(f"vhost-limits/{vhost}/max-queues")
+        node.delete(f"policies/{vhost}/p")
+        events = heard.until(last("policy.cleared"))
+        assert names(events) == [
+            "policy.set", "parameter.set", "vhost.limits.set", "parameter.cleared",
+            "vhost.limits.cleared", "policy.cleared",
+        ]  # fmt: skip
+        assert {"name": "p", "vhost": vhost, **policy}.items() <= events[0].items()
+        assert events[2]["max-queues"] == 5
+
+    def test_a_vhost_is_told_with_what_is_in_it(self, node, vhost, heard):
+        name = f"{vhost}-other"
+        node.put(f"vhosts/{name}", {"description": "for tests", "tags": "a,b"})
+        node.put(f"vhosts/{name}", {"description": "still"})
+        node.put(f"queues/{name}/q")
+        node.delete(f"vhosts/{name}")
+        events = heard.until(last("vhost.deleted"))
+        created, updated = one(events, "vhost.created"), one(events, "vhost.updated")
+        assert (created["description"], created["tags"]) == ("for tests", ["a", "b"])
+        assert created["user_who_performed_action"] == "guest"
+        assert updated["description"] == "still"
+        assert names(events).count("exchange.created") == 7
+        assert names(events).count("exchange.deleted") == 7
+        assert one(events, "queue.deleted")["vhost"] == name
+
+    def test_an_import_is_told_as_its_importers_work(self, node, vhost, heard):
+        node.post(f"definitions/{vhost}", {"queues": [
+            {"name": "imported", "durable": True, "auto_delete": False, "arguments": {}}
+        ]})  # fmt: skip
+        created = heard.until(last("queue.created"))[-1]
+        assert (created["name"], created["user_who_performed_action"]) == ("imported", "guest")
+
+    def test_an_alarm(self, node, vhost, heard):
+        status = node.get("nodes")[0]
+        try:
+            _set_watermark(node, "1KB")
+            assert heard.until(last("alarm.set"))[-1]["source"] == "memory"
+        finally:
+            _set_watermark(node, str(status["mem_limit"]))
+        assert heard.until(last("alarm.cleared"))[-1]["node"] == node.name
+
+
+def _set_watermark(node, amount):
+    subprocess.run(
+        [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", node.data_dir,
+         "set_vm_memory_high_watermark", "absolute", amount],
+        check=True, timeout=WAIT_SECONDS, capture_output=True,
+    )  # fmt: skip
+
+
+class TestTheCommand:
+    def test_a_pattern_picks_events(self, node, vhost):
+        with listening(node, "--pattern", r"^queue\.") as heard:
+            node.put(f"exchanges/{vhost}/x", {"type": "fanout"})
+            node.put(f"queues/{vhost}/q")
+            assert heard.next()["event"] == "queue.created"
+
+    def test_a_pattern_that_is_none_is_refused(self, node):
+        heard = Listening(node, "--pattern", "(")
+        _, error = heard.process.communicate(timeout=WAIT_SECONDS)
+        assert heard.process.returncode == 65
+        assert "the pattern is no regular expression" in error
+
+    def test_it_ends_after_its_duration_though_events_keep_coming(self, node, vhost):
+        heard = Listening(node, "--duration", "1")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while heard.process.poll() is None and time.monotonic() < deadline:
+            node.put(f"queues/{vhost}/q")
+            node.delete(f"queues/{vhost}/q")
+        assert heard.process.returncode == 0
