@@ -20,7 +20,7 @@ from broker.amqp.erlang_terms import format_json
 from broker.parameters import OPERATOR_POLICY, POLICY, Parameters
 from broker.patterns import compile_pattern
 from broker.policy_keys import LOWER_WINS, OPERATOR_WINS, PolicyError, check_definition
-from broker.queues.arguments import QueueOptions
+from broker.queues.arguments import TTL_MS_MAX, QueueOptions
 
 APPLY_TO = (
     "all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"
@@ -169,9 +169,14 @@ def effective_options(declared: QueueOptions, definition: Definition) -> QueueOp
     def lower(argument: int | None, key: str) -> int | None:
         return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
 
+    def lower_time(argument: int | None, key: str) -> int | None:
+        # A policy may ask for any, as in RabbitMQ; neither clocks nor the store count for ever.
+        time_ms = lower(argument, key)
+        return None if time_ms is None else min(time_ms, TTL_MS_MAX)
+
     return declared._replace(
-        message_ttl_ms=lower(declared.message_ttl_ms, "message-ttl"),
-        expires_ms=lower(declared.expires_ms, "expires"),
+        message_ttl_ms=lower_time(declared.message_ttl_ms, "message-ttl"),
+        expires_ms=lower_time(declared.expires_ms, "expires"),
         max_length=lower(declared.max_length, "max-length"),
         max_length_bytes=lower(declared.max_length_bytes, "max-length-bytes"),
         overflow=declared.overflow or definition.get("overflow", ""),
