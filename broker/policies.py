@@ -10,6 +10,7 @@ A change is applied to running queues and exchanges at once; where there are ver
 between which the node does its other work (`Applier`).
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ APPLY_TO = (
 )  # fmt: skip
 QUEUE_KINDS = ("all", "queues", "classic_queues")
 EXCHANGE_KINDS = ("all", "exchanges")
+
+logger = logging.getLogger("leveret.broker")
 
 Definition = Mapping[str, Any]
 NOTHING: Definition = {}
@@ -220,8 +223,12 @@ class Applier:
         for _ in range(self._slice_size):
             try:
                 next(self._work[0])
+                continue
             except StopIteration:
-                del self._work[0]
-                if not self._work:
-                    return
+                pass
+            except Exception:
+                logger.exception("a change of policies was applied to some objects only")
+            del self._work[0]
+            if not self._work:
+                return
         self._call_soon(self._do_slice)
