@@ -29,7 +29,7 @@ SLOW_SECONDS_MAX = 0.02
 """What slow matches of an expression may take together before it has to pause."""
 PAUSE_SECONDS = 1.0
 PAUSED_MATCH_SECONDS = 0.000_005
-"""What a match may take in the meantime. Most names need half of it: whoever makes up a name that is
+"""What a match may take in the meantime. Most names need half of it: whoever makes up one that is
 slow does not have others refused, or their queues without a policy."""
 COMPILED_MAX = 1024
 
