@@ -61,10 +61,14 @@ class DirectConnection:
     Its channel gives back what was got and not settled when the block ends.
     """
 
-    def __init__(self, services: Services, user: Identity, vhost: VirtualHost) -> None:
+    def __init__(
+        self, services: Services, user: Identity, vhost: VirtualHost, peer_host: str
+    ) -> None:
+        """peer_host: the address that the user asks from."""
         self.services = services
         self.user = user
         self.vhost = vhost
+        self._peer_host = peer_host
         self.name = f"<management of {user.name}>"
         self.out: list[bytes] = []
         self.out_bytes = 0
@@ -109,6 +113,10 @@ class DirectConnection:
         return not any(reply.method is commands.Basic.Return for reply in replies)
 
     async def _do(self, step: Any) -> list[Reply]:
-        await self.services.access.decided(step)
+        access = self.services.access
+        await access.decided(
+            lambda: access.check_vhost(self.user, self.vhost.name, self._peer_host)
+        )
+        await access.decided(step)
         replies, self.channel.replies = self.channel.replies, []
         return replies

@@ -7,7 +7,7 @@ expression does not match. Python's `re` never gives up; the package `regex` tak
 expressions (lookaheads and back references among them, which a matcher without backtracking does
 not) and can be told when to. So `re` says whether an expression is one, and `regex` matches it.
 
-An expression that was slow several times is not tried again for a while: with many names to look
+An expression that was slow several times gets next to no time for a while: with many names to look
 at it would otherwise cost its time for each of them. Compiling is bounded by an expression's
 length, and by its size with all repetitions written out, which is what `regex` makes of them.
 """
@@ -28,6 +28,9 @@ SLOW_SECONDS = 0.001
 SLOW_SECONDS_MAX = 0.02
 """What slow matches of an expression may take together before it has to pause."""
 PAUSE_SECONDS = 1.0
+PAUSED_MATCH_SECONDS = 0.000_005
+"""What a match may take in the meantime. Most names need half of it: whoever makes up one that is
+slow does not have others refused, or their queues without a policy."""
 COMPILED_MAX = 1024
 
 logger = logging.getLogger("leveret.patterns")
@@ -54,27 +57,28 @@ class Pattern(Generic[AnyStr]):
             raise OutOfTimeError from None
 
     def matches(self, text: AnyStr) -> bool:
-        """The same; not, if that cannot be told in time, or could not several times of late."""
-        if self._paused_until and monotonic() < self._paused_until:
-            return False
+        """The same; not, if that cannot be told in time."""
         began = thread_time()
-        is_matching = self._is_found_in_own_time(text, began + MATCH_SECONDS)
+        is_pausing = self._paused_until and monotonic() < self._paused_until
+        is_matching = self._is_found_in_own_time(
+            text, began, PAUSED_MATCH_SECONDS if is_pausing else MATCH_SECONDS
+        )
         took = thread_time() - began
         if took > SLOW_SECONDS:
             self._count(took)
         return is_matching
 
-    def _is_found_in_own_time(self, text: AnyStr, ends: float) -> bool:
-        """Whether it is found before a moment in the processor's time.
+    def _is_found_in_own_time(self, text: AnyStr, began: float, seconds: float) -> bool:
+        """Whether it is found in so many seconds of the processor's time.
 
         `regex` looks at the clock on the wall, which goes on while other programs are at work, and
         nobody is to be refused for that.
         """
         while True:
             try:
-                return self.is_found_in(text)
-            except OutOfTimeError:
-                if thread_time() >= ends:
+                return self._compiled.search(text, timeout=seconds) is not None
+            except TimeoutError:
+                if thread_time() >= began + seconds:
                     return False
 
     def _count(self, seconds: float) -> None:

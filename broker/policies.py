@@ -10,6 +10,7 @@ A change is applied to running queues and exchanges at once; where there are ver
 between which the node does its other work (`Applier`).
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,13 +21,15 @@ from broker.amqp.erlang_terms import format_json
 from broker.parameters import OPERATOR_POLICY, POLICY, Parameters
 from broker.patterns import compile_pattern
 from broker.policy_keys import LOWER_WINS, OPERATOR_WINS, PolicyError, check_definition
-from broker.queues.arguments import QueueOptions
+from broker.queues.arguments import TTL_MS_MAX, QueueOptions
 
 APPLY_TO = (
     "all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"
 )  # fmt: skip
 QUEUE_KINDS = ("all", "queues", "classic_queues")
 EXCHANGE_KINDS = ("all", "exchanges")
+
+logger = logging.getLogger("leveret.broker")
 
 Definition = Mapping[str, Any]
 NOTHING: Definition = {}
@@ -169,9 +172,14 @@ def effective_options(declared: QueueOptions, definition: Definition) -> QueueOp
     def lower(argument: int | None, key: str) -> int | None:
         return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
 
+    def lower_time(argument: int | None, key: str) -> int | None:
+        # A policy may ask for any, as in RabbitMQ; neither clocks nor the store count for ever.
+        time_ms = lower(argument, key)
+        return None if time_ms is None else min(time_ms, TTL_MS_MAX)
+
     return declared._replace(
-        message_ttl_ms=lower(declared.message_ttl_ms, "message-ttl"),
-        expires_ms=lower(declared.expires_ms, "expires"),
+        message_ttl_ms=lower_time(declared.message_ttl_ms, "message-ttl"),
+        expires_ms=lower_time(declared.expires_ms, "expires"),
         max_length=lower(declared.max_length, "max-length"),
         max_length_bytes=lower(declared.max_length_bytes, "max-length-bytes"),
         overflow=declared.overflow or definition.get("overflow", ""),
@@ -215,8 +223,12 @@ class Applier:
         for _ in range(self._slice_size):
             try:
                 next(self._work[0])
+                continue
             except StopIteration:
-                del self._work[0]
-                if not self._work:
-                    return
+                pass
+            except Exception:
+                logger.exception("a change of policies was applied to some objects only")
+            del self._work[0]
+            if not self._work:
+                return
         self._call_soon(self._do_slice)

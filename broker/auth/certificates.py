@@ -49,6 +49,15 @@ BMPString."""
 _LENGTH_FOLLOWS = 0x80
 
 
+UNREADABLE = (
+    ValueError,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What `cryptography` raises for certificates that OpenSSL takes."""
+
+
 class CertificateRefused(Exception):
     """A client that logs in with its certificate has none that counts; the text says why."""
 
@@ -95,7 +104,7 @@ def peer_name(der: bytes, login: CertificateLogin) -> str | None:
         if login.source == DISTINGUISHED_NAME:
             return distinguished_name(certificate.subject) or None
         return _alternative_name(certificate, login)
-    except ValueError:
+    except UNREADABLE:
         return None
 
 

@@ -21,7 +21,13 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from broker.auth.certificates import VERIFY_NONE, VERIFY_PEER, distinguished_name, validity
+from broker.auth.certificates import (
+    UNREADABLE,
+    VERIFY_NONE,
+    VERIFY_PEER,
+    distinguished_name,
+    validity,
+)
 from broker.clock import Clock, Timer
 from broker.config.tls_settings import TlsOptions
 from broker.net.cipher_suites import (
@@ -305,7 +311,6 @@ def _certificate_facts(der: bytes) -> dict[str, str]:
             "peer_cert_issuer": distinguished_name(certificate.issuer),
             "peer_cert_validity": validity(certificate),
         }
-    except ValueError as error:
-        # OpenSSL takes some that are malformed.
+    except UNREADABLE as error:
         logger.warning("a client's certificate cannot be shown: %s", error)
         return {}

@@ -6,6 +6,7 @@ from pamqp import base
 
 from broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from broker.amqp.field_table import Table
+from broker.amqp.reply_codes import NOT_ALLOWED
 from broker.direct import DirectConnection, Reply
 from broker.vhost import VirtualHost
 from mgmt.api.call import Call
@@ -19,7 +20,7 @@ Method = TypeVar("Method", bound=base.Frame)
 
 def connect(call: Call, vhost: VirtualHost) -> DirectConnection:
     """The user, in the vhost."""
-    return DirectConnection(call.broker.services, call.identity, vhost)
+    return DirectConnection(call.broker.services, call.identity, vhost, call.peer_host)
 
 
 def make(method: type[Method], **fields: Any) -> Method:
@@ -41,6 +42,9 @@ async def do(call: Call, vhost: VirtualHost, method: base.Frame) -> list[Reply]:
 
 def as_closed_channel(fault: Fault) -> ApiError:
     """What RabbitMQ says where its management opens a channel of its own."""
+    if fault.reply_code == NOT_ALLOWED:
+        # It could not even open one: the user has no access to the vhost.
+        return from_fault(fault)
     return bad_request(f"{fault.reply_code} {fault.reply_text}")
 
 

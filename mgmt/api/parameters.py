@@ -52,7 +52,9 @@ async def list_policies(call: Call) -> Any:
 @route("GET", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")
 async def show_policy(call: Call) -> Any:
     """One policy."""
-    policy = call.broker.services.policies.get(_kind(call), call.vhost().name, call.path("name"))
+    kind, vhost = _kind(call), call.vhost().name
+    _require_maker(call, kind, vhost)
+    policy = call.broker.services.policies.get(kind, vhost, call.path("name"))
     if policy is None:
         raise not_found()
     return policy.to_json()

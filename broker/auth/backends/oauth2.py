@@ -153,9 +153,17 @@ def _moment(claims: dict[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise TokenRefused(f"its {name} is {value!r}, and not a time")
     return value
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        # A whole number, and more than a clock will ever show.
+        return False
 
 
 def _rules(config: Config) -> ScopeRules:

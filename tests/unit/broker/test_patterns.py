@@ -44,9 +44,17 @@ def test_very_many_names_cost_no_more_than_one():
 def test_what_was_slow_is_tried_again_later(monkeypatch):
     pattern = compile_pattern("(a+)+$")
     assert not any(pattern.matches("a" * 200 + "!") for _ in range(5))
+    monkeypatch.setattr(patterns, "PAUSED_MATCH_SECONDS", 0)
     assert not pattern.matches("a")
     monkeypatch.setattr(patterns, "monotonic", lambda: time.monotonic() + 5)
     assert pattern.matches("a")
+
+
+def test_names_that_somebody_makes_up_have_no_others_refused():
+    """A pattern is many users' and many queues'."""
+    pattern = compile_pattern("(a+)+$")
+    assert not any(pattern.matches("a" * 200 + "!") for _ in range(5))
+    assert pattern.matches("aaa")
 
 
 def test_what_is_slow_once_is_tried_at_once():

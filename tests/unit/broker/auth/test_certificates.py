@@ -1,9 +1,13 @@
 """User names out of client certificates. Expected names are what RabbitMQ made of the same ones."""
 
+from datetime import datetime
+
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
-from cryptography.x509.oid import NameOID, ObjectIdentifier
+from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
 from broker.auth.certificates import (
     CertificateLogin,
@@ -14,8 +18,9 @@ from broker.auth.certificates import (
     validity,
 )
 from broker.config import Config
-from tests.feature.certificate_authority import CertificateAuthority
+from tests.feature.certificate_authority import CertificateAuthority, name_of
 
+KEY = ec.generate_private_key(ec.SECP256R1())
 PRINCIPAL_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 
 
@@ -160,6 +165,23 @@ class TestAlternativeNames:
     ):
         der = authority.issue("client", names=[x509.OtherName(PRINCIPAL_NAME, value)]).der
         assert alternative(der, "other_name") == name
+
+    @pytest.mark.parametrize("value", [b"\x30\x02\xa3\x00", b"\x30\x02\xa5\x00", b"\x05\x00"])
+    def test_kinds_that_nobody_reads(self, authority, value):
+        """An X.400 address or an EDI party, which an authority may well put in."""
+        names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, value)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name_of("client"))
+            .issuer_name(name_of("client"))
+            .public_key(KEY.public_key())
+            .serial_number(1)
+            .not_valid_before(datetime(2020, 1, 1))
+            .not_valid_after(datetime(2040, 1, 1))
+            .add_extension(names, critical=False)
+            .sign(KEY, hashes.SHA256())
+        )
+        assert alternative(certificate.public_bytes(serialization.Encoding.DER), "dns") is None
 
 
 @pytest.mark.parametrize("source", ["common_name", "distinguished_name", "subject_alt_name"])

@@ -1,0 +1,81 @@
+"""Who may see and do what over the HTTP API: what RabbitMQ's answers are to users of each tag."""
+
+import pytest
+
+TAGS = ("administrator", "monitoring", "policymaker", "management")
+REFUSED = {"error": "not_authorised", "reason": "Access refused."}
+MESSAGE = {"routing_key": "q", "properties": {}, "payload": "x", "payload_encoding": "string"}
+
+
+@pytest.fixture
+def users(node, vhost):
+    """A user of each tag, who may do everything in the test's vhost; what they log in with."""
+    logins = {}
+    for tag in TAGS:
+        name = f"{vhost}-{tag}"
+        assert node.put(f"users/{name}", {"password": "secret", "tags": tag}).status == 201
+        node.put(f"permissions/{vhost}/{name}", {"configure": ".*", "write": ".*", "read": ".*"})
+        logins[tag] = f"{name}:secret"
+    yield logins
+    for tag in TAGS:
+        node.delete(f"users/{vhost}-{tag}")
+
+
+def statuses(node, users, path):
+    return {tag: node.request("GET", path, user=users[tag]).status for tag in TAGS}
+
+
+def test_a_single_policy_is_for_policymakers(node, vhost, users):
+    node.put(f"policies/{vhost}/p", {"pattern": "x", "definition": {"max-length": 1}})
+    found = statuses(node, users, f"policies/{vhost}/p")
+    assert found == {
+        "administrator": 200, "policymaker": 200, "monitoring": 401, "management": 401
+    }  # fmt: skip
+
+
+def test_a_single_operator_policy_is_for_administrators(node, vhost, users):
+    node.put(f"operator-policies/{vhost}/p", {"pattern": "x", "definition": {"max-length": 1}})
+    found = statuses(node, users, f"operator-policies/{vhost}/p")
+    assert found == {
+        "administrator": 200, "policymaker": 401, "monitoring": 401, "management": 401
+    }  # fmt: skip
+
+
+def test_hashes_are_made_for_administrators(node, users):
+    found = statuses(node, users, "auth/hash_password/secret")
+    assert found == {
+        "administrator": 200, "policymaker": 401, "monitoring": 401, "management": 401
+    }  # fmt: skip
+
+
+class TestAdministratorWithoutPermissions:
+    """An administrator may see every vhost, but what a client does needs a client's permissions."""
+
+    @pytest.fixture
+    def login(self, node, vhost, users):
+        node.put(f"queues/{vhost}/q")
+        node.delete(f"permissions/{vhost}/{vhost}-administrator")
+        return users["administrator"]
+
+    def test_it_sees_the_queue(self, node, vhost, login):
+        assert node.request("GET", f"queues/{vhost}/q", user=login).status == 200
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("POST", "exchanges/{v}/amq.default/publish", MESSAGE),
+            ("PUT", "queues/{v}/other", {}),
+            ("DELETE", "queues/{v}/q", None),
+            ("POST", "queues/{v}/q/get",
+             {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}),
+            ("POST", "bindings/{v}/e/amq.direct/q/q", {}),
+        ],
+    )  # fmt: skip
+    def test_it_does_nothing_there(self, node, vhost, login, method, path, body):
+        answer = node.request(method, path.format(v=vhost), body, user=login)
+        assert answer.status == 401
+        assert answer.body["error"] == "not_authorised"
+
+    def test_the_reason_is_rabbitmqs(self, node, vhost, login):
+        answer = node.post(f"exchanges/{vhost}/amq.default/publish", MESSAGE, user=login)
+        assert answer.body == REFUSED
