@@ -13,8 +13,10 @@ from broker.amqp.content import encode_address
 from broker.amqp.properties import ContentHeader
 from broker.auth.identity import Identity
 from broker.channel import publishing
+from broker.channel.access import check, check_exclusive_access
 from broker.channel.channel import Channel
 from broker.channel.dispatch import dispatch
+from broker.names import QUEUE
 from broker.queues.actor import Queue
 from broker.services import Services
 from broker.vhost import VirtualHost
@@ -95,6 +97,15 @@ class DirectConnection:
     def has_capability(self, name: str) -> bool:
         """No client, no capabilities."""
         return False
+
+    async def check_readable(self, queue: Queue) -> None:
+        """Make sure that the user may read from a queue. Raises ChannelFault, ConnectionFault."""
+
+        def check_all() -> None:
+            check(self.channel, QUEUE, queue.name, "read")
+            check_exclusive_access(self.channel, queue)
+
+        await self._do(check_all)
 
     async def call(self, method: base.Frame) -> list[Reply]:
         """Do what a method asks for; the replies. Raises ChannelFault and ConnectionFault."""

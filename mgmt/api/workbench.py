@@ -14,7 +14,6 @@ from broker.amqp.errors import ChannelFault, ConnectionFault
 from broker.amqp.field_table import Table
 from broker.amqp.properties import ContentHeader
 from broker.direct import DirectConnection
-from broker.names import QUEUE
 from broker.patterns import OutOfTimeError, Pattern, compile_pattern
 from broker.queues.actor import Queue
 from broker.vhost import VirtualHost
@@ -105,7 +104,7 @@ async def peek(call: Call) -> Any:
     """Ready messages, left where they are."""
     vhost = call.vhost()
     queue = call.queue(vhost)
-    await _require(call, vhost, queue, "read")
+    await _require_readable(call, vhost, queue)
     offset = call.number("offset", 0)
     count = min(COUNT_MAX, call.number("count", 50))
     truncate = call.number("truncate", TRUNCATE_BYTES)
@@ -135,13 +134,12 @@ def _entries(queue: Queue) -> Iterator[Entry]:
     yield from tuple(queue.backing.entries())
 
 
-async def _require(call: Call, vhost: VirtualHost, queue: Queue, permission: str) -> None:
-    access = call.broker.services.access
+async def _require_readable(call: Call, vhost: VirtualHost, queue: Queue) -> None:
+    """Raise 401, or 400 if the queue is a connection's alone: then it is nobody else's to read."""
     try:
-        await access.decided(
-            lambda: access.check(call.identity, vhost.name, QUEUE, queue.name, permission)
-        )
-    except ChannelFault as fault:
+        with connect(call, vhost) as connection:
+            await connection.check_readable(queue)
+    except (ChannelFault, ConnectionFault) as fault:
         raise from_fault(fault) from None
 
 
@@ -292,7 +290,7 @@ def _without_deaths(header: ContentHeader) -> ContentHeader:
 async def _prepare(call: Call) -> tuple[VirtualHost, Queue, dict[str, Any]]:
     vhost = call.vhost()
     queue = call.queue(vhost)
-    await _require(call, vhost, queue, "read")
+    await _require_readable(call, vhost, queue)
     return vhost, queue, await call.body()
 
 

@@ -79,3 +79,30 @@ class TestAdministratorWithoutPermissions:
     def test_the_reason_is_rabbitmqs(self, node, vhost, login):
         answer = node.post(f"exchanges/{vhost}/amq.default/publish", MESSAGE, user=login)
         assert answer.body == REFUSED
+
+
+class TestExclusiveQueue:
+    """What is in it is for its connection, whoever may read queues of that name."""
+
+    @pytest.fixture
+    def queue(self, channel):
+        name = channel.queue_declare("", exclusive=True).method.queue
+        channel.basic_publish("", name, b"private")
+        return name
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("GET", "messages", None),
+            ("POST", "messages/retry", {"all": True}),
+            ("POST", "messages/move", {"all": True, "destination": "mine"}),
+            ("POST", "messages/delete", {"all": True}),
+            ("POST", "get", {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}),
+        ],
+    )
+    def test_it_is_refused(self, node, vhost, users, queue, method, path, body):
+        node.put(f"queues/{vhost}/mine")
+        for login in ("guest:guest", users["management"]):
+            answer = node.request(method, f"queues/{vhost}/{queue}/{path}", body, user=login)
+            assert answer.status == 400
+            assert "cannot obtain exclusive access to locked queue" in answer.body["reason"]
