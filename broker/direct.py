@@ -5,11 +5,13 @@ since it goes through the very functions that handle methods off the wire. Repli
 instead of written; a fault is raised to whoever called.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pamqp import base, commands
 
 from broker.amqp.content import encode_address
+from broker.amqp.errors import not_allowed
 from broker.amqp.properties import ContentHeader
 from broker.auth.identity import Identity
 from broker.channel import publishing
@@ -123,11 +125,17 @@ class DirectConnection:
         )
         return not any(reply.method is commands.Basic.Return for reply in replies)
 
-    async def _do(self, step: Any) -> list[Reply]:
+    async def _do(self, step: Callable[[], object]) -> list[Reply]:
         access = self.services.access
         await access.decided(
             lambda: access.check_vhost(self.user, self.vhost.name, self._peer_host)
         )
-        await access.decided(step)
+        await access.decided(lambda: self._take(step))
         replies, self.channel.replies = self.channel.replies, []
         return replies
+
+    def _take(self, step: Callable[[], object]) -> None:
+        if self.vhost.is_deleted:
+            # While somebody was asked what the user may do.
+            raise not_allowed(f"vhost {self.vhost.name} not found")
+        step()

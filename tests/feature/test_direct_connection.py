@@ -1,0 +1,52 @@
+"""A channel without a socket, for management."""
+
+import pytest
+from pamqp import commands
+
+from broker.amqp.errors import ConnectionFault
+from broker.auth.identity import Identity
+from broker.direct import DirectConnection
+from broker.testing import EmbeddedBroker
+
+
+class Directory:
+    """What a directory of users says that knows nothing of the node's vhosts."""
+
+    def __init__(self, vhost_is_open=True):
+        self.vhost_is_open = vhost_is_open
+
+    def may_use_vhost(self, identity, vhost, peer_host):
+        return self.vhost_is_open
+
+    def may_use(self, identity, vhost, kind, name, permission):
+        return True
+
+
+def declaration(name):
+    method = commands.Queue.Declare()
+    method.queue, method.durable = name, True
+    return method
+
+
+async def declare(services, vhost, directory):
+    anna = Identity("anna", ("administrator",), authorization=directory)
+    with DirectConnection(services, anna, vhost, "127.0.0.1") as connection:
+        await connection.call(declaration("q"))
+
+
+async def test_who_may_not_open_the_vhost_does_nothing_in_it():
+    async with EmbeddedBroker() as embedded:
+        services = embedded.broker.services
+        with pytest.raises(ConnectionFault, match="access to vhost '/' refused for user 'anna'"):
+            await declare(services, services.vhosts["/"], Directory(vhost_is_open=False))
+        assert not services.vhosts["/"].queues
+
+
+async def test_a_vhost_that_has_gone_meanwhile_gets_no_queue():
+    async with EmbeddedBroker() as embedded:
+        services = embedded.broker.services
+        vhost = embedded.broker.add_vhost("going")
+        embedded.broker.delete_vhost("going")
+        with pytest.raises(ConnectionFault, match="vhost going not found"):
+            await declare(services, vhost, Directory())
+        assert not vhost.queues
