@@ -37,6 +37,14 @@ _INTEGERS: dict[str, struct.Struct] = {
 }
 
 
+SECRET_METHODS = (
+    commands.Connection.StartOk,
+    commands.Connection.SecureOk,
+    commands.Connection.UpdateSecret,
+)
+"""Passwords and tokens are in their arguments, which no text shows."""
+
+
 class AccessRequest(base.Frame):
     """access.request of AMQP 0-8, which old clients still send; RabbitMQ grants it blindly."""
 
@@ -115,7 +123,10 @@ def decode_method(payload: bytes) -> base.Frame:
 
 
 def _undecodable(class_id: int, method_id: int, payload: bytes) -> ConnectionFault:
-    fault = frame_error(f"cannot decode {format_binary(payload[METHOD_ID_BYTES:])}")
+    method = METHODS[class_id << 16 | method_id]
+    is_secret = method in SECRET_METHODS
+    shown = method_name(method) if is_secret else format_binary(payload[METHOD_ID_BYTES:])
+    fault = frame_error(f"cannot decode {shown}")
     fault.class_id, fault.method_id = class_id, method_id
     return fault
 

@@ -7,6 +7,7 @@ from pamqp import commands
 
 from broker.amqp.field_table import encode_table
 from broker.amqp.frames import BODY, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
+from broker.amqp.methods import encode_method
 from broker.config import Config
 from broker.net.connection import Connection
 from broker.testing import EmbeddedBroker
@@ -436,3 +437,20 @@ def test_a_thousand_that_leave_in_the_middle_leave_nothing_behind(broker):
     wait_until(lambda: connection_count(broker) == 0)
     with opened(broker) as client:
         client.declare("q")
+
+
+@pytest.mark.parametrize("cut", [1, 3, 8])
+def test_a_login_that_cannot_be_decoded_is_not_shown_in_the_log(broker, caplog, cut):
+    """What a client says at login has its password in it."""
+    payload = encode_method(
+        commands.Connection.StartOk,
+        client_properties={}, mechanism="PLAIN", response="\0anna\0xyzzy", locale="en_US",
+    )  # fmt: skip
+    with RawClient(broker) as client:
+        client.send(PROTOCOL_HEADER)
+        client.read_method(0, commands.Connection.Start)
+        client.send(encode_frame(METHOD, 0, payload[:-cut]))
+        assert client.read_end() == b""
+    assert "cannot decode connection.start-ok" in caplog.text
+    for shown in ("xyzzy", "120,121,122,122,121"):
+        assert shown not in caplog.text
