@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 WORD = r"(?:\\\.|[A-Za-z0-9_-])+"
 SETTING = re.compile(rf"({WORD}(?:\.{WORD})*)[ \t]*=[ \t]*(.*)")
+WORDS_OF_SECRETS = re.compile(r"[A-Za-z0-9_.]*(?:pass|secret)[A-Za-z0-9_.]*")
 INCLUDE = re.compile(r"include[ \t]+([A-Za-z0-9_.*/-]+)[ \t]*(?:#.*)?")
 QUOTED = re.compile(r"'([^']*)'[ \t]*(?:#.*)?")
 DOT_BETWEEN_WORDS = re.compile(r"(?<!\\)\.")
@@ -54,12 +55,18 @@ def parse(text: str) -> Iterator[Statement]:
             yield _parse_statement(number, stripped)
 
 
+def _without_secret(line: str) -> str:
+    """A line for an error text; of one that is about a password, what comes before it."""
+    word = WORDS_OF_SECRETS.match(line)
+    return line if word is None else f"{word[0]} ..."
+
+
 def _parse_statement(number: int, line: str) -> Statement:
     if include := INCLUDE.fullmatch(line):
         return Include(number, include[1])
     setting = SETTING.fullmatch(line)
     if setting is None:
-        return Malformed(number, f"expected 'key = value', found '{line}'")
+        return Malformed(number, f"expected 'key = value', found '{_without_secret(line)}'")
     text = _value_of(setting[2])
     if text is None:
         return Malformed(number, f"{setting[1]} has no value; an empty one is written ''")

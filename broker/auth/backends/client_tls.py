@@ -1,10 +1,11 @@
-"""TLS towards the servers of backends: what the settings of a backend make.
+"""The servers of backends: TLS towards them, as a backend's settings ask for it, and their addresses.
 
 Certificates are checked unless `verify_none` is set, against the given authorities or the system's.
 """
 
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 VERIFY_NONE = "verify_none"
 
@@ -31,3 +32,10 @@ def client_context(
         except (OSError, ssl.SSLError) as error:
             raise ValueError(f"no certificate and key in {certfile}: {error}") from None
     return context
+
+
+def shown_address(url: str) -> str:
+    """An address as logs show it: without a login or a query, both of which may hold a secret."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, place, parts.path, "", ""))

@@ -16,7 +16,7 @@ from urllib.parse import quote_plus, urlsplit
 import aiohttp
 from yarl import URL
 
-from broker.auth.backends.client_tls import client_context
+from broker.auth.backends.client_tls import client_context, shown_address
 from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
 from broker.config import Config
 
@@ -103,10 +103,10 @@ class HttpBackend:
             try:
                 return await self._request(url, text)
             except TimeoutError:
-                raise BackendUnavailable(f"{url} does not answer in time") from None
+                raise BackendUnavailable(f"{shown_address(url)} does not answer in time") from None
             except (aiohttp.ClientError, OSError) as error:
                 if not tries_left or not _was_closed(error):
-                    raise BackendUnavailable(f"{url}: {_reason(error)}") from None
+                    raise BackendUnavailable(f"{shown_address(url)}: {_reason(error)}") from None
         raise AssertionError("the last try raises")
 
     async def _request(self, url: str, text: str) -> str:
@@ -121,7 +121,9 @@ class HttpBackend:
             request = session.get(asked, server_hostname=sni)
         async with request as response:
             if response.status not in SUCCESSES:
-                raise BackendUnavailable(f"{url} answered with status {response.status}")
+                raise BackendUnavailable(
+                    f"{shown_address(url)} answered with status {response.status}"
+                )
             content = b""
             async for part in response.content.iter_any():
                 content += part
@@ -180,4 +182,4 @@ def _reason(error: Exception) -> str:
 
 def _complain(url: str) -> NoReturn:
     """What it answered is not shown: a page that explains an error may repeat the password."""
-    raise BackendUnavailable(f"{url} answered something else than allow or deny")
+    raise BackendUnavailable(f"{shown_address(url)} answered something else than allow or deny")

@@ -22,7 +22,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
-from broker.auth.backends.client_tls import client_context
+from broker.auth.backends.client_tls import client_context, shown_address
 from broker.auth.identity import BackendUnavailable
 from broker.clock import Clock
 from broker.config import Config
@@ -116,27 +116,28 @@ class SigningKeys:
                 about = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
                 url = await _asked(session, about, _jwks_uri)
             keys = await _asked(session, url, _keys_of)
-        logger.info("OAuth 2: %d keys are published at %s", len(keys), url)
+        logger.info("OAuth 2: %d keys are published at %s", len(keys), shown_address(url))
         return keys
 
 
 async def _asked(session: aiohttp.ClientSession, url: str, read: Callable[[Any], Read]) -> Read:
     """What is read out of an answer. Raises BackendUnavailable."""
+    shown = shown_address(url)
     try:
         async with session.get(url) as response:
             if response.status != 200:
-                raise BackendUnavailable(f"OAuth 2: {url} answered with status {response.status}")
+                raise BackendUnavailable(f"OAuth 2: {shown} answered with status {response.status}")
             content = b""
             async for part in response.content.iter_any():
                 content += part
                 if len(content) > ANSWER_BYTES_MAX:
-                    raise BackendUnavailable(f"OAuth 2: the answer of {url} is too long")
+                    raise BackendUnavailable(f"OAuth 2: the answer of {shown} is too long")
         return read(json.loads(content))
     except TimeoutError:
-        raise BackendUnavailable(f"OAuth 2: {url} does not answer in time") from None
+        raise BackendUnavailable(f"OAuth 2: {shown} does not answer in time") from None
     except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
         reason = str(error) or type(error).__name__
-        raise BackendUnavailable(f"OAuth 2: no keys from {url}: {reason}") from None
+        raise BackendUnavailable(f"OAuth 2: no keys from {shown}: {reason}") from None
 
 
 def _jwks_uri(content: Any) -> str:

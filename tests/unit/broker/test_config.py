@@ -123,6 +123,7 @@ class TestFormat:
         ("text", "problem"),
         [
             ("heartbeat", "expected 'key = value', found 'heartbeat'"),
+            ("default_pass: xyzzy", "expected 'key = value', found 'default_pass ...'"),
             ("heartbeat: 30", "expected 'key = value', found 'heartbeat: 30'"),
             ("heartbeat =", "heartbeat has no value; an empty one is written ''"),
             ("heartbeat = # 30", "heartbeat has no value; an empty one is written ''"),
