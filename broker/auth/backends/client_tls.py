@@ -1,4 +1,4 @@
-"""The servers of backends: TLS towards them, as a backend's settings ask for it, and their addresses.
+"""The servers of backends: TLS towards them, as the settings of a backend make it, and addresses.
 
 Certificates are checked unless `verify_none` is set, against the given authorities or the system's.
 """
