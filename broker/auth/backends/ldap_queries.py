@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.auth.backends.erlang_terms import Atom, TermError, parse_term
+from broker.patterns import OutOfTimeError, compile_pattern
 
 MEMBER = "member"
 SUBTREE, SINGLE_LEVEL = "subtree", "single_level"
@@ -210,9 +211,11 @@ def _match(one: Texts, patterns: Texts) -> Query:
         if len(left) > 1 and len(right) > 1:
             raise QueryError("several values of an attribute cannot match several others")
         try:
-            return any(re.search(pattern, text) for text in left for pattern in right)
+            return any(compile_pattern(one).is_found_in(text) for text in left for one in right)
         except re.error as error:
             raise QueryError(f"a pattern of match is no regular expression: {error}") from None
+        except OutOfTimeError:
+            raise QueryError("a pattern of match takes too long to match") from None
 
     return query
 

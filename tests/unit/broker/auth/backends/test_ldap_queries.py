@@ -108,6 +108,7 @@ class TestQueries:
             '{match, "x", {attribute, "cn=nobody", "pattern"}}',
             '{match, {attribute, "${user_dn}", "mail"}, {attribute, "cn=rules", "pattern"}}',
             '{match, "x", "("}',
+            '{match, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA!", "(A|AA)+$"}',
         ],
     )
     def test_without_an_answer(self, text):
