@@ -22,7 +22,8 @@ class ApiError(Exception):
         headers: dict[str, str] | None = None,
         details: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(f"{status} {error}: {reason}")
+        # Not the reason: it may quote what was sent, the hash of a password among it.
+        super().__init__(f"{status} {error}")
         self.status = status
         self.error = error
         self.reason = reason

@@ -6,6 +6,8 @@ import socket
 
 import pytest
 
+from mgmt.api.errors import bad_request
+
 SECRET = "open-sesame"
 LOGIN = base64.b64encode(f"anna:{SECRET}".encode()).decode()
 GOOD = b"GET /api/auth HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -40,3 +42,9 @@ def test_a_request_that_cannot_be_read_is_not_repeated(node, request_text):
     node.wait_until(lambda: node.log.count("the request cannot be read") > before)
     assert LOGIN not in node.log
     assert "[ERROR] aiohttp.server: Error handling request from 127.0.0.1" in node.log
+
+
+def test_what_a_client_sent_is_in_its_answer_and_not_in_the_text_of_an_exception():
+    error = bad_request(["not_base64", SECRET])
+    assert error.reason == ["not_base64", SECRET]
+    assert SECRET not in f"{error} {error!r}"
