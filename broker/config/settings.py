@@ -282,7 +282,8 @@ class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
         "auth_failures_per_minute",
         COUNT,
         60,
-        "How many failed logins from one address are looked at; more are refused unseen.",
+        "How many failed logins from one address, or one IPv6 network of 64 bits, are looked at; "
+        "more are refused unseen.",
     )
 
     publisher_blocked_timeout_ms: int | None = setting(
