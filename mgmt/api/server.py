@@ -166,12 +166,15 @@ class ManagementServer:
             application.router.add_route("*", place, self._other_method(allow))
 
     def _add_pages(self, application: web.Application, prefix: str) -> None:
-        async def index(request: web.Request) -> web.StreamResponse:
-            response = web.FileResponse(UI_DIRECTORY / "index.html")
-            self._headers.add(request, response)
-            return response
+        def page(name: str) -> Handler:
+            async def send(request: web.Request) -> web.StreamResponse:
+                return web.FileResponse(UI_DIRECTORY / name)
 
-        application.router.add_get(f"{prefix}/", index)
+            return send
+
+        application.router.add_get(f"{prefix}/", page("index.html"))
+        # Browsers ask for it at the root, whatever a page says.
+        application.router.add_get("/favicon.ico", page("mark.svg"))
         if prefix:
             application.router.add_get(prefix, self._redirect_to_pages)
         if UI_DIRECTORY.is_dir():

@@ -1,7 +1,8 @@
 // Lists that sort, filter, page and update by themselves.
 //
-// A column is {key, title, number, wide, cell(row)}; its key may lead into the row,
-// `message_stats.ack`, and `sortable: false` takes the sorting away. A remote list asks the API for
+// A column is {key, title, number, wide, minor, cell(row)}; its key may lead into the row,
+// `message_stats.ack`, `sortable: false` takes the sorting away, and a minor one is left out at a
+// phone's width: the row's own page has it. A remote list asks the API for
 // a page at a time, and only for what its columns show; a local one has all rows and does the same
 // here. How a list is looked at stands in the address, below the list's own id if there are several
 // on a page.
@@ -202,10 +203,10 @@ export class List {
   }
 }
 
-function kindOf({number, wide, title}) {
-  if (number) return "number";
-  if (wide) return "wide";
-  return title ? undefined : "actions";
+function kindOf({number, wide, minor, title}) {
+  const kinds = [number && "number", wide && !number && "wide", minor && "minor",
+    !title && "actions"];
+  return kinds.filter(Boolean).join(" ") || undefined;
 }
 
 export const vhostOr = (all) => (vhost) => (vhost ? path(all, vhost) : all);

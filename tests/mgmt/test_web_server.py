@@ -79,6 +79,11 @@ class TestPathPrefix:
         assert ask(f"{root}/broker", headers={})[2] == page
 
 
+def test_browsers_that_ask_for_an_icon_get_one(node):
+    status, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/favicon.ico", headers={})
+    assert (status, headers["Content-Type"]) == (200, "image/svg+xml")
+
+
 class TestHeaders:
     def test_pages_may_not_be_framed_nor_run_what_is_not_theirs(self, node):
         for path in ("", "api/whoami", "api/nothing"):

@@ -18,9 +18,9 @@ route("exchanges", () => {
     key: (one) => `${one.vhost}\n${one.name}`, needs: FEATURES,
     columns: [
       {key: "name", title: "Name", cell: (one) => exchangeLink(one.vhost, one.name)},
-      {key: "vhost", title: "Virtual host"},
+      {key: "vhost", title: "Virtual host", minor: true},
       {key: "type", title: "Type"},
-      {key: "features", title: "Features", sortable: false, cell: shortTags},
+      {key: "features", title: "Features", sortable: false, minor: true, cell: shortTags},
       {key: "message_stats.publish_in_details.rate", title: "In", number: true,
         cell: (one) => details(one.message_stats, "publish_in")},
       {key: "message_stats.publish_out_details.rate", title: "Out", number: true,

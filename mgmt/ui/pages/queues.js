@@ -25,9 +25,9 @@ route("queues", () => {
     key: (one) => `${one.vhost}\n${one.name}`,
     columns: [
       {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},
-      {key: "vhost", title: "Virtual host"},
-      {key: "features", title: "Features", sortable: false, cell: shortTags},
-      {key: "state", title: "State", cell: stateOfQueue},
+      {key: "vhost", title: "Virtual host", minor: true},
+      {key: "features", title: "Features", sortable: false, minor: true, cell: shortTags},
+      {key: "state", title: "State", minor: true, cell: stateOfQueue},
       lengthColumn("messages_ready", "Ready"),
       lengthColumn("messages_unacknowledged", "Unacked"),
       lengthColumn("messages", "Total"),
