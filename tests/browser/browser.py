@@ -12,7 +12,7 @@ from selenium.common.exceptions import (
 )
 from selenium.webdriver.common.by import By
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 20
 BEGIN = """
 sessionStorage.clear();
 localStorage.clear();
