@@ -7,6 +7,7 @@ Requests run in the broker's event loop; whatever touches many objects gives way
 
 import logging
 import os
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -37,6 +38,7 @@ LINGERING_SECONDS_MAX = 10.0
 """How long the rest of a body that was given up on is read, so that its sender hears why."""
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
+VARIABLE = re.compile(r"\{(\w+)\}")
 CONTROL_USER = "leveretctl"
 WRITTEN_AT_ONCE = 256 * 1024
 UI_DIRECTORY = Path(__file__).parent.parent / "ui"
@@ -155,6 +157,8 @@ class ManagementServer:
         self, application: web.Application, path: str, routes: list[Route], *, is_control: bool
     ) -> None:
         """A path with all its methods; a slash at its end makes no difference, as in RabbitMQ."""
+        # aiohttp's own variables hold no braces, and names may.
+        path = VARIABLE.sub(r"{\1:[^/]+}", path)
         methods = {one.method for one in routes} | {"OPTIONS"}
         allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         for place in (path, f"{path}/"):

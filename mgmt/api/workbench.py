@@ -28,6 +28,10 @@ from mgmt.views.values import field_to_json, properties_to_json, text
 from storage.message import Entry
 
 COUNT_MAX = 500
+NOTED = ("all", "ids", "header", "body", "routing_key", "to", "destination")
+"""What the audit log tells of a request."""
+NOTED_MAX = 500
+NOTED_CHARACTERS_MAX = 500
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
 DEATH_HEADERS = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-first-death-exchange")
@@ -296,10 +300,21 @@ async def _prepare(call: Call) -> tuple[VirtualHost, Queue, dict[str, Any]]:
 
 def _note(call: Call, action: str, vhost: VirtualHost, queue: Queue, body: dict[str, Any]) -> None:
     """The audit line comes before the act: what cannot be written down is not done."""
-    detail = {key: value for key, value in body.items() if key != "edit"}
-    if "edit" in body:
-        detail["edited"] = sorted(body["edit"])
+    detail = {key: _noted(body[key]) for key in NOTED if key in body}
+    if len(body.get("ids") or ()) > NOTED_MAX:
+        detail["ids_count"] = len(body["ids"])
+    if isinstance(body.get("edit"), dict):
+        detail["edited"] = sorted(set(body["edit"]) & {"payload", "properties"})
     call.node.audit.note(call.identity.name, action, vhost.name, queue.name, detail)
+
+
+def _noted(value: Any) -> Any:
+    """As much of a value as the audit log holds."""
+    if isinstance(value, dict):
+        return {key: _noted(value[key]) for key in ("exchange", "routing_key") if key in value}
+    if isinstance(value, list):
+        return [str(one)[:NOTED_CHARACTERS_MAX] for one in value[:NOTED_MAX]]
+    return value[:NOTED_CHARACTERS_MAX] if isinstance(value, str) else bool(value)
 
 
 @route("POST", "/queues/{vhost}/{queue}/messages/retry")

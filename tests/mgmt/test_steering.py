@@ -1,5 +1,7 @@
 """What operators steer takes effect on what runs: policies, limits, permissions, definitions."""
 
+import json
+
 import pika
 import pytest
 
@@ -292,6 +294,17 @@ class TestWorkbench:
         assert self.bodies(node, dead) == ["body 2"]
         line = node.get("audit?count=1")[0]
         assert (line["user"], line["action"], line["queue"]) == ("guest", "retry", "dead")
+
+    def test_the_audit_log_holds_what_the_act_is_about_and_nothing_else(self, node, vhost, dead):
+        """It is kept in memory and on the disk: nobody is to fill either with it."""
+        body = {"ids": [f"0-{number}" for number in range(5000)], "padding": "x" * 100_000,
+                "to": {"exchange": "x" * 100_000, "more": ["x"] * 1000}}  # fmt: skip
+        node.post(f"{dead}/retry", body)
+        detail = node.get("audit?count=1")[0]["detail"]
+        assert detail["ids"][0] == "0-0"
+        assert detail["ids_count"] == 5000
+        assert len(json.dumps(detail)) < 20_000
+        assert "padding" not in detail
 
     def test_editing(self, node, vhost, dead):
         one = node.get(dead)["messages"][0]

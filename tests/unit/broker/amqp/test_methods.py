@@ -12,6 +12,7 @@ from broker.amqp.errors import ConnectionFault
 from broker.amqp.frames import METHOD, FrameScanner
 from broker.amqp.methods import (
     METHODS,
+    SECRET_METHODS,
     AccessRequest,
     AccessRequestOk,
     UnknownMethod,
@@ -82,7 +83,9 @@ def cannot_decode(payload):
         decode_method(payload)
     fault = caught.value
     assert fault.reply_code == 501
-    assert fault.explanation == f"cannot decode {format_binary(payload[4:])}"
+    method = METHODS[int.from_bytes(payload[:4], "big")]
+    shown = method_name(method) if method in SECRET_METHODS else format_binary(payload[4:])
+    assert fault.explanation == f"cannot decode {shown}"
     assert (fault.class_id, fault.method_id) == struct.unpack_from(">HH", payload)
 
 
