@@ -36,9 +36,9 @@ def test_what_takes_too_long_does_not_match(expression):
 
 def test_very_many_names_cost_no_more_than_one():
     pattern = compile_pattern("(a+)+$")
-    began = time.monotonic()
+    began = time.process_time()
     assert not any(pattern.matches("a" * 100 + f"!{number}") for number in range(10_000))
-    assert time.monotonic() - began < SECONDS_MAX
+    assert time.process_time() - began < SECONDS_MAX
 
 
 def test_what_was_slow_is_tried_again_later(monkeypatch):
