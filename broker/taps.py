@@ -143,6 +143,9 @@ class Sink:
     def connection_closed(self, connection: TracedConnection) -> None:
         """A client that had opened the vhost is gone."""
 
+    def detached(self) -> None:
+        """The sink is told no more: somebody said so, it failed, or the vhost is deleted."""
+
 
 class Taps(Sink):
     """What those who tell are given: where they tell it, and numbers for their messages."""

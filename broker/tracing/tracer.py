@@ -23,6 +23,7 @@ from broker.taps import (
     TracedConnection,
     TracedQueue,
 )
+from broker.tracing.firehose import Firehose
 from broker.vhost import VirtualHost
 from storage.message import Entry, Message
 
@@ -52,8 +53,19 @@ class MessageNumbers:
 class Tracing:
     """The traces of a node: which sinks there are for each vhost."""
 
-    def __init__(self, wall_time_s: float) -> None:
+    def __init__(self, wall_time_s: float, node: str) -> None:
+        """wall_time_s: now, in seconds since 1970. node: the node's name."""
         self._numbers = MessageNumbers(wall_time_s)
+        self._node = node
+
+    def set_firehose(self, vhost: VirtualHost, is_on: bool) -> None:
+        """Copy what happens in a vhost to its trace exchange, or do so no more."""
+        found = [sink for sink in self.sinks(vhost) if isinstance(sink, Firehose)]
+        vhost.is_traced = is_on
+        if is_on and not found:
+            self.attach(vhost, Firehose(vhost, self._node))
+        elif found and not is_on:
+            self.detach(vhost, found[0])
 
     def attach(self, vhost: VirtualHost, sink: Sink) -> None:
         """Tell a sink from now on what happens in a vhost. It is not attached yet."""
@@ -61,7 +73,16 @@ class Tracing:
 
     def detach(self, vhost: VirtualHost, sink: Sink) -> None:
         """Tell a sink no more, if it still is told."""
-        self._set_sinks(vhost, [other for other in self.sinks(vhost) if other is not sink])
+        kept = [other for other in self.sinks(vhost) if other is not sink]
+        if len(kept) < len(self.sinks(vhost)):
+            self._set_sinks(vhost, kept)
+            sink.detached()
+
+    def forget_vhost(self, vhost: VirtualHost) -> None:
+        """The vhost is deleted, and its sinks are told no more."""
+        for sink in self.sinks(vhost):
+            self.detach(vhost, sink)
+        vhost.is_traced = False
 
     @staticmethod
     def sinks(vhost: VirtualHost) -> tuple[Sink, ...]:
