@@ -1,8 +1,8 @@
 """The firehose: every publish and delivery of a vhost, copied to its exchange amq.rabbitmq.trace.
 
 A copy has the body as it was, and the routing key `publish.{exchange}` or `deliver.{queue}`; its
-headers say what happened to which message (`_what`, `_who`). Headers and their types are those of
-RabbitMQ's `rabbit_trace`, so that programs that listen to it find what they know.
+headers say what happened to which message (`_what`, `_who`). The headers, their types and their
+order are those of RabbitMQ's `rabbit_trace`, so that programs that listen find what they know.
 
 Whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
 nothing else is done. Messages that were published or delivered in a run, and are alike, are copied
@@ -139,7 +139,7 @@ class Firehose(Sink):
     def _what(self, message: Message, routing_keys: Sequence[str]) -> Table:
         header = message.header
         assert isinstance(header, ContentHeader)
-        properties = {name: _field(value) for name, value in header.properties.items()}
+        properties = {name: _field(value) for name, value in reversed(header.properties.items())}
         return {
             "exchange_name": ("S", message.address.exchange),
             "routing_keys": ("A", [("S", key) for key in routing_keys]),
