@@ -6,7 +6,7 @@ order are those of RabbitMQ's `rabbit_trace`, so that programs that listen find 
 
 Whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
 nothing else is done. Messages that were published or delivered in a run, and are alike, are copied
-in a run.
+in a run. Since clients repeat themselves, the headers of copies are remembered as well.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,10 @@ from broker.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
 from broker.vhost import VirtualHost
 from storage.message import Address, Entry, Message
 
-ROUTES_MAX = 1024
-"""Routing keys that are remembered; with more it starts over."""
+ROUTES_MAX, HEADERS_MAX = 1024, 1024
+"""Routing keys, and headers of copies, that are remembered; with more it starts over."""
+HEADER_BYTES_MAX = 1024
+"""Longer ones are not remembered."""
 SHORT_STRING_BYTES_MAX = 255
 NO_HEADER = ContentHeader(b"\0\0")
 
@@ -48,6 +50,7 @@ class Firehose(Sink):
         self._node = node
         self._generation = -1
         self._routes: dict[str, Route] = {}
+        self._headers: dict[tuple[object, ...], ContentHeader] = {}
 
     def __repr__(self) -> str:
         return f"<the firehose of vhost {self._vhost.name!r}>"
@@ -63,13 +66,16 @@ class Firehose(Sink):
         first = messages[0]
         if channel is None or (route := self._route("publish.", first.address.exchange)) is None:
             return
-        routed = [("S", queue.name) for queue in queues]
-        headers = {
-            **self._what(first, routing_keys),
-            **self._who(channel),
-            "routed_queues": ("A", routed),
-        }
-        self._copy(route, headers, messages)
+        names = tuple([queue.name for queue in queues])
+        key = (first.address, first.header, *_key_of(channel), tuple(routing_keys), names)
+        header = self._headers.get(key)
+        if header is None:
+            header = self._remember(key, {
+                **self._what(first, routing_keys),
+                **self._who(channel),
+                "routed_queues": ("A", [("S", name) for name in names]),
+            })  # fmt: skip
+        self._copy(route, header, messages)
 
     def delivered(
         self,
@@ -85,13 +91,16 @@ class Firehose(Sink):
         if route is None:
             return
         for run in _runs(entries):
-            message = run[0].message
-            headers = {
-                **self._what(message, _routing_keys(message)),
-                "redelivered": ("I", int(run[0].redelivered)),
-                **self._who(channel),
-            }
-            self._copy(route, headers, [entry.message for entry in run])
+            message, redelivered = run[0].message, run[0].redelivered
+            key = (message.address, message.header, *_key_of(channel), redelivered)
+            header = self._headers.get(key)
+            if header is None:
+                header = self._remember(key, {
+                    **self._what(message, _routing_keys(message)),
+                    "redelivered": ("I", int(redelivered)),
+                    **self._who(channel),
+                })  # fmt: skip
+            self._copy(route, header, [entry.message for entry in run])
 
     # Where copies go
 
@@ -115,8 +124,7 @@ class Firehose(Sink):
         is_fixed = found.is_cacheable and not found.remembering
         return Route(address, _queues(found.queues), is_fixed)
 
-    def _copy(self, route: Route, headers: Table, messages: Sequence[Message]) -> None:
-        header = ContentHeader(encode_properties({"headers": headers}))
+    def _copy(self, route: Route, header: ContentHeader, messages: Sequence[Message]) -> None:
         copies = [Message(route.address, header, message.body) for message in messages]
         if route.is_fixed:
             size = sum(len(copy.body) for copy in copies)
@@ -135,6 +143,14 @@ class Firehose(Sink):
             queue.publish([copy], len(copy.body), None, 0)
 
     # What is in their headers
+
+    def _remember(self, key: tuple[object, ...], headers: Table) -> ContentHeader:
+        header = ContentHeader(encode_properties({"headers": headers}))
+        if len(header.raw) <= HEADER_BYTES_MAX:
+            if len(self._headers) >= HEADERS_MAX:
+                self._headers.clear()
+            self._headers[key] = header
+        return header
 
     def _what(self, message: Message, routing_keys: Sequence[str]) -> Table:
         header = message.header
@@ -155,6 +171,11 @@ class Firehose(Sink):
             "channel": ("I", channel.number),
             "user": ("S", connection.user.name),
         }
+
+
+def _key_of(channel: TracedChannel) -> tuple[str, str, int]:
+    connection = channel.connection
+    return connection.name, connection.user.name, channel.number
 
 
 def _field(value: Any) -> Field:
