@@ -35,6 +35,7 @@ from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
 from broker.policies import PolicyTable
 from broker.policing import Policing
 from broker.services import Services
+from broker.tracing.tracer import Tracing
 from broker.vhost import VirtualHost
 from storage.disk import Disk
 from storage.metadata import Metadata, NoMetadata
@@ -87,7 +88,7 @@ def make_services(
 class Broker:
     """One broker node.
 
-    connections: those that are open, for operators and tests to look at.
+    connections: those that are open, for operators and tests to look at. tracing: its traces.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Broker:
         self.policing = Policing(self.services)
         NodeEvents(self.services.events, self.services.parameters, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
+        self.tracing = Tracing(self.services.clock.wall_time_s(), config.node_name)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -236,7 +238,6 @@ class Broker:
         for vhost_row in definitions.vhosts:
             vhost = self._new_vhost(vhost_row.name)
             vhost.description, vhost.tags = vhost_row.description, vhost_row.tags
-            vhost.is_traced = vhost_row.tracing
         services.users.restore(definitions.users)
         services.permissions.restore(definitions.permissions, definitions.topic_permissions)
         services.parameters.restore(definitions.parameters)
@@ -276,10 +277,8 @@ class Broker:
         return vhost
 
     def describe_vhost(self, vhost: VirtualHost) -> None:
-        """Keep what was changed of a vhost's description, tags and tracing."""
-        self._metadata.put_vhost(
-            VhostRow(vhost.name, vhost.description, vhost.tags, vhost.is_traced)
-        )
+        """Keep what was changed of a vhost; but for its tracing, which a restart ends."""
+        self._metadata.put_vhost(VhostRow(vhost.name, vhost.description, vhost.tags))
         vhost_updated(vhost, acting_user.get())
 
     @property
@@ -313,6 +312,7 @@ class Broker:
             if connection.login is None and connection.vhost is vhost:
                 connection.force_close(f"vhost '{name}' is deleted")
         vhost.delete()
+        self.tracing.forget_vhost(vhost)
         vhost_deleted(vhost, acting_user.get())
 
     # Watching

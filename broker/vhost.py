@@ -309,7 +309,9 @@ class VirtualHost(QueueOwner):
         header = message.header
         assert isinstance(header, ContentHeader)
         assert isinstance(exchange.type, DelayedMessage)
-        late = Message(message.address, header_after_delay(header), message.body)
+        late = Message(
+            message.address, header_after_delay(header), message.body, None, message.number
+        )
         self.clock.call_later_ms(
             exchange.type.delay_ms(header),
             lambda: self._publish_late(exchange, late, routing_keys, ttl_ms),
@@ -325,6 +327,8 @@ class VirtualHost(QueueOwner):
         found = self.route(exchange, routing_keys, header)
         for history in found.remembering:
             history.remember(message, header)
+        if self.tracer is not None:
+            self.tracer.published(None, [message], routing_keys, _queues(found))
         for queue in found.queues:
             assert isinstance(queue, Queue)
             if ttl_ms is None:
@@ -436,12 +440,21 @@ class DeadLetterer:
         )  # fmt: skip
         found = self._vhost.route(exchange, [routing_key, *cc], dead_header)
         address = Address(exchange.name, routing_key, encode_address(exchange.name, routing_key))
-        letter = Message(address, dead_header, message.body)
+        tracer = self._vhost.tracer
+        number = tracer.take_numbers(1) if tracer is not None else 0
+        letter = Message(address, dead_header, message.body, None, number)
         for history in found.remembering:
             history.remember(letter, dead_header)
-        for target in found.queues:
-            assert isinstance(target, Queue)
-            if reason != REJECTED and is_cycle(target.name, dead_header):
+        targets = _queues(found)
+        if reason != REJECTED:
+            targets = [target for target in targets if not is_cycle(target.name, dead_header)]
+            if len(targets) < len(found.queues):
                 logger.warning("a dead letter of %r would go in a cycle and is dropped", queue)
-            else:
-                target.publish([letter], len(letter.body), None, 0)
+        if tracer is not None:
+            tracer.dead_lettered(queue, message, reason, letter, [routing_key, *cc], targets)
+        for target in targets:
+            target.publish([letter], len(letter.body), None, 0)
+
+
+def _queues(found: Route) -> list[Queue]:
+    return [queue for queue in found.queues if isinstance(queue, Queue)]

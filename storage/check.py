@@ -230,8 +230,11 @@ def _whole_part(data: bytes, record: Record) -> bytes:
             continue
         targets = [(key, first + place) for key, first in run.targets]
         parts.append(
-            encode_run(run.expires_wall_ms, run.flags, targets, run.address, run.header, [body])
-        )
+            encode_run(
+                run.expires_wall_ms, run.flags, targets, run.address, run.header, [body],
+                run.number_at(place),
+            )
+        )  # fmt: skip
         parts.append(body)
     if len(parts) == 2 * len(run.sizes):
         return data[record.offset : record.end]

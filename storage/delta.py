@@ -56,6 +56,7 @@ class Bodiless(NamedTuple):
     address: Address
     header: Header
     stored: StoredBody
+    number: int
 
 
 class Delta:
@@ -228,7 +229,8 @@ class Delta:
                 if body is None:
                     self._lose_body(position, run.sizes[position - start], path, offset)
                     continue
-                message = Message(address, header, body)
+                number = run.number_at(position - start)
+                message = Message(address, header, body, None, number)
                 entries.append(Entry(message, position, position < fetched_to, expires_at_ms))
                 self.size -= len(body)
         return entries
@@ -242,7 +244,10 @@ class Delta:
                 place = position - start
                 file, offset = run.stored[2 * place : 2 * place + 2]
                 stored = StoredBody(file, offset, run.sizes[place], run.crcs[place])
-                self.bodiless.append(Bodiless(position, expires_at_ms, address, header, stored))
+                number = run.number_at(place)
+                self.bodiless.append(
+                    Bodiless(position, expires_at_ms, address, header, stored, number)
+                )
 
     def _read_bodies(self) -> list[Entry]:
         """Give the first messages of q3 their bodies."""
@@ -260,7 +265,7 @@ class Delta:
             if body is None:
                 self._lose_body(found.position, stored.size, bodies.path_of(stored), stored.offset)
                 continue
-            message = Message(found.address, found.header, body, stored)
+            message = Message(found.address, found.header, body, stored, found.number)
             redelivered = found.position < self._ledger.fetched_to
             entries.append(Entry(message, found.position, redelivered, found.expires_at_ms))
             size += len(body)

@@ -3,7 +3,7 @@
 Numbers are little-endian. Every file begins with a header:
 
     magic     8 bytes   what kind of file it is
-    version   u32       FORMAT_VERSION
+    version   u32       FORMAT_VERSION, or an older one from VERSION_MIN on
     number    u64       the file's own number, which its name also has
     oldest    u64       log: the oldest log file that was still needed when this one was begun
     previous  u64       log: how many bytes of the file before this one count; 0 if none does
@@ -25,9 +25,10 @@ checksums of their own, so that a damaged body costs one message and not its nei
     targets   u16       queues they are in: for each its key and the first message's position
     address   u16       bytes of the encoded address
     header    u32       bytes of the properties
-    flags     u8        PERSISTENT; STORED: the bodies are in the message store
+    flags     u8        PERSISTENT; STORED: the bodies are in the message store; NUMBERED: the
+                        messages have numbers, which follow each other
     (u64, u64) for each target; u32 size and u32 crc for each body; STORED: u32 file and u64 offset
-    for each body; the address; the properties
+    for each body; NUMBERED: u64 the first message's number; the address; the properties
 
 PROGRESS: positions of a queue that are gone, and how far it has been delivered from.
 STATE: all that must be known of a queue beside the runs in later log files.
@@ -44,11 +45,12 @@ from zlib import crc32
 
 from storage.intervals import Intervals
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, VERSION_MIN = 2, 1
+"""What is written, and the oldest that is read: version 2 has the flag NUMBERED."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
-PERSISTENT, STORED = 1, 2
+PERSISTENT, STORED, NUMBERED = 1, 2, 4
 UNCOUNTED = (1 << 64) - 1
 
 _FILE_HEADER = struct.Struct("<8sIQQQ")
@@ -79,7 +81,10 @@ class FileHeader(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A decoded RUN record, but for its bodies. stored: (file, offset) pairs, or empty."""
+    """A decoded RUN record, but for its bodies. stored: (file, offset) pairs, or empty.
+
+    number: the first message's; 0 if they have none.
+    """
 
     expires_wall_ms: int
     flags: int
@@ -87,8 +92,13 @@ class Run(NamedTuple):
     sizes: tuple[int, ...]
     crcs: tuple[int, ...]
     stored: tuple[int, ...]
+    number: int
     address: bytes
     header: bytes
+
+    def number_at(self, place: int) -> int:
+        """The number of the message at a place in the run; 0 if it has none."""
+        return self.number and self.number + place
 
 
 class Progress(NamedTuple):
@@ -164,10 +174,10 @@ def decode_file_header(data: bytes, magic: bytes) -> FileHeader:
         raise FormatError("it is of another kind" if is_whole else "its header is damaged")
     if not is_whole:
         raise FormatError("its header is damaged")
-    if header.version != FORMAT_VERSION:
+    if not VERSION_MIN <= header.version <= FORMAT_VERSION:
         raise FormatError(
             f"it has format version {header.version}, and this version of Leveret reads "
-            f"{FORMAT_VERSION}"
+            f"{VERSION_MIN} to {FORMAT_VERSION}"
         )
     return header
 
@@ -237,10 +247,14 @@ def encode_run(
     address: bytes,
     header: bytes,
     bodies: list[bytes],
+    number: int = 0,
 ) -> bytes:
-    """A RUN record up to its bodies, which are in the record."""
+    """A RUN record up to its bodies, which are in the record. number: the first message's."""
+    flags, numbered = _numbered(flags, number)
     if len(bodies) == 1 and len(targets) == 1:
-        return _encode_single(expires_wall_ms, flags, targets[0], address, header, bodies[0])
+        rest = numbered + address + header
+        lengths = len(address), len(header)
+        return _encode_single(expires_wall_ms, flags, targets[0], lengths, rest, bodies[0])
     count = len(bodies)
     sizes = [len(body) for body in bodies]
     head = (
@@ -248,6 +262,7 @@ def encode_run(
         + b"".join([_TARGET.pack(key, position) for key, position in targets])
         + struct.pack(f"<{count}I", *sizes)
         + struct.pack(f"<{count}I", *map(crc32, bodies))
+        + numbered
         + address
         + header
     )
@@ -258,18 +273,18 @@ def _encode_single(
     expires_wall_ms: int,
     flags: int,
     target: tuple[int, int],
-    address: bytes,
-    header: bytes,
+    lengths: tuple[int, int],
+    rest: bytes,
     body: bytes,
 ) -> bytes:
-    """The same for one message in one queue, in half the time: 1.0 us instead of 2.1."""
+    """The same for one message in one queue, in half the time: 1.0 us instead of 2.1.
+
+    lengths: bytes of the address and of the properties. rest: of the head, after the checksums.
+    """
     size = len(body)
-    key, position = target
-    head = _SINGLE_RUN.pack(
-        expires_wall_ms, 1, 1, len(address), len(header), flags, key, position, size, crc32(body)
-    )
-    frame = _RECORD.pack(RECORD_MAGIC, RUN, len(head) + len(address) + len(header), size)
-    head += address + header
+    head = _SINGLE_RUN.pack(expires_wall_ms, 1, 1, *lengths, flags, *target, size, crc32(body))
+    head += rest
+    frame = _RECORD.pack(RECORD_MAGIC, RUN, len(head), size)
     return frame + _CRC.pack(crc32(head, crc32(frame))) + head
 
 
@@ -280,20 +295,28 @@ def encode_stored_run(
     address: bytes,
     header: bytes,
     stored: list[tuple[int, int, int, int]],
+    number: int = 0,
 ) -> bytes:
     """A RUN record whose bodies are in the message store: (file, offset, size, crc) for each."""
+    flags, numbered = _numbered(flags | STORED, number)
     count = len(stored)
     places = [number for file, offset, _, _ in stored for number in (file, offset)]
     head = (
-        _RUN.pack(expires_wall_ms, count, 1, len(address), len(header), flags | STORED)
+        _RUN.pack(expires_wall_ms, count, 1, len(address), len(header), flags)
         + _TARGET.pack(*target)
         + struct.pack(f"<{count}I", *[size for _, _, size, _ in stored])
         + struct.pack(f"<{count}I", *[crc for _, _, _, crc in stored])
         + struct.pack("<" + "IQ" * count, *places)
+        + numbered
         + address
         + header
     )
     return encode_record(RUN, head)
+
+
+def _numbered(flags: int, number: int) -> tuple[int, bytes]:
+    """The flags of a run and what it says of its messages' numbers."""
+    return (flags | NUMBERED, _NUMBER.pack(number)) if number else (flags & ~NUMBERED, b"")
 
 
 def decode_run(head: bytes) -> Run:
@@ -312,9 +335,13 @@ def decode_run(head: bytes) -> Run:
     if flags & STORED:
         stored = struct.unpack_from("<" + "IQ" * count, head, offset)
         offset += 12 * count
+    number = 0
+    if flags & NUMBERED:
+        number = _NUMBER.unpack_from(head, offset)[0]
+        offset += _NUMBER.size
     address = head[offset : offset + address_bytes]
     header = head[offset + address_bytes : offset + address_bytes + header_bytes]
-    return Run(expires, flags, targets, sizes, crcs, stored, address, header)
+    return Run(expires, flags, targets, sizes, crcs, stored, number, address, header)
 
 
 def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Intervals) -> bytes:

@@ -170,7 +170,10 @@ class Log:
     def append_run(
         self, queue: LoggedQueue, position: int, messages: list[Message], expires_wall_ms: int
     ) -> None:
-        """Messages were published to a queue. The list is shared by the queues they went to."""
+        """Messages were published to a queue. The list is shared by the queues they went to.
+
+        If they have numbers, these follow each other.
+        """
         runs = self._runs
         run = runs[-1] if runs else None
         if run is None or run.messages is not messages or run.expires_wall_ms != expires_wall_ms:
@@ -303,7 +306,11 @@ class Log:
         first = messages[0]
         bodies = [message.body for message in messages]
         encoded, header = first.address.encoded, first.header.raw
-        parts.append(encode_run(run.expires_wall_ms, PERSISTENT, targets, encoded, header, bodies))
+        parts.append(
+            encode_run(
+                run.expires_wall_ms, PERSISTENT, targets, encoded, header, bodies, first.number
+            )
+        )
         parts += bodies
         file.messages += count
         file.runs += 1

@@ -49,12 +49,14 @@ class Message(msgspec.Struct, gc=False):
     """What was published. Shared by the queues it went to, so nothing of it is ever changed.
 
     stored: noted when the first of its queues has had its body put into the message store.
+    number: the node's own number of it; 0 if it was published where nobody traces.
     """
 
     address: Address
     header: Header
     body: bytes
     stored: StoredBody | None = None
+    number: int = 0
 
 
 class Entry(msgspec.Struct, gc=False):

@@ -106,7 +106,7 @@ class SegmentWriter:
 def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple[int, int]]:
     """Which entries can share a record: (start, end) pairs of places in the list."""
     start, size = 0, 0
-    position, message, expires = -1, None, 0
+    position, message, expires, number = -1, None, 0, 0
     for place, entry in enumerate(entries):
         other = entry.message
         if (
@@ -116,6 +116,7 @@ def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple
             or other.address is not message.address
             or (other.stored is None) != (message.stored is None)
             or expires_wall_ms[place] != expires
+            or other.number != number
             or place - start >= RUN_MESSAGES_MAX
             or size > RUN_BYTES_MAX
             or not position % SEGMENT_POSITIONS
@@ -124,6 +125,7 @@ def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple
                 yield start, place
             start, size, message, expires = place, 0, other, expires_wall_ms[place]
         position = entry.position + 1
+        number = other.number and other.number + 1
         size += len(other.body)
     if start < len(entries):
         yield start, len(entries)
@@ -137,12 +139,16 @@ def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key
     address, header = message.address.encoded, message.header.raw
     if message.stored is None:
         bodies = [entry.message.body for entry in entries]
-        pieces.append(encode_run(expires_wall_ms, flags, [target], address, header, bodies))
+        pieces.append(
+            encode_run(expires_wall_ms, flags, [target], address, header, bodies, message.number)
+        )
         pieces += bodies
         return
     stored = [entry.message.stored for entry in entries if entry.message.stored is not None]
     places = [(body.number, body.offset, body.size, body.crc) for body in stored]
-    pieces.append(encode_stored_run(expires_wall_ms, flags, target, address, header, places))
+    pieces.append(
+        encode_stored_run(expires_wall_ms, flags, target, address, header, places, message.number)
+    )
 
 
 class SegmentReader:

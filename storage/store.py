@@ -157,7 +157,12 @@ class Store:
 
     def _messages_of(self, run: Run, bodies: list[bytes]) -> list[Message]:
         address, header = self.address(run.address), self.make_header(run.header)
-        return [Message(address, header, body) for body in bodies]
+        if not run.number:
+            return [Message(address, header, body) for body in bodies]
+        return [
+            Message(address, header, body, None, number)
+            for number, body in enumerate(bodies, run.number)
+        ]
 
     # What queues need
 

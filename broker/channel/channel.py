@@ -250,6 +250,12 @@ class Channel:
         for queue, entries in by_queue.items():
             queue.requeue(entries)
 
+    def give_back(self, taken: list[tuple[int, Unacked]]) -> None:
+        """Requeue what the client has not settled, without having been asked to reject it."""
+        if taken and self.vhost.tracer is not None:
+            self.vhost.tracer.requeued(taken)
+        self.requeue(taken)
+
     def room_appeared(self) -> None:
         """The channel-wide limit has room again: consumers that waited for it may go on."""
         for consumer in self.consumers.values():
@@ -308,7 +314,7 @@ class Channel:
             if not consumer.queue.is_deleted:
                 consumer_deleted(consumer)
                 consumer.queue.remove_consumer(consumer)
-        self.requeue(unsettled)
+        self.give_back(unsettled)
         counts = connection_counts(self)
         counts.channels_closed += 1
         messages = self.message_counts()

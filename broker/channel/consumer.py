@@ -121,6 +121,9 @@ class Consumer:
         if connection.out_bytes > OUTPUT_BYTES_MAX:
             connection.is_congested = True
         connection.flush_later()
+        tracer = channel.vhost.tracer
+        if tracer is not None:
+            tracer.delivered(channel, queue, self.tag, entries, tag - count, self.no_ack)
         observer = connection.services.observer
         if observer is not None:
             for entry in entries:

@@ -15,6 +15,7 @@ from broker.interfaces import UNLIMITED
 from broker.names import QUEUE, generate_name, resource
 from broker.queues.actor import Queue
 from broker.queues.arguments import check_consume_arguments
+from broker.taps import Taps
 
 
 def qos(channel: Channel, method: commands.Basic.Qos) -> None:
@@ -129,6 +130,9 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         routing_key=message.address.routing_key,
         message_count=queue.backing.ready_count,
     )
+    tracer = channel.vhost.tracer
+    if tracer is not None:
+        tracer.delivered(channel, queue, None, [entry], tag, method.no_ack)
     if services.observer is not None:
         services.observer.delivered(channel.vhost.name, queue.name, message, entry.redelivered)
 
@@ -141,6 +145,9 @@ def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
     record = channel.unacked.take(delivery_tag)
     if record is None:
         raise unknown_delivery_tag(delivery_tag)
+    tracer = channel.vhost.tracer
+    if tracer is not None:
+        tracer.acked(channel, [(delivery_tag, record)])
     record.queue.ack(record.entry)
     if record.consumer is not None:
         record.consumer.settled()
@@ -167,6 +174,8 @@ def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) ->
 
 def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked]]) -> None:
     """Do what an ack, nack or reject asks for."""
+    if channel.vhost.tracer is not None:
+        _trace_settling(channel, channel.vhost.tracer, action, taken)
     if action == REQUEUE:
         channel.requeue(taken)
         return
@@ -179,6 +188,15 @@ def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked
             record.queue.reject(record.entry)
         if record.consumer is not None:
             record.consumer.settled()
+
+
+def _trace_settling(
+    channel: Channel, tracer: Taps, action: str, taken: list[tuple[int, Unacked]]
+) -> None:
+    if action == ACK:
+        tracer.acked(channel, taken)
+    else:
+        tracer.rejected(channel, taken, action == REQUEUE)
 
 
 def recover(channel: Channel, method: commands.Basic.Recover) -> None:
@@ -195,4 +213,4 @@ def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None
 def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise not_implemented("requeue=false")
-    channel.requeue(channel.unacked.take_all())
+    channel.give_back(channel.unacked.take_all())

@@ -33,6 +33,7 @@ from broker.names import EXCHANGE, resource
 from broker.queues.actor import Queue
 from broker.queues.arguments import TTL_MS_MAX
 from broker.queues.dead_letter import DEATH_HEADERS
+from broker.taps import Taps
 from storage.message import Address, Message
 
 TARGETS_MAX = 1024
@@ -101,7 +102,12 @@ def publish(
             _publish_with_care(channel, target, header, body)
         return
     address = target.address
-    messages = [Message(address, header, body) for body in bodies]
+    tracer = channel.vhost.tracer
+    if tracer is None:
+        messages = [Message(address, header, body) for body in bodies]
+    else:
+        messages = _numbered(tracer, address, header, bodies)
+        tracer.published(channel, messages, [address.routing_key], target.queues)
     count = len(messages)
     confirms = channel.confirms
     publisher, sequence = None, 0
@@ -123,6 +129,16 @@ def publish(
         _unroutable(channel, target, messages)
     if channel.connection.services.observer is not None:
         _observe(channel, messages, target.queues)
+
+
+def _numbered(
+    tracer: Taps, address: Address, header: ContentHeader, bodies: list[bytes]
+) -> list[Message]:
+    """A run of messages with numbers that follow each other."""
+    first = tracer.take_numbers(len(bodies))
+    return [
+        Message(address, header, body, None, number) for number, body in enumerate(bodies, first)
+    ]
 
 
 def without_deaths(header: ContentHeader) -> ContentHeader:
@@ -210,7 +226,9 @@ def _publish_with_care(
         channel.confirms.published += 1
         sequence = channel.confirms.published
         channel.confirms_due()
-    message = Message(target.address, header, body)
+    tracer = channel.vhost.tracer
+    number = tracer.take_numbers(1) if tracer is not None else 0
+    message = Message(target.address, header, body, None, number)
     if channel.transaction is None:
         _route_and_deliver(channel, target, message, keys, ttl_ms, sequence)
     else:
@@ -238,12 +256,14 @@ def _route_and_deliver(
         _deliver_reply(channel, target, message)
         return
     found = vhost.route(exchange, keys, header)
+    queues = [queue for queue in found.queues if isinstance(queue, Queue)]
+    if vhost.tracer is not None:
+        vhost.tracer.published(channel, [message], keys, queues)
     for history in found.remembering:
         history.remember(message, header)
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange)
         vhost.delay(delaying, message, keys, ttl_ms)
-    queues = [queue for queue in found.queues if isinstance(queue, Queue)]
     publisher = channel if sequence or channel.transaction is not None else None
     for queue in queues:
         if ttl_ms is None:
@@ -279,6 +299,8 @@ def _unroutable(channel: Channel, target: Target, messages: list[Message]) -> No
         channel.counts.dropped += len(messages)
         return
     channel.counts.returned += len(messages)
+    if channel.vhost.tracer is not None:
+        channel.vhost.tracer.returned(channel, messages, NO_ROUTE, NAMES[NO_ROUTE])
     for message in messages:
         channel.send_content(
             commands.Basic.Return,

@@ -51,7 +51,7 @@ from broker.clock import Timer
 from broker.net import connection_limits as limits
 from broker.net import credentials
 from broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, ClosingSide
-from broker.net.connection_events import connection_closed, connection_created
+from broker.net.connection_events import connection_closed, connection_created, vhost_left
 from broker.net.handshake import Tuning
 from broker.net.heartbeat import Heartbeat
 from broker.net.login import Login
@@ -199,6 +199,8 @@ class Connection(ClosingSide):
         self._registry.discard(self)
         self.services.counts.add_connection(self.bytes_in, self.bytes_out, self.reads, self.writes)
         self.release()
+        if self.login is None:
+            vhost_left(self)
         connection_closed(self)
         self._transport = None
         if not was_orderly:

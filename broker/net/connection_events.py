@@ -47,6 +47,8 @@ class OpenConnection(Client, Protocol):
 
 def connection_created(connection: OpenConnection) -> None:
     """A client opened a vhost."""
+    if connection.vhost.tracer is not None:
+        connection.vhost.tracer.connection_opened(connection)
     events = connection.services.events
     if not events.are_wanted:
         return
@@ -72,6 +74,12 @@ def connection_created(connection: OpenConnection) -> None:
         "user_who_performed_action": connection.user.name,
         **_own_name(connection),
     })  # fmt: skip
+
+
+def vhost_left(connection: OpenConnection) -> None:
+    """A client that had opened a vhost is gone."""
+    if connection.vhost.tracer is not None:
+        connection.vhost.tracer.connection_closed(connection)
 
 
 def connection_closed(connection: Client) -> None:

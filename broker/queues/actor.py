@@ -23,6 +23,7 @@ from broker.queues.arguments import (
 from broker.queues.counting import QueueCounts
 from broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
 from broker.queues.dispatch import ConsumerRing
+from broker.taps import PURGE, QUEUE_DELETED, Taps
 from storage.backing_queue import BackingQueue
 from storage.message import Entry, Message
 
@@ -39,6 +40,8 @@ class QueueOwner:
 
     turns: Turns
     clock: Clock
+    tracer: Taps | None = None
+    """Who is told what happens to messages; None while the vhost is not traced."""
 
     def make_backing(self, queue: "Queue") -> BackingQueue:
         """Where a new queue keeps its messages; what a restart found of it is in it."""
@@ -187,6 +190,8 @@ class Queue(QueueCounts):
         """Publish to a queue with limits or with messages that expire; whether it is safe now."""
         options = self.options
         if options.rejects_when_full and self._would_overflow(message):
+            if self._vhost.tracer is not None:
+                self._vhost.tracer.dropped(self, message)
             if options.overflow == REJECT_PUBLISH_DLX:
                 self._dead_letter(message, MAXLEN)
             if publisher is not None:
@@ -233,7 +238,10 @@ class Queue(QueueCounts):
             (count_max is not None and backing.ready_count > count_max)
             or (bytes_max is not None and backing.ready_bytes > bytes_max)
         ):
-            self._dead_letter(backing.drop().message, MAXLEN)
+            message = backing.drop().message
+            if self._vhost.tracer is not None:
+                self._vhost.tracer.dropped(self, message)
+            self._dead_letter(message, MAXLEN)
 
     # Delivering
 
@@ -389,6 +397,8 @@ class Queue(QueueCounts):
         budget = TURN_MESSAGES_MAX
         while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms and budget:
             backing.drop()
+            if self._vhost.tracer is not None:
+                self._vhost.tracer.expired(self, head.message)
             self._dead_letter(head.message, EXPIRED)
             budget -= 1
         self._watch_head()
@@ -443,11 +453,16 @@ class Queue(QueueCounts):
     def purge(self) -> int:
         """Drop every ready message; how many there were."""
         self.settle_deliveries()
-        return self.backing.purge()
+        count = self.backing.purge()
+        if self._vhost.tracer is not None:
+            self._vhost.tracer.emptied(self, PURGE, count)
+        return count
 
     def delete(self) -> int:
         """The queue is deleted: tell its consumers. How many ready messages were lost."""
         count = self.backing.ready_count
+        if self._vhost.tracer is not None:
+            self._vhost.tracer.emptied(self, QUEUE_DELETED, count)
         self.close()
         self.backing.delete()
         return count

@@ -108,7 +108,8 @@ async def put_vhost(call: Call) -> Any:
         vhost = call.broker.add_vhost(name, description, ",".join(tags), call.identity.name)
     if not is_new or is_traced:
         vhost.description, vhost.tags = description, ",".join(tags)
-        vhost.is_traced = vhost.is_traced if is_traced is None else is_traced
+        if is_traced is not None:
+            call.broker.tracing.set_firehose(vhost, is_traced)
         call.broker.describe_vhost(vhost)
     if queue_type in QUEUE_TYPES:
         parameters = call.broker.services.parameters

@@ -132,7 +132,9 @@ def restart_vhost(ctl: Session) -> None:
 def _trace(ctl: Session, *, is_on: bool) -> None:
     ctl.banner(f'{"Starting" if is_on else "Stopping"} tracing for vhost "{ctl.vhost}" ...')
     require_vhost(ctl, ctl.vhost)
-    ctl.client.put("vhosts", ctl.vhost, body={"tracing": is_on})
+    row = ctl.client.get("vhosts", ctl.vhost)
+    kept = {"description": row["description"], "tags": ",".join(row["tags"])}
+    ctl.client.put("vhosts", ctl.vhost, body={**kept, "tracing": is_on})
     text = f"Trace {'enabled' if is_on else 'disabled'} for vhost {ctl.vhost}"
     ctl.value(text, text)
 

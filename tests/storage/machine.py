@@ -21,6 +21,8 @@ ADDRESSES = [
 ]
 DURABLE = {1: "one", 2: "two", 3: "lazy"}
 EMBED_BELOW = 300
+TRACED_FROM = 7_000_000_000_000_000_000
+"""Every third run is published as where somebody traces: with message numbers from here on."""
 
 
 def make_header(raw):
@@ -43,6 +45,7 @@ class Record:
 
     def __init__(self):
         self.published = {key: {} for key in DURABLE}
+        self.traced = {}
         self.confirmed = set()
         self.fetched = {key: set() for key in DURABLE}
         self.acked = {key: set() for key in DURABLE}
@@ -101,10 +104,13 @@ class Machine:
         header = TRANSIENT if self.random.random() < 0.1 else PERSISTENT
         address = self.random.choice(ADDRESSES)
         messages, numbers = [], []
+        traced_from = 0 if self._next % 3 else TRACED_FROM
         for _ in range(self.random.choice((1, 1, 3, 20))):
             numbers.append(self._next)
             size = self.random.choice((0, 10, 100, 1000 if self.random.random() < 0.3 else 20))
-            messages.append(Message(address, header, b"%d:" % self._next + bytes(size)))
+            body = b"%d:" % self._next + bytes(size)
+            traced = self.record.traced[self._next] = traced_from and traced_from + self._next
+            messages.append(Message(address, header, body, None, traced))
             self._next += 1
         keys = {key} if self.random.random() < 0.8 else set(DURABLE)
         size = sum(len(message.body) for message in messages)
@@ -215,6 +221,9 @@ class Machine:
         for entry in entries:
             if not intact(entry.message.body):
                 yield f"damaged: {entry}"
+            traced = record.traced[number_of(entry)]
+            if entry.message.number != traced:
+                yield f"its message number was {traced}: {entry}"
 
     def forget_lost(self):
         """From now on what the restart found is what there is."""

@@ -9,6 +9,15 @@ from mgmt.cli.main import app
 from storage import ledger, segments
 from storage.check import check_store, repair_store
 from storage.data_directory import DataDirectoryLock
+from storage.formats import (
+    FILE_HEADER_BYTES,
+    LOG_MAGIC,
+    PERSISTENT,
+    decode_run,
+    encode_file_header,
+    encode_run,
+    read_records,
+)
 from tests.storage.machine import intact
 from tests.storage.test_damage import FILES, choose, restarted, stopped_store
 
@@ -54,6 +63,18 @@ async def test_what_is_damaged_is_set_aside_and_the_rest_is_served(tmp_path, cap
     assert problems(tmp_path) == []
     found = await restarted(machine)
     assert all(intact(body) for queue in found.values() for body in queue.values())
+
+
+def test_a_message_lost_from_a_run_leaves_the_others_their_numbers(tmp_path):
+    bodies = [b"first", b"second", b"third"]
+    run = encode_run(0, PERSISTENT, [(256, 10)], b"\1x\1k", b"\0\0", bodies, number=77)
+    (tmp_path / "log").mkdir()
+    path = tmp_path / "log" / "0000000001.log"
+    path.write_bytes(encode_file_header(LOG_MAGIC, 1) + run + b"firstSECONDthird")
+    assert repair_store(tmp_path) == [path]
+    records = read_records(path.read_bytes(), FILE_HEADER_BYTES)
+    runs = [decode_run(record.head) for record in records]
+    assert [(run.number, run.targets) for run in runs] == [(77, [(256, 10)]), (79, [(256, 12)])]
 
 
 async def test_a_damaged_body_in_the_message_store_is_found(tmp_path):

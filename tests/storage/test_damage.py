@@ -55,6 +55,8 @@ async def restarted(machine):
         while queue.ready_count:
             entries += queue.fetch(100, ack_required=True)
         assert len(entries) == queue.unacked_count
+        traced = machine.record.traced
+        assert all(entry.message.number == traced[number_of(entry)] for entry in entries)
         found[key] = {number_of(entry): entry.message.body for entry in entries}
         assert len(found[key]) == len(entries)
     await machine.store.close()
@@ -140,6 +142,14 @@ async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pa
     assert path.name in text
     assert re.search(r"version 99", text)
     assert path.read_bytes()[:40] == with_version(data, 99)[:40], "it must not be touched"
+
+
+async def test_files_of_version_1_are_read(tmp_path):
+    machine, before = await stopped_store(tmp_path)
+    for pattern in FILES:
+        for path in tmp_path.glob(pattern):
+            path.write_bytes(with_version(path.read_bytes(), 1))
+    assert await restarted(machine) == before
 
 
 def with_version(data, version):

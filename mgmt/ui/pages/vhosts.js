@@ -116,7 +116,9 @@ function changeForm(row) {
 function tracing(row, where) {
   const next = row.tracing ? "off" : "on";
   return button(`Turn tracing ${next}`, async () => {
-    const done = await attempt(`Tracing is ${next}`, () => put(where, {tracing: !row.tracing}));
+    const done = await attempt(`Tracing is ${next}`, () => put(where, {
+      description: row.description, tags: row.tags.join(","), tracing: !row.tracing,
+    }));
     if (done) refreshNow();
   });
 }

@@ -1,5 +1,7 @@
 """Records come back as they were written, and what is not a record is never taken for one."""
 
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,10 +9,12 @@ from hypothesis import strategies as st
 from storage.formats import (
     FORMAT_VERSION,
     LOG_MAGIC,
+    NUMBERED,
     PERSISTENT,
     PROGRESS,
     RUN,
     SEGMENT_MAGIC,
+    STORED,
     Damage,
     FormatError,
     Record,
@@ -34,6 +38,7 @@ from storage.intervals import Intervals
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 TARGETS = st.lists(st.tuples(U64, U64), min_size=1, max_size=4)
 BODIES = st.lists(st.binary(max_size=50), min_size=1, max_size=5)
+NUMBERS = st.integers(1, 2**64 - 10)
 RANGES = st.lists(st.integers(0, 500), max_size=12).map(
     lambda numbers: Intervals((number, number + 2) for number in numbers)
 )
@@ -49,6 +54,40 @@ def test_runs(expires, run_targets, address, header, bodies):
     assert (run.address, run.header) == (address, header)
     assert run.sizes == tuple(map(len, bodies))
     assert data[record.body_offset :] == b"".join(bodies)
+
+
+@given(TARGETS, st.binary(max_size=20), st.binary(max_size=40), BODIES, NUMBERS)
+def test_numbered_runs(run_targets, address, header, bodies, number):
+    data = encode_run(0, PERSISTENT, run_targets, address, header, bodies, number)
+    run = decode_run(read_record(data + b"".join(bodies), 0).head)
+    assert (run.flags, run.number) == (PERSISTENT | NUMBERED, number)
+    assert [run.number_at(place) for place in range(len(bodies))] == [
+        number + place for place in range(len(bodies))
+    ]
+    assert (run.targets, run.address, run.header) == (run_targets, address, header)
+
+
+@given(st.lists(st.tuples(U32, U64, U32, U32), min_size=1, max_size=4), NUMBERS)
+def test_numbered_runs_whose_bodies_are_elsewhere(stored, number):
+    head = read_record(encode_stored_run(0, 0, (1, 2), b"a", b"h", stored, number), 0).head
+    run = decode_run(head)
+    assert (run.flags, run.number) == (STORED | NUMBERED, number)
+    assert list(zip(run.stored[::2], run.stored[1::2], run.sizes, run.crcs, strict=True)) == stored
+    assert (run.address, run.header) == (b"a", b"h")
+
+
+@given(BODIES, TARGETS)
+def test_a_run_without_numbers_is_as_version_1_wrote_it(bodies, run_targets):
+    """Flag 4 is not set and nothing stands between the checksums and the address."""
+    head = read_record(
+        encode_run(5, PERSISTENT | NUMBERED, run_targets, b"at", b"props", bodies)
+        + b"".join(bodies), 0,
+    ).head  # fmt: skip
+    assert head.endswith(
+        b"".join(crc32(body).to_bytes(4, "little") for body in bodies) + b"atprops"
+    )
+    run = decode_run(head)
+    assert (run.flags, run.number, run.number_at(3)) == (PERSISTENT, 0, 0)
 
 
 @given(st.lists(st.tuples(U32, U64, U32, U32), min_size=1, max_size=4))

@@ -1,0 +1,1 @@
+"""Tracing: what is published, delivered and settled, told to whoever asked for it."""

@@ -1,0 +1,154 @@
+"""Tracers: who is told, how messages are numbered, and what a failing sink does not spoil."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from broker.amqp.content import encode_address
+from broker.amqp.properties import ContentHeader
+from broker.taps import TRACE_EXCHANGE, Sink
+from broker.tracing.tracer import MessageNumbers, Tracer, Tracing
+from storage.message import Address, Entry, Message
+
+PLAIN = ContentHeader(b"\0\0")
+
+
+class Listening(Sink):
+    """Notes what it is told of two events."""
+
+    def __init__(self):
+        self.heard = []
+
+    def published(self, channel, messages, routing_keys, queues):
+        self.heard.append(("published", [message.body for message in messages]))
+
+    def delivered(self, channel, queue, consumer_tag, entries, first_tag, no_ack):
+        self.heard.append(("delivered", [entry.message.body for entry in entries], first_tag))
+
+    def acked(self, channel, settled):
+        self.heard.append(("acked", [tag for tag, _ in settled]))
+
+    def detached(self):
+        self.heard.append("detached")
+
+
+class Failing(Listening):
+    """Cannot take what is published."""
+
+    def published(self, channel, messages, routing_keys, queues):
+        raise OSError("the disk is gone")
+
+
+def message(body=b"", exchange="x", number=0):
+    return Message(Address(exchange, "k", encode_address(exchange, "k")), PLAIN, body, None, number)
+
+
+def entry(position, **arguments):
+    return Entry(message(**arguments), position)
+
+
+@pytest.fixture
+def vhost():
+    return SimpleNamespace(tracer=None, is_traced=False, name="v")
+
+
+@pytest.fixture
+def tracing():
+    return Tracing(1_700_000_000.5, "leveret@host")
+
+
+def test_a_vhost_has_a_tracer_while_it_has_a_sink(tracing, vhost):
+    first, second = Listening(), Listening()
+    tracing.attach(vhost, first)
+    tracing.attach(vhost, second)
+    vhost.tracer.published(None, [message(b"a")], ["k"], [])
+    tracing.detach(vhost, first)
+    vhost.tracer.published(None, [message(b"b")], ["k"], [])
+    tracing.detach(vhost, second)
+    assert vhost.tracer is None
+    assert first.heard == [("published", [b"a"]), "detached"]
+    assert second.heard == [("published", [b"a"]), ("published", [b"b"]), "detached"]
+
+
+def test_a_sink_is_detached_once(tracing, vhost):
+    sink = Listening()
+    tracing.attach(vhost, sink)
+    tracing.detach(vhost, sink)
+    tracing.detach(vhost, sink)
+    assert sink.heard == ["detached"]
+
+
+def test_a_deleted_vhost_lets_its_sinks_go(tracing, vhost):
+    sink = Listening()
+    tracing.attach(vhost, sink)
+    tracing.set_firehose(vhost, True)
+    tracing.forget_vhost(vhost)
+    assert (vhost.tracer, vhost.is_traced, sink.heard) == (None, False, ["detached"])
+
+
+def test_the_firehose_is_on_or_off_however_often_that_is_said(tracing, vhost):
+    tracing.set_firehose(vhost, True)
+    tracing.set_firehose(vhost, True)
+    assert vhost.is_traced
+    assert len(tracing.sinks(vhost)) == 1
+    tracing.set_firehose(vhost, False)
+    tracing.set_firehose(vhost, False)
+    assert not vhost.is_traced
+    assert vhost.tracer is None
+
+
+def test_a_sink_that_fails_is_told_no_more_and_hurts_nobody(tracing, vhost, caplog):
+    failing, sink = Failing(), Listening()
+    tracing.attach(vhost, failing)
+    tracing.attach(vhost, sink)
+    vhost.tracer.published(None, [message(b"a")], ["k"], [])
+    vhost.tracer.published(None, [message(b"b")], ["k"], [])
+    assert sink.heard == [("published", [b"a"]), ("published", [b"b"])]
+    assert failing.heard == ["detached"]
+    assert tracing.sinks(vhost) == (sink,)
+    assert "the disk is gone" in caplog.text
+
+
+def test_what_a_sink_does_not_override_is_not_called(monkeypatch):
+    monkeypatch.setattr(Sink, "expired", lambda *arguments: pytest.fail("it was called"))
+    tracer = Tracer(MessageNumbers(0), [Listening()], lambda sink: None)
+    tracer.expired(SimpleNamespace(name="q"), message())
+
+
+def test_what_went_through_the_firehose_is_not_traced():
+    sink = Listening()
+    tracer = Tracer(MessageNumbers(0), [sink], lambda sink: None)
+    copy = {"exchange": TRACE_EXCHANGE}
+    tracer.published(None, [message(b"copy", **copy)], ["k"], [])
+    entries = [entry(0, body=b"a", number=5), entry(1, body=b"copy", **copy), entry(2, body=b"b")]
+    tracer.delivered(None, None, "tag", entries, 10, False)
+    settled = [(tag, SimpleNamespace(entry=one)) for tag, one in enumerate(entries, 10)]
+    tracer.acked(None, settled)
+    tracer.acked(None, settled[1:2])
+    assert sink.heard == [
+        ("delivered", [b"a"], 10), ("delivered", [b"b"], 12), ("acked", [10, 12]),
+    ]  # fmt: skip
+
+
+def test_entries_that_are_delivered_together_are_told_together():
+    sink = Listening()
+    tracer = Tracer(MessageNumbers(0), [sink], lambda sink: None)
+    tracer.delivered(None, None, "tag", [entry(0, body=b"a"), entry(1, body=b"b")], 4, True)
+    assert sink.heard == [("delivered", [b"a", b"b"], 4)]
+
+
+def test_numbers_follow_each_other_and_no_restart_gives_one_out_twice():
+    numbers = MessageNumbers(1_700_000_000.0)
+    first = numbers.take(3)
+    assert numbers.take(1) == first + 3
+    assert first == 1_700_000_000 << 32
+    assert MessageNumbers(1_700_000_000.001).take(1) > first + 4_000_000
+    assert numbers.next < 1 << 63
+
+
+def test_vhosts_share_the_row_of_numbers(tracing):
+    one, other = SimpleNamespace(tracer=None), SimpleNamespace(tracer=None)
+    tracing.attach(one, Listening())
+    tracing.attach(other, Listening())
+    first = one.tracer.take_numbers(10)
+    assert other.tracer.take_numbers(1) == first + 10
