@@ -284,6 +284,8 @@ def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:
     It counts as unroutable all the same, since no queue got it: RabbitMQ returns a mandatory reply
     that it has delivered.
     """
+    if channel.vhost.tracer is not None:
+        channel.vhost.tracer.published(channel, [message], [target.address.routing_key], [])
     replies = channel.connection.services.reply_consumers
     consumer = replies.get(target.address.routing_key)
     if consumer is not None:

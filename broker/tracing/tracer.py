@@ -172,7 +172,12 @@ class Tracer(Taps):
     ) -> None:
         """A client was given messages."""
         told = self._delivered
-        if not any(_is_of_firehose(entry.message) for entry in entries):
+        if not told:
+            return
+        for entry in entries:
+            if _is_of_firehose(entry.message):
+                break
+        else:
             self._tell(told, channel, queue, consumer_tag, entries, first_tag, no_ack)
             return
         for tag, entry in enumerate(entries, first_tag):

@@ -262,6 +262,18 @@ def test_a_message_that_is_returned(client, sink):
     ]  # fmt: skip
 
 
+def test_a_direct_reply_is_published_and_goes_to_no_queue(client, sink):
+    client.consume("amq.rabbitmq.reply-to", consumer_tag="replies", no_ack=True)
+    client.publish(1, "q", b"question", reply_to="amq.rabbitmq.reply-to")
+    name = get(client, no_ack=True).properties["reply_to"]
+    client.publish(1, name, b"answer")
+    assert client.read_content(1, commands.Basic.Deliver).body == b"answer"
+    assert of(sink, "publish") == [
+        ("publish", b"question", (1, "guest"), ["q"], ["q"]),
+        ("publish", b"answer", (1, "guest"), [name], []),
+    ]
+
+
 def test_keys_of_cc_and_bcc(client, sink):
     client.declare("r")
     keys = {"CC": ("A", [("S", "r")]), "BCC": ("A", [("S", "s")])}

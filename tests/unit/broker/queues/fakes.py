@@ -41,6 +41,7 @@ class FakeVhost:
         self.dead = []
         self.discarded = []
         self.deleted = []
+        self.tracer = None
 
     def make_backing(self, queue):
         if queue.options.max_priority:
