@@ -36,6 +36,7 @@ from broker.policies import PolicyTable
 from broker.policing import Policing
 from broker.services import Services
 from broker.tracing.tracer import Tracing
+from broker.tracing.traces import Traces
 from broker.vhost import VirtualHost
 from storage.disk import Disk
 from storage.metadata import Metadata, NoMetadata
@@ -88,7 +89,8 @@ def make_services(
 class Broker:
     """One broker node.
 
-    connections: those that are open, for operators and tests to look at. tracing: its traces.
+    connections: those that are open, for operators and tests to look at. tracing: who is told
+    what happens in its vhosts. traces: those that are written to files.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class Broker:
         NodeEvents(self.services.events, self.services.parameters, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
         self.tracing = Tracing(self.services.clock.wall_time_s(), config.node_name)
+        self.traces = Traces(self.services, self.tracing, data_dir)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -171,6 +174,7 @@ class Broker:
         if self._store is not None:
             # Messages of a queue whose declaration is damaged are kept, for a repair to find.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
+        self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
         await self._open_listeners(self.config.tcp_listeners, self.config.tls_listeners)
@@ -313,6 +317,7 @@ class Broker:
                 connection.force_close(f"vhost '{name}' is deleted")
         vhost.delete()
         self.tracing.forget_vhost(vhost)
+        self.traces.forget_vhost(name)
         vhost_deleted(vhost, acting_user.get())
 
     # Watching
@@ -373,6 +378,7 @@ class Broker:
             await asyncio.sleep(0.005)
         for connection in tuple(self.connections):
             connection.abort()
+        await self.traces.stop()
         for vhost in self.services.vhosts.values():
             vhost.close()
         if self._store is not None:

@@ -20,6 +20,7 @@ from broker.disk_monitor import DiskMonitor, free_bytes
 from broker.memory_measures import resident_bytes
 from broker.memory_monitor import MemoryMonitor, memory_limit_bytes, total_memory_bytes
 from broker.server import Broker
+from broker.tracing.traces import TRACE_DIRECTORY
 from mgmt.audit import AuditLog
 from mgmt.slices import Slices
 from mgmt.statistics.sampler import Sampler
@@ -28,7 +29,7 @@ from storage.data_directory import LOCK_FILE
 
 NODE = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
 """The columns of the node's series."""
-KEPT_ON_RESET = (LOCK_FILE, "control.socket", "audit.log")
+KEPT_ON_RESET = (LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY)
 
 logger = logging.getLogger("leveret")
 

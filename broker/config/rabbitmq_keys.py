@@ -78,7 +78,7 @@ BROKER_KEYS = (
         mnesia_table_loading_retry_timeout motd_file password_hashing_module product.name
         product.version queue_leader_locator queue_master_locator quorum_queue.compute_checksums
         quorum_queue.property_equivalence.relaxed_checks_on_redeclaration
-        runtime_parameters.limits.$category tracing.dir tracing.password tracing.username vhost_max
+        runtime_parameters.limits.$category tracing.password tracing.username vhost_max
         vhost_restart_strategy
         """
     ),

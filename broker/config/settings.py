@@ -24,6 +24,7 @@ from broker.config.declaration import (
 )
 from broker.config.management_settings import ManagementSettings
 from broker.config.tls_settings import TlsSettings
+from broker.config.tracing_settings import TracingSettings
 from broker.config.values import (
     BOOLEAN,
     HOST,
@@ -75,7 +76,7 @@ def complete_node_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Config(TlsSettings, AuthenticationSettings, ManagementSettings):
+class Config(TlsSettings, AuthenticationSettings, ManagementSettings, TracingSettings):
     """All settings. None: no limit, switched off, or not set; the setting's sentence says which.
 
     Where a linter takes `setting` for a call whose result all instances share, it is told to look

@@ -11,6 +11,7 @@ from mgmt.api import (
     parameters,
     plan,
     queues,
+    traces,
     users,
     vhosts,
     workbench,
@@ -19,5 +20,5 @@ from mgmt.api.description import served
 
 RESOURCES = (
     authentication, clients, control, definitions, exchanges, health, overview, parameters, plan,
-    queues, users, served, vhosts, workbench,
+    queues, traces, users, served, vhosts, workbench,
 )  # fmt: skip

@@ -62,6 +62,15 @@ function contentOf(text) {
   }
 }
 
+// What is no JSON: a file.
+export async function blob(where) {
+  const headers = session.credentials ? {Authorization: `Basic ${session.credentials}`} : {};
+  const response = await answered(new URL(where, BASE), {headers, credentials: "omit"});
+  if (response.ok) return response.blob();
+  const content = contentOf(await response.text());
+  throw new ApiError(response.status, content?.error, content?.reason ?? response.statusText);
+}
+
 export const get = (where, query) => request("GET", where, {query});
 export const put = (where, body = {}) => request("PUT", where, {body});
 export const post = (where, body = {}) => request("POST", where, {body});

@@ -26,6 +26,7 @@ import "./pages/policies.js";
 import "./pages/limits.js";
 import "./pages/features.js";
 import "./pages/audit.js";
+import "./pages/traces.js";
 
 const PAGES = [
   ["", "Overview"], ["connections", "Connections"], ["channels", "Channels"],

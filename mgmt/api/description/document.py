@@ -19,6 +19,7 @@ from mgmt.api.description import (
     operations_access,
     operations_declared,
     operations_node,
+    operations_traces,
 )
 from mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
 from mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
@@ -26,11 +27,12 @@ from mgmt.api.routes import ROUTES, Route
 
 OPERATIONS = {
     (one.method, one.path): one
-    for part in (operations_declared, operations_access, operations_node)
+    for part in (operations_declared, operations_access, operations_node, operations_traces)
     for one in part.OPERATIONS
 }
 SCHEMAS: dict[str, Schema] = {
-    **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node.SCHEMAS
+    **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node.SCHEMAS,
+    **operations_traces.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """Ends the names of schemas of objects of which only some fields were asked for."""

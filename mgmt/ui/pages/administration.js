@@ -17,6 +17,7 @@ const TABS = [
   {name: "operator-policies", title: "Operator policies", isFor: everybody},
   {name: "limits", title: "Limits", isFor: everybody},
   {name: "features", title: "Features", isFor: everybody},
+  {name: "traces", title: "Traces", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
 ];
 

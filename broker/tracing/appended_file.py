@@ -1,0 +1,51 @@
+"""A file that grows by whole pieces: of one that could not be written whole, nothing stays."""
+
+import os
+from pathlib import Path
+
+
+class AppendedFile:
+    """A file that is written at its end. Its calls raise OSError, and may be made again after it.
+
+    size: bytes of whole pieces.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        self.size = os.fstat(self._descriptor).st_size
+        self._is_torn = False
+
+    def append(self, piece: bytes) -> None:
+        """Write a piece, or nothing of it."""
+        self._mend()
+        self._is_torn = True
+        written = 0
+        while written < len(piece):
+            written += os.write(self._descriptor, piece[written:])
+        self._is_torn = False
+        self.size += len(piece)
+
+    def sync(self) -> None:
+        """Wait until all of it is on the disk, and no torn piece."""
+        self._mend()
+        os.fsync(self._descriptor)
+
+    def is_there(self) -> bool:
+        """Nobody has moved or removed the file."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        mine = os.fstat(self._descriptor)
+        return (found.st_ino, found.st_dev) == (mine.st_ino, mine.st_dev)
+
+    def close(self) -> None:
+        """Leave the file as it is."""
+        os.close(self._descriptor)
+
+    def _mend(self) -> None:
+        if self._is_torn:
+            os.ftruncate(self._descriptor, self.size)
+            self._is_torn = False

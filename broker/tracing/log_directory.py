@@ -1,0 +1,174 @@
+"""The files of a vhost's trace log: where they are, when a new one begins, how long they stay.
+
+Files are below `vhost=.../date=.../hour=.../` (record.PARTITION) of a directory that all vhosts
+share. A new one begins with each hour that has records, and when one has its size. The oldest that
+are complete go when all of a directory's take up too much room, or when they are too old.
+
+While the disk has less room than a reserve, nothing is written: a trace must not bring about the
+disk alarm, which holds back publishers.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from broker.disk_monitor import free_bytes
+from broker.tracing.lines import HOUR_US
+from broker.tracing.log_file import LogFile, finish_left_open
+from broker.tracing.output import Batch
+from broker.tracing.record import PARTITION, SUFFIX
+
+CLEANING_SECONDS = 60
+DAY_US = 24 * HOUR_US
+
+logger = logging.getLogger("leveret.tracing")
+
+
+class Keeping(NamedTuple):
+    """How much is kept. file_bytes: when a file is full. bytes_max, days_max: None is no limit.
+
+    reserve_bytes: what has to stay free on the disk.
+    """
+
+    file_bytes: int = 64 * 1024 * 1024
+    bytes_max: int | None = None
+    days_max: int | None = None
+    reserve_bytes: int = 0
+
+
+class LogDirectory:
+    """Where one vhost's log goes; see `output.Destination`. header: the first line of a file."""
+
+    def __init__(
+        self,
+        directory: Path,
+        vhost: str,
+        node: str,
+        keeping: Keeping,
+        header: Callable[[int], str],
+    ) -> None:
+        self._directory = directory
+        self._vhost = quote(vhost, safe="", errors="surrogateescape")
+        self._node = quote(node, safe="@")
+        self._keeping = keeping
+        self._header = header
+        self._file: LogFile | None = None
+        self._hour = -1
+        self._number = 0
+        self._started_us = 0
+        self._cleaned_us = 0
+        self._is_recovered = False
+
+    def write(self, batch: Batch) -> None:
+        """Append a batch of one hour to the file of that hour."""
+        self._recover()
+        self._require_room()
+        hour = batch.time_us // HOUR_US
+        file = self._file
+        if file is not None and (hour != self._hour or file.size >= self._keeping.file_bytes):
+            self._finish()
+        if self._file is None:
+            self._begin(hour, batch.time_us)
+        assert self._file is not None
+        data = batch.data
+        if not self._file.size:
+            data = self._header(batch.time_us).encode() + data
+        self._file.add(data)
+
+    def tick(self, time_us: int) -> None:
+        """Finish the file of an hour that is over; remove what is not to be kept any more."""
+        self._recover()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if self._file is not None:
+            if not self._file.is_there():
+                logger.warning("%s has been removed; a new file is begun", self._file.path)
+                self._file.close()
+                self._file = None
+            elif time_us // HOUR_US > self._hour:
+                self._finish()
+        if time_us - self._cleaned_us >= CLEANING_SECONDS * 1_000_000:
+            self._cleaned_us = time_us
+            self._clean(time_us)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._file is not None:
+            self._finish()
+
+    def _recover(self) -> None:
+        """Before the first file: finish those that a crash has left open."""
+        if not self._is_recovered:
+            finish_left_open(self._directory / f"vhost={self._vhost}", self._node)
+            self._is_recovered = True
+
+    def _require_room(self) -> None:
+        """Raise OSError if the disk is all but full."""
+        reserve = self._keeping.reserve_bytes
+        if not reserve:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        free = free_bytes(self._directory)
+        if free < reserve:
+            raise OSError(
+                errno.ENOSPC,
+                f"{free} bytes are free on the disk, and {reserve} have to be left for messages",
+            )
+
+    def _begin(self, hour: int, time_us: int) -> None:
+        if not self._started_us:
+            self._started_us = time_us
+        time = datetime.fromtimestamp(hour * 3600, UTC)
+        partition = PARTITION.format(
+            vhost=self._vhost, date=time.date().isoformat(), hour=f"{time.hour:02}"
+        )
+        name = f"{self._node}-{self._started_us}-{self._number}"
+        self._file = LogFile(self._directory / partition / name)
+        self._hour = hour
+        self._number += 1
+
+    def _finish(self) -> None:
+        file = self._file
+        assert file is not None
+        if file.is_there():
+            file.finish()
+        else:
+            file.close()
+        self._file = None
+
+    def _clean(self, time_us: int) -> None:
+        keeping = self._keeping
+        if keeping.bytes_max is None and keeping.days_max is None:
+            return
+        files = sorted(_complete_files(self._directory), reverse=True)
+        kept_bytes = 0
+        for changed_us, path, size in files:
+            kept_bytes += size
+            is_old = (
+                keeping.days_max is not None and time_us - changed_us > keeping.days_max * DAY_US
+            )
+            if is_old or (keeping.bytes_max is not None and kept_bytes > keeping.bytes_max):
+                logger.info("%s is removed: %s", path, "it is old" if is_old else "for room")
+                _remove(path, self._directory)
+
+
+def _complete_files(directory: Path) -> list[tuple[int, Path, int]]:
+    """When each was finished, in microseconds, where it is, and its size."""
+    found = []
+    for path in directory.glob(f"vhost=*/date=*/hour=*/*{SUFFIX}"):
+        status = path.stat()
+        found.append((status.st_mtime_ns // 1000, path, status.st_size))
+    return found
+
+
+def _remove(path: Path, directory: Path) -> None:
+    """Remove a file, and the directories that are empty without it."""
+    path.unlink()
+    for parent in path.parents:
+        if parent == directory or any(os.scandir(parent)):
+            return
+        parent.rmdir()

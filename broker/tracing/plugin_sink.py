@@ -1,0 +1,193 @@
+"""Writes publishes and deliveries of a vhost the way RabbitMQ's tracing plugin does.
+
+There are its two formats: text for people, and JSON objects with payloads in base64. Programs that
+read the plugin's files read these. As with the plugin, what is written is what the firehose would
+copy, so a trace has nothing while that is switched off (`trace_off`).
+"""
+
+import base64
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from broker.amqp.properties import ContentHeader, Properties
+from broker.clock import Clock
+from broker.queues.dead_letter import cc_keys
+from broker.taps import Sink, TracedChannel, TracedQueue
+from broker.tracing.erlang_text import printed, properties_term
+from broker.tracing.lines import Lines
+from broker.tracing.pattern import Pattern
+from broker.tracing.values import json_of, properties_shown, shown
+from broker.vhost import VirtualHost
+from storage.message import Entry, Message
+
+TEXT, JSON = "text", "json"
+LABEL_CHARACTERS = 14
+RULE = "=" * 80
+
+
+class Event(NamedTuple):
+    """A publish or a delivery. queue: None for a publish. routed_queues: None for a delivery."""
+
+    time_us: int
+    node: str
+    vhost: str
+    connection: str
+    user: str
+    channel: int
+    exchange: str
+    queue: str | None
+    routing_keys: list[str]
+    routed_queues: list[str] | None
+    properties: Properties
+    payload: bytes
+
+
+def time_text(time_us: int) -> str:
+    """`2026-11-21T05:07:56.663+00:00`."""
+    return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="milliseconds")
+
+
+def as_text(event: Event) -> str:
+    """What the plugin writes if the format is text."""
+    kind = "published" if event.queue is None else "received"
+    where = (
+        f"Queue:        {event.queue}\n"
+        if event.routed_queues is None
+        else f"Routed queues: {printed(event.routed_queues, LABEL_CHARACTERS + 1)}\n"
+    )
+    return (
+        f"\n{RULE}\n{time_text(event.time_us)}: Message {kind}\n\n"
+        f"Node:         {event.node}\nConnection:   {event.connection}\n"
+        f"Virtual host: {event.vhost}\nUser:         {event.user}\n"
+        f"Channel:      {event.channel}\nExchange:     {event.exchange}\n"
+        f"Routing keys: {printed(event.routing_keys, LABEL_CHARACTERS)}\n{where}"
+        f"Properties:   {printed(properties_term(event.properties), LABEL_CHARACTERS)}\n"
+        f"Payload: \n{event.payload.decode('utf-8', 'surrogateescape')}\n"
+    )
+
+
+def as_json(event: Event) -> str:
+    """What it writes if the format is JSON; names are in the order of the alphabet, as there."""
+    routed = event.routed_queues
+    line = {
+        "channel": event.channel,
+        "connection": shown(event.connection),
+        "exchange": shown(event.exchange),
+        "node": event.node,
+        "payload": base64.b64encode(event.payload).decode(),
+        "properties": properties_shown(event.properties),
+        "queue": "none" if event.queue is None else shown(event.queue),
+        "routed_queues": "none" if routed is None else [shown(name) for name in routed],
+        "routing_keys": [shown(key) for key in event.routing_keys],
+        "timestamp": time_text(event.time_us),
+        "type": "published" if event.queue is None else "received",
+        "user": shown(event.user),
+        "vhost": shown(event.vhost),
+    }
+    return f"{msgspec.json.encode(line, order='sorted').decode()}\n"
+
+
+FORMATS: dict[str, Callable[[Event], str]] = {TEXT: as_text, JSON: as_json}
+
+
+def gap_as_text(began_us: int, ended_us: int, lost: int) -> str:
+    """What is written in the place of messages that could not be."""
+    return f"\n{RULE}\n{time_text(began_us)}: {lost} messages lost until {time_text(ended_us)}\n"
+
+
+def gap_as_json(began_us: int, ended_us: int, lost: int) -> str:
+    """The same in JSON."""
+    gap = {
+        "lost": lost, "timestamp": time_text(began_us), "type": "gap", "until": time_text(ended_us),
+    }  # fmt: skip
+    return json_of(gap) + "\n"
+
+
+GAPS: dict[str, Callable[[int, int, int], str]] = {TEXT: gap_as_text, JSON: gap_as_json}
+
+
+class PluginSink(Sink):
+    """The trace of one vhost. payload_bytes_max: what of a payload is written; None is all."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        clock: Clock,
+        pattern: Pattern,
+        vhost: VirtualHost,
+        node: str,
+        format_name: str,
+        payload_bytes_max: int | None,
+    ) -> None:
+        self._lines = lines
+        self._clock = clock
+        self._matches = pattern.matches
+        self._vhost = vhost
+        self._node = node
+        self._formatted = FORMATS[format_name]
+        self._payload_bytes_max = payload_bytes_max
+
+    def __repr__(self) -> str:
+        return f"<the trace to {self._lines.output.name}>"
+
+    def published(
+        self,
+        channel: TracedChannel | None,
+        messages: Sequence[Message],
+        routing_keys: Sequence[str],
+        queues: Sequence[TracedQueue],
+    ) -> None:
+        """Write what a client published."""
+        if channel is None or not self._is_wanted("publish", messages[0].address.exchange):
+            return
+        routed = [queue.name for queue in queues]
+        for message in messages:
+            self._write(channel, message, None, list(routing_keys), routed)
+
+    def delivered(
+        self,
+        channel: TracedChannel,
+        queue: TracedQueue,
+        consumer_tag: str | None,
+        entries: Sequence[Entry],
+        first_tag: int,
+        no_ack: bool,
+    ) -> None:
+        """Write what a client is given."""
+        if not self._is_wanted("deliver", queue.name):
+            return
+        for entry in entries:
+            message = entry.message
+            assert isinstance(message.header, ContentHeader)
+            keys = [message.address.routing_key, *cc_keys(message.header.headers)]
+            self._write(channel, message, queue.name, keys, None)
+
+    def detached(self) -> None:
+        """There is nothing to come."""
+        self._lines.close()
+
+    def _is_wanted(self, event: str, name: str) -> bool:
+        return self._vhost.is_traced and self._matches(event, name)
+
+    def _write(
+        self,
+        channel: TracedChannel,
+        message: Message,
+        queue: str | None,
+        routing_keys: list[str],
+        routed_queues: list[str] | None,
+    ) -> None:
+        header, connection = message.header, channel.connection
+        assert isinstance(header, ContentHeader)
+        time_us = int(self._clock.wall_time_s() * 1_000_000)
+        payload = message.body[: self._payload_bytes_max]
+        event = Event(
+            time_us, self._node, self._vhost.name, connection.name, connection.user.name,
+            channel.number, message.address.exchange, queue, routing_keys, routed_queues,
+            header.properties, payload,
+        )  # fmt: skip
+        self._lines.add(time_us, self._formatted(event))
+        self._lines.added_body(len(payload))

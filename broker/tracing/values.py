@@ -1,0 +1,66 @@
+"""Names, field tables and properties as JSON, the way RabbitMQ's tracing plugin writes them."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from broker.amqp.field_table import Field, Table
+from broker.amqp.properties import Properties
+
+
+def json_of(value: Any) -> str:
+    """What JSON can say, in JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def shown(text: str) -> str:
+    """A text that may hold bytes which are not UTF-8, as JSON can say it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _not_text(text.encode("utf-8", "surrogateescape"))
+    return text
+
+
+def _not_text(data: bytes) -> str:
+    return f"Not UTF-8, base64 is: {base64.b64encode(data).decode()}"
+
+
+def table_shown(table: Table) -> dict[str, Any]:
+    """A field table."""
+    return {shown(name): field_shown(field) for name, field in table.items()}
+
+
+def field_shown(field: Field) -> Any:
+    """A value of a field table."""
+    kind, value = field
+    match kind:
+        case "F":
+            return table_shown(value)
+        case "A":
+            return [field_shown(item) for item in value]
+        case "S":
+            return shown(value)
+        case "x":
+            return shown(bytes(value).decode("utf-8", "surrogateescape"))
+        case "D":
+            scale, number = value
+            return number / 10**scale
+        case "V":
+            return "undefined"
+        case _:
+            return value
+
+
+def properties_shown(properties: Properties) -> dict[str, Any]:
+    """The properties that are set."""
+    return {
+        name: table_shown(value)
+        if name == "headers"
+        else shown(value)
+        if isinstance(value, str)
+        else value
+        for name, value in properties.items()
+        if value is not None
+    }

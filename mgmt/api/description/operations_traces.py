@@ -1,0 +1,79 @@
+"""Operations on traces that write files, and on the files; and what they look like."""
+
+from broker.tracing.trace import BODIES, FORMATS, NO_BODIES
+from mgmt.api.description.operation import Operation, Tagged
+from mgmt.api.description.schemas import (
+    COUNT,
+    NAME,
+    TEXT,
+    Schema,
+    body,
+    described,
+    list_of,
+    nullable,
+    one_of,
+    record,
+    ref,
+)
+
+_traces = Tagged("traces")
+
+_PAYLOAD_BYTES = described(COUNT, "What is written of a payload; without it, all.")
+_PAYLOAD = described(one_of(NO_BODIES, BODIES), "Whether a log has the bodies of messages.")
+_SAMPLE = described({"type": "integer", "minimum": 1}, "One message in so many is in a log.")
+_PATTERN = described(TEXT, "A topic pattern for publish.{exchange} and deliver.{queue}.")
+
+SCHEMAS: dict[str, Schema] = {
+    "Trace": record(
+        {
+            "vhost": TEXT, "name": NAME, "format": one_of(*FORMATS), "pattern": TEXT,
+            "written": described(COUNT, "Records, since the trace began."),
+            "lost": described(COUNT, "Records that the disk did not take in time."),
+            "waiting_bytes": COUNT,
+            "problem": described(TEXT, "Why nothing can be written; empty if all is well."),
+        },
+        {
+            "max_payload_bytes": COUNT, "tracer_connection_username": NAME, "payload": _PAYLOAD,
+            "sample": _SAMPLE,
+        },
+    ),
+    "TraceFile": record({"name": NAME, "size": COUNT}),
+}  # fmt: skip
+
+TRACE = body(
+    {"format": one_of(*FORMATS), "pattern": _PATTERN},
+    {
+        "max_payload_bytes": nullable(_PAYLOAD_BYTES), "payload": _PAYLOAD, "sample": _SAMPLE,
+        "tracer_connection_username": nullable(TEXT), "tracer_connection_password": nullable(TEXT),
+    },
+)  # fmt: skip
+
+
+def _on_node(path: str, *, has_node: bool) -> tuple[str, tuple[int, ...]]:
+    """A path for the node that is asked, or for one that is named; and how that may fail."""
+    kind, _, rest = path.partition("/")
+    if not has_node:
+        return f"/{path}", ()
+    return f"/{kind}/node/{{node}}/{rest}".rstrip("/"), (400,)
+
+
+def _operations(*, has_node: bool) -> tuple[Operation, ...]:
+    traces, failing = _on_node("traces", has_node=has_node)
+    of_vhost = f"{traces}/{{vhost}}"
+    trace = f"{of_vhost}/{{name}}"
+    files = _on_node("trace-files", has_node=has_node)[0]
+    return (
+        _traces.tells(traces, list_of(ref("Trace")), *failing),
+        _traces.tells(of_vhost, list_of(ref("Trace")), *failing),
+        _traces.shows(trace, ref("Trace"), 404, *failing),
+        _traces.puts(trace, TRACE, 404),
+        _traces.deletes(trace, 404, *failing),
+        _traces.tells(files, list_of(ref("TraceFile")), *failing),
+        Operation(
+            "GET", f"{files}/{{name}}", "traces", TEXT, (404, *failing), answer_type="text/plain"
+        ),
+        _traces.deletes(f"{files}/{{name}}", 400, 404),
+    )
+
+
+OPERATIONS = (*_operations(has_node=False), *_operations(has_node=True))

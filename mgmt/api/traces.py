@@ -1,0 +1,130 @@
+"""Traces that write files, and the files: the API of RabbitMQ's tracing plugin, and more."""
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from broker.amqp.errors import ConnectionFault
+from broker.auth.identity import LoginAttempt
+from broker.tracing.trace import Trace, TraceError, of_json
+from broker.tracing.trace_files import trace_file, trace_files
+from broker.tracing.traces import Running, trace_view
+from mgmt.api.call import Call
+from mgmt.api.errors import bad_request, not_found
+from mgmt.api.routes import Created, NoContent, route
+from mgmt.views.values import text
+
+GZIP = ".gz"
+
+
+def _prepare(call: Call) -> None:
+    """Raise 401 unless an administrator asks, 400 if it is of a node that is not this one."""
+    call.require_administrator()
+    node = call.request.match_info.get("node", call.node.name)
+    if node != call.node.name:
+        raise bad_request(f"Node {node} could not be contacted: {{badrpc,nodedown}}")
+
+
+def _view(running: Running) -> dict[str, Any]:
+    view = trace_view(running)
+    view["vhost"], view["name"] = text(view["vhost"]), text(view["name"])
+    return view
+
+
+@route("GET", "/traces", "/traces/node/{node}", "/traces/{vhost}", "/traces/node/{node}/{vhost}")
+async def list_traces(call: Call) -> Any:
+    """Traces of all vhosts, or of one."""
+    _prepare(call)
+    vhost = call.request.match_info.get("vhost")
+    traces = call.broker.traces
+    return [_view(running) for running in traces if vhost in (None, running.trace.vhost)]
+
+
+def _running(call: Call) -> Running:
+    running = call.broker.traces.get(call.vhost().name, call.path("name"))
+    if running is None:
+        raise not_found()
+    return running
+
+
+@route("GET", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+async def show_trace(call: Call) -> Any:
+    """One trace."""
+    _prepare(call)
+    return _view(_running(call))
+
+
+@route("PUT", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+async def put_trace(call: Call) -> Any:
+    """Begin a trace. One that runs cannot be changed."""
+    _prepare(call)
+    vhost = call.vhost()
+    body = await call.body("format", "pattern")
+    try:
+        trace = of_json(vhost.name, call.path("name"), body)
+        await _check_login(call, trace, body.get("tracer_connection_password"))
+        call.broker.traces.begin(vhost, trace)
+    except TraceError as error:
+        raise bad_request(str(error)) from None
+    return Created()
+
+
+async def _check_login(call: Call, trace: Trace, password: Any) -> None:
+    """Whoever names somebody to trace has to know the password. Raises TraceError."""
+    if not trace.username:
+        return
+    attempt = LoginAttempt(trace.username, str(password or ""), call.peer_host, "a trace")
+    access = call.broker.services.access
+    identity = await access.log_in(attempt)
+    if identity is None:
+        raise TraceError(f"tracer_connection_username: {trace.username!r} cannot log in")
+    try:
+        await access.decided(lambda: access.check_vhost(identity, trace.vhost, call.peer_host))
+    except ConnectionFault as fault:
+        raise TraceError(f"tracer_connection_username: {fault.reply_text}") from None
+
+
+@route("DELETE", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+async def delete_trace(call: Call) -> Any:
+    """End a trace; its files stay."""
+    _prepare(call)
+    running = _running(call)
+    call.broker.traces.end(call.vhost(), running.trace.name)
+    return NoContent()
+
+
+# Files
+
+
+@route("GET", "/trace-files", "/trace-files/node/{node}")
+async def list_trace_files(call: Call) -> Any:
+    """Files of traces, those that are being written among them."""
+    _prepare(call)
+    found = await asyncio.to_thread(trace_files, call.broker.traces.directory)
+    return [{"name": text(file.name), "size": file.size} for file in found]
+
+
+@route("GET", "/trace-files/{name}", "/trace-files/node/{node}/{name}", is_linked=True)
+async def get_trace_file(call: Call) -> Any:
+    """A file as it is: text, or compressed."""
+    _prepare(call)
+    path = trace_file(call.broker.traces.directory, call.path("name"))
+    if path is None:
+        raise not_found()
+    kind = "application/gzip" if GZIP in path.suffixes else "text/plain"
+    return web.FileResponse(path, headers={"Content-Type": kind})
+
+
+@route("DELETE", "/trace-files/{name}", "/trace-files/node/{node}/{name}")
+async def delete_trace_file(call: Call) -> Any:
+    """Delete a file. A trace that still writes it begins it anew."""
+    _prepare(call)
+    path = trace_file(call.broker.traces.directory, call.path("name"))
+    if path is None:
+        raise not_found()
+    try:
+        await asyncio.to_thread(path.unlink)
+    except OSError as error:
+        raise bad_request(f"the file cannot be deleted: {error.strerror}") from None
+    return NoContent()

@@ -1,0 +1,85 @@
+// Traces: what is published and delivered in a virtual host, written to files.
+
+import {blob, del, get, path, put} from "../api.js";
+import {attempt} from "../dialog.js";
+import {code, h, panel} from "../dom.js";
+import {button, changing, checkbox, field, fields, input, select, vhostField} from "../forms.js";
+import {bytes, count} from "../format.js";
+import {refreshNow} from "../live.js";
+import {List} from "../table.js";
+import {administration, plainPanel, removal} from "./administration.js";
+
+// How long the browser has to begin a download.
+const KEPT_MS = 60_000;
+const FORMATS = [["text", "text, as RabbitMQ's"], ["json", "JSON, as RabbitMQ's"],
+  ["log", "log for analysis"]];
+
+administration("traces", () => {
+  const traces = new List({
+    id: "traces", caption: "Traces", small: true, load: () => get("traces"),
+    key: (row) => `${row.vhost}\n${row.name}`, empty: "Nothing is traced to files.",
+    columns: [
+      {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
+      {key: "format", title: "Format"},
+      {key: "pattern", title: "Pattern", cell: (row) => code(row.pattern)},
+      {key: "max_payload_bytes", title: "Payloads", cell: payloads},
+      {key: "sample", title: "Sample", cell: (row) => (row.sample > 1 ? `1 in ${row.sample}` : "")},
+      {key: "written", title: "Written", number: true, cell: (row) => count(row.written)},
+      {key: "lost", title: "Lost", number: true, cell: (row) =>
+        h("span", {class: row.lost ? "bad" : ""}, count(row.lost))},
+      {key: "problem", title: "State", wide: true, cell: (row) =>
+        h("span", {class: row.problem ? "bad" : "good"}, row.problem || "well")},
+      removal({text: "Stop", label: (row) => `Stop trace ${row.name}`, done: "Trace stopped",
+        detail: () => "Its files stay.", work: (row) => del(path("traces", row.vhost, row.name))}),
+    ],
+  });
+  const files = new List({
+    id: "files", caption: "Trace files", small: true, load: () => get("trace-files"),
+    key: (row) => row.name, empty: "There are no files.",
+    columns: [
+      {key: "name", title: "Name", wide: true, cell: (row) => code(row.name)},
+      {key: "size", title: "Size", number: true, cell: (row) => bytes(row.size)},
+      {key: "download", title: "", sortable: false, cell: (row) => button("Download",
+        () => download(row.name), {"aria-label": `Download ${row.name}`})},
+      removal({label: (row) => `Delete ${row.name}`, done: "File deleted",
+        detail: () => "What is in it is gone.", work: (row) => del(path("trace-files", row.name))}),
+    ],
+  });
+  return {title: "Traces", lists: [traces, files],
+    panels: [plainPanel("Traces", traces.element), panel("Add a trace", addForm()),
+      plainPanel("Trace files", files.element)]};
+});
+
+function payloads({format, payload, max_payload_bytes: most}) {
+  if (format === "log" && payload !== "base64") return "none";
+  return most === undefined ? "all" : bytes(most);
+}
+
+function addForm() {
+  return changing("Add trace", {
+    done: (values) => `Trace ${values.name} added`, after: refreshNow,
+    work: (values) => put(path("traces", values.vhost, values.name), bodyOf(values)),
+  }, fields(vhostField(), field("Name", input("name", {required: true})),
+    field("Format", select("format", FORMATS)),
+    field("Pattern", input("pattern", {required: true, value: "#"}),
+      "such as #, publish.# or deliver.orders"),
+    field("Payload bytes", input("most", {type: "number", min: 0}), "empty for all"),
+    field("Sample", input("sample", {type: "number", min: 1, value: 1}),
+      "of a log: one message in so many")),
+  checkbox("Payloads in a log", "bodies"));
+}
+
+function bodyOf({format, pattern, most, sample, bodies}) {
+  const body = {format, pattern};
+  if (most !== "") body.max_payload_bytes = Number(most);
+  if (format !== "log") return body;
+  return {...body, sample: Number(sample), payload: bodies ? "base64" : "none"};
+}
+
+async function download(name) {
+  await attempt(`${name} downloaded`, async () => {
+    const href = URL.createObjectURL(await blob(path("trace-files", name)));
+    h("a", {href, download: name.split("/").pop()}).click();
+    setTimeout(() => URL.revokeObjectURL(href), KEPT_MS);
+  });
+}

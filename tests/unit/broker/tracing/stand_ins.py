@@ -1,0 +1,58 @@
+"""What a sink is told of, without a broker."""
+
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from broker.amqp.content import encode_address
+from broker.amqp.properties import ContentHeader, encode_properties
+from storage.message import Address, Entry, Message
+
+
+class Connection:
+    def __init__(self, name="127.0.0.1:4711 -> 127.0.0.1:5672", user="guest"):
+        self.name = name
+        self.user = SimpleNamespace(name=user)
+
+
+class Channel:
+    def __init__(self, number=1, connection=None):
+        self.number = number
+        self.connection = connection or Connection()
+
+
+class Queue:
+    def __init__(self, name="orders"):
+        self.name = name
+
+
+class Delivery(NamedTuple):
+    entry: Entry
+    queue: Queue
+
+
+def message(number=7, exchange="", key="orders", body=b"body", **properties):
+    address = Address(exchange, key, encode_address(exchange, key))
+    return Message(address, ContentHeader(encode_properties(properties)), body, None, number)
+
+
+class KeptOutput:
+    """An output that keeps what it is handed. is_full: as if nothing were written."""
+
+    def __init__(self):
+        self.name = "kept"
+        self.is_full = self.is_closed = False
+        self.batches = []
+
+    @property
+    def has_room_again(self):
+        return not self.is_full
+
+    def hand(self, data, time_us):
+        self.batches.append((time_us, data))
+
+    def close(self):
+        self.is_closed = True
+
+    @property
+    def data(self):
+        return b"".join(data for _, data in self.batches)
