@@ -173,6 +173,9 @@ class Delta:
         except (StoreError, FormatError) as error:
             self._lose(*positions_of(number), f"the rest of its segment {number}", str(error))
             self.close()
+            if number != self._writer.number:
+                # Not to be removed now that nothing of it is needed: another version may read it.
+                self._writer.numbers.discard(number)
             return []
         if run is None:
             path = segment_path(self._writer.directory, number)

@@ -70,6 +70,10 @@ class FormatError(Exception):
     """The bytes are not what they should be; the text says what is wrong."""
 
 
+class VersionError(FormatError):
+    """The file is of a version that this one does not read."""
+
+
 class FileHeader(NamedTuple):
     """The start of a file."""
 
@@ -175,7 +179,7 @@ def decode_file_header(data: bytes, magic: bytes) -> FileHeader:
     if not is_whole:
         raise FormatError("its header is damaged")
     if not VERSION_MIN <= header.version <= FORMAT_VERSION:
-        raise FormatError(
+        raise VersionError(
             f"it has format version {header.version}, and this version of Leveret reads "
             f"{VERSION_MIN} to {FORMAT_VERSION}"
         )

@@ -23,6 +23,7 @@ from storage.formats import (
     Record,
     Run,
     State,
+    VersionError,
     decode_file_header,
     decode_run,
     read_records,
@@ -123,7 +124,7 @@ class Restorer:
             path = segment_path(directory, number)
             is_done = end <= state.flushed_to and state.gone.covers(start, end)
             if number > state.tail_number or is_done:
-                self._disk.remove(path)
+                self._remove(path)
                 continue
             kept.add(number)
             if number == state.tail_number and self._disk.size(path) > state.tail_bytes:
@@ -131,6 +132,17 @@ class Restorer:
         if len(kept) < len(numbers):
             self._disk.sync_directory(directory)
         return kept
+
+    def _remove(self, path: Path) -> None:
+        """Remove a segment, unless it is of another version, which may have a use for it."""
+        try:
+            decode_file_header(self._disk.read(path, 0, FILE_HEADER_BYTES), SEGMENT_MAGIC)
+        except VersionError as error:
+            logger.warning("%s is left where it is: %s", path, error)
+            return
+        except (StoreError, FormatError) as error:
+            logger.info("%s is removed: nothing of it is needed, and %s", path, error)
+        self._disk.remove(path)
 
     def _runs_in(self, path: Path) -> list[Run]:
         try:
