@@ -72,9 +72,11 @@ async def put_trace(call: Call) -> Any:
 
 async def _check_login(call: Call, trace: Trace, password: Any) -> None:
     """Whoever names somebody to trace has to know the password. Raises TraceError."""
+    if not isinstance(password, str | None):
+        raise TraceError("tracer_connection_password should be a text")
     if not trace.username:
         return
-    attempt = LoginAttempt(trace.username, str(password or ""), call.peer_host, "a trace")
+    attempt = LoginAttempt(trace.username, password or "", call.peer_host, "a trace")
     access = call.broker.services.access
     identity = await access.log_in(attempt)
     if identity is None:

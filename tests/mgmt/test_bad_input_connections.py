@@ -333,12 +333,17 @@ async def test_a_trap_of_an_expression_does_not_hold_deliveries_up(node):
         node.delete("policies/%2F/trap")
 
     for _ in range(ATTEMPTS):
-        waits = sorted(await delivery_delays_during(node, spring))
-        assert len(waits) > 10
-        slow = waits[int(len(waits) * 0.95)]
-        if slow < STALL_MS_MAX:
+        usual = slow_one(await delivery_delays_during(node, lambda: time.sleep(1)))
+        slow = slow_one(await delivery_delays_during(node, spring))
+        if slow < STALL_MS_MAX + 3 * usual:
             return
     raise AssertionError(f"one delivery in twenty took {slow:.0f} ms")
+
+
+def slow_one(waits):
+    """What one delivery in twenty took, at least."""
+    assert len(waits) > 10
+    return sorted(waits)[int(len(waits) * 0.95)]
 
 
 async def delivery_delays_during(node, work):

@@ -140,7 +140,7 @@ def _responses(route: Route, one: Operation) -> dict[str, Any]:
     expected |= {408} if one.body is not None else set()
     responses: dict[str, Any] = {}
     if one.answer is not None:
-        content = {one.answer_type: {"schema": _answer(one)}}
+        content = {kind: {"schema": _answer(one)} for kind in one.answer_type.split()}
         responses["200"] = {"description": "What was asked for.", "content": content}
     elif one.makes:
         responses["201"] = {"description": _REASONS[201], "headers": _LOCATION}

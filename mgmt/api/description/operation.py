@@ -51,6 +51,7 @@ class Operation:
     columns: bool = False
     paged: bool = False
     answer_type: str = JSON
+    """Several, with spaces between them, if it depends on what is asked for."""
     makes: bool = False
 
 

@@ -70,7 +70,12 @@ def _operations(*, has_node: bool) -> tuple[Operation, ...]:
         _traces.deletes(trace, 404, *failing),
         _traces.tells(files, list_of(ref("TraceFile")), *failing),
         Operation(
-            "GET", f"{files}/{{name}}", "traces", TEXT, (404, *failing), answer_type="text/plain"
+            "GET",
+            f"{files}/{{name}}",
+            "traces",
+            TEXT,
+            (404, *failing),
+            answer_type="text/plain application/gzip",
         ),
         _traces.deletes(f"{files}/{{name}}", 400, 404),
     )
