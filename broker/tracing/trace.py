@@ -64,8 +64,8 @@ def of_json(vhost: str, name: str, body: dict[str, Any]) -> Trace:
         raise TraceError("format not json or text (or log)")
     if not isinstance(body.get("pattern"), str):
         raise TraceError(f"pattern has to be a text such as #, and is {body.get('pattern')!r}")
-    username = body.get("tracer_connection_username") or ""
-    if not isinstance(username, str):
+    username = body.get("tracer_connection_username")
+    if not isinstance(username, str | None):
         raise TraceError("tracer_connection_username has to be a text")
     _check_name(name)
     sample, payload = body.get("sample", 1), body.get("payload", NO_BODIES)
@@ -76,7 +76,7 @@ def of_json(vhost: str, name: str, body: dict[str, Any]) -> Trace:
     if body["format"] != LOG and (sample != 1 or payload != NO_BODIES):
         raise TraceError(f"sample and payload are for traces of the format {LOG}")
     return Trace(
-        vhost, name, body["format"], body["pattern"], payload_bytes_max, username,
+        vhost, name, body["format"], body["pattern"], payload_bytes_max, username or "",
         payload == BODIES, sample,
     )  # fmt: skip
 
