@@ -3,7 +3,8 @@
 It looks at finished tables, which are small. What is usual is the median of a measure over all
 minutes of the same weekday and hour; how far a minute is off is told in robust standard deviations
 (1.48 times the median of the differences), of which one is a twentieth of the median at least, so
-that a steady load does not make a trifle remarkable. Minutes without any traffic count as 0.
+that a steady load does not make a trifle remarkable. Minutes without any traffic count as 0; the first and the last minute of the
+trace, which it has parts of only, do not count.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,11 +19,13 @@ _SERIES = """
         select minute, vhost, kind, name, published, delivered from traffic
         where kind in ('exchange', 'queue')
     ), ends as (
-        select vhost, kind, name, min(minute) as first, (select max(minute) from named) as last
+        select vhost, kind, name,
+            greatest(min(minute), (select min(minute) from named) + interval 1 minute) as first,
+            (select max(minute) from named) - interval 1 minute as last
         from named group by vhost, kind, name
     ), all_minutes as (
         select vhost, kind, name, explode(sequence(first, last, interval 1 minute)) as minute
-        from ends
+        from ends where first <= last
     )
     select minute, vhost, kind, name, stack(2,
         'published', cast(coalesce(published, 0) as double),

@@ -13,9 +13,9 @@ from analytics.tables import HOPS
 ROUNDS_MAX = 20
 """For chains of a million hops; what is longer has lost its beginning."""
 
-_FIRST = f"""
-    select vhost, node, message, new_message, queue, reason, exchange, routing_keys, queues, time_us,
-        if(message = new_message, null, message) as before,
+_FIRST = """
+    select vhost, node, message, new_message, queue, reason, exchange, routing_keys, queues,
+        time_us, if(message = new_message, null, message) as before,
         array(named_struct('queue', queue, 'reason', reason, 'exchange', exchange,
             'time_us', time_us, 'message', message)) as path
     from events where event = 'dead_letter'

@@ -60,7 +60,7 @@ DEPTH = f"""
 
 SIZES = f"""
     select to_date(timestamp_micros(time_us)) as date, vhost, exchange,
-        {UP_TO.format('body_size')} as up_to_bytes,
+        {UP_TO.format("body_size")} as up_to_bytes,
         sum(weight) as messages, sum(weight * body_size) as bytes
     from events where event = 'publish' group by 1, 2, 3, 4
 """

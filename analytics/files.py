@@ -1,4 +1,4 @@
-"""The files of a trace directory: which there are, what kind of log each is, and whether it is whole.
+"""The files of a trace directory: which there are, what kind of log each is, and if it is whole.
 
 Names say little: a log may have been copied, renamed or unpacked. So the kind is told from what a
 file begins with, and each compressed file is inflated once to see whether it is whole, which takes
@@ -137,8 +137,7 @@ def _leveret(path: str, is_whole: bool, first: dict[str, Any]) -> LogFile:
     if not isinstance(version, int) or version > record.VERSION:
         reason = f"is of version {version}, and versions up to {record.VERSION} are known"
         return LogFile(path, LEVERET, False, reason=reason)
-    is_sampled = isinstance(sample, int) and sample > 1
-    return LogFile(path, LEVERET, is_whole, sample if is_sampled else 1)
+    return LogFile(path, LEVERET, is_whole, sample if isinstance(sample, int) else 1)
 
 
 def _json_object(line: bytes) -> dict[str, Any]:

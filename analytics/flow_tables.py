@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
-HOT_TIMES, HOT_SHARE, COLD_PART, PLACES_MAX = 10, 0.05, 0.01, 1_000
+HOT_TIMES, HOT_SHARE, HALF, COLD_PART, PLACES_MAX = 10, 0.05, 0.5, 0.01, 1_000
 
 _ENTRY = "named_struct('kind', '{}', 'name', {})"
 _USER, _CONNECTION = _ENTRY.format("user", "user"), _ENTRY.format("connection", "connection")
@@ -83,8 +83,10 @@ ROUTING_KEYS = f"""
     )
     select date, vhost, exchange, routing_key, messages, bytes, share,
         cast(place as bigint) as place,
-        case when keys > 1 and share >= {HOT_SHARE} and share >= {HOT_TIMES} / keys then 'hot'
-            when keys > 1 and share <= {COLD_PART} / keys then 'cold' else 'warm' end as temperature
+        case
+            when keys > 2 and share >= {HOT_SHARE} and share >= least({HOT_TIMES} / keys, {HALF})
+                then 'hot'
+            when keys > 2 and share <= {COLD_PART} / keys then 'cold' else 'warm' end as temperature
     from shares left join places using (date, vhost, exchange, routing_key)
 """
 

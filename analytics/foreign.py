@@ -149,5 +149,7 @@ def _time_us(text: str) -> int:
     if found is None:
         raise ForeignError(f"{text!r} is not a time")
     year, month, day, hour, minute, second, fraction = found.groups()
-    date = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+    date = datetime(
+        int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC
+    )
     return int(date.timestamp()) * 1_000_000 + int(fraction.ljust(6, "0")[:6])

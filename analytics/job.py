@@ -18,7 +18,7 @@ from analytics.life_tables import life_tables
 from analytics.lives import stage_lives
 from analytics.output import BY_NAME, write_table
 from analytics.progress import Progress
-from analytics.reading import Window, number_lines, read_trace
+from analytics.reading import EVERYTHING, Window, number_lines, read_trace
 from analytics.staging import stage_flows, stage_records
 from analytics.tables import TABLES
 
@@ -38,12 +38,13 @@ _REJECTED = """
 
 
 class Options(NamedTuple):
-    """What to do. poison_above: deliveries from which on a message is poison, and one more."""
+    """What to do. poison_above: messages delivered more often are poison. only: some tables."""
 
     directory: str
     out: str
-    window: Window = Window()
+    window: Window = EVERYTHING
     poison_above: int = 5
+    only: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -68,7 +69,9 @@ def analyze(session: SparkSession, options: Options) -> Outcome:
             write_table(rejected, BY_NAME["rejected"], options.out)
         records.where("wrong is null").createOrReplaceTempView("events")
         write_tables(session, options, progress)
-        return Outcome(progress.rows, records.where("wrong is not null").count(), len(reading.files))
+        return Outcome(
+            progress.rows, records.where("wrong is not null").count(), len(reading.files)
+        )
     finally:
         _delete(session, work)
 
@@ -94,11 +97,13 @@ def write_tables(session: SparkSession, options: Options, progress: Progress) ->
         **dead_letter_tables(session),
         **life_tables(session, options.poison_above),
     }
-    for name, rows in tables.items():
+    wanted = {name: rows for name, rows in tables.items() if name in (options.only or tables)}
+    for name, rows in wanted.items():
         with progress.step(name):
             write_table(rows, BY_NAME[name], options.out)
-    with progress.step("anomalies"):
-        write_table(anomaly_table(session, options.out), BY_NAME["anomalies"], options.out)
+    if not options.only:
+        with progress.step("anomalies"):
+            write_table(anomaly_table(session, options.out), BY_NAME["anomalies"], options.out)
 
 
 def _parts(events: int) -> int:

@@ -80,7 +80,7 @@ _NOTED = """
         and details.message = first_message
 """
 
-_FATES = f"""
+_FATES = """
     select life_fates.*, vhost, node, queue from life_fates join places using (place)
     where fate != 'acknowledged'
 """

@@ -1,7 +1,7 @@
 """Lives: what happened to each message in each queue that it was in, a row for each.
 
-A message's number is the node's own, so a life's key is (place, message), where a place is a queue of
-a node. Grouping by it joins publish, deliveries and settlement in one shuffle of numbers only, in
+A message's number is the node's own, so a life's key is (place, message), where a place is a queue
+of a node. Grouping by it joins publish, deliveries and settlement in one shuffle of numbers, in
 which nothing is skewed, whatever one queue's part of the traffic: names are hashed to 64 bits (the
 views `places` and `parties` give them back), and all that is kept of events are times and counts.
 
@@ -98,7 +98,7 @@ _FATES = f"""
     )
 """
 
-_SPANS = f"""
+_SPANS = """
     with single as (
         select place, party, weight, delivered, coalesce(acked, rejected, requeued) as ended,
             acked is not null as is_acked

@@ -1,7 +1,7 @@
 """`leveret analyze`: reads the options, runs the job, and says what it found.
 
-The same file is what spark-submit takes. Exit codes: 0 if all went well, even if lines had to be set
-aside; 1 if there are no logs; 2 for options that make no sense, and where there is no Java.
+The same file is what spark-submit takes. Exit codes: 0 if all went well, even if lines had to be
+set aside; 1 if there are no logs; 2 for options that make no sense, and where there is no Java.
 """
 
 import argparse
@@ -23,9 +23,13 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="leveret analyze", description="Make tables of trace logs (docs/analytics.md)."
     )
-    parser.add_argument("directory", metavar="TRACE_DIR", help="a local path, hdfs://... or s3a://...")
+    parser.add_argument(
+        "directory", metavar="TRACE_DIR", help="a local path, hdfs://... or s3a://..."
+    )
     parser.add_argument("--out", required=True, help="where the tables are written to")
-    parser.add_argument("--from", dest="from_us", type=moment, help="from when on, as 2026-01-31T07:00")
+    parser.add_argument(
+        "--from", dest="from_us", type=moment, help="from when on, as 2026-01-31T07:00"
+    )
     parser.add_argument("--to", dest="to_us", type=moment, help="up to when")
     parser.add_argument("--vhost", help="one virtual host only")
     parser.add_argument("--master", help="where Spark runs; local[*] if nothing else says so")

@@ -2,8 +2,8 @@
 
 Files are looked over first, one by one and in parallel (files.py): what kind of log each is, and
 whether it is whole. Whole logs of the broker are read by Spark itself, which is quick; all others
-(being written, cut off, or RabbitMQ's own) line by line by Python, which is careful. Both give lines
-of JSON that are parsed in one place by the one schema (schema.py).
+(being written, cut off, or RabbitMQ's own) line by line by Python, which is careful. Both give
+lines of JSON that are parsed in one place by the one schema (schema.py).
 """
 
 import re
@@ -44,6 +44,9 @@ class Window(NamedTuple):
     vhost: str | None = None
 
 
+EVERYTHING = Window()
+
+
 class Reading(NamedTuple):
     """What was read, lazily.
 
@@ -61,7 +64,7 @@ class Reading(NamedTuple):
 
 
 def read_trace(
-    session: SparkSession, directory: str, window: Window = Window(), with_body: bool = False
+    session: SparkSession, directory: str, window: Window = EVERYTHING, with_body: bool = False
 ) -> Reading:
     """Read the trace logs below a directory (a local path, or a URL that Hadoop knows).
 

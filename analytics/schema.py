@@ -32,8 +32,9 @@ def field_names(with_body: bool) -> Names:
 def parse_lines(lines: DataFrame, with_body: bool = False) -> DataFrame:
     """The records of lines.
 
-    lines: `value`, `file`, `line`, and `wrong_line`: what is known to be wrong with it. The answer has the records' fields, `file` and `line`, and `wrong`
-    and `text`, which are null for all that is sound.
+    lines: `value`, `file`, `line`, and `wrong_line`: what is known to be wrong with it. The answer
+    has the records' fields, `file` and `line`, and `wrong` and `text`, which are null for all that
+    is sound.
     """
     names = field_names(with_body)
     types = {field.name: _TYPES[field.type] for field in record.FIELDS}
@@ -64,7 +65,9 @@ def _what_is_wrong() -> Column:
 
 def _what_is_missing() -> Column:
     """The first field that is needed and not there."""
-    return F.coalesce(*(_is_missing(field.name) for field in record.FIELDS if _events_of(field.name)))
+    return F.coalesce(
+        *(_is_missing(field.name) for field in record.FIELDS if _events_of(field.name))
+    )
 
 
 def _is_missing(name: str) -> Column:

@@ -19,6 +19,7 @@ DRIVER_MEMORY = "4g"
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -52,11 +53,11 @@ def start_session(master: str | None = None, shuffle_partitions: int | None = No
 def _packed_code() -> Path:
     """The modules that workers need, in a file that Spark takes to them."""
     root = Path(__file__).resolve().parents[1]
-    names = [*_WORKERS_NEED, *(path.relative_to(root) for path in root.glob("analytics/*.py"))]
+    ours = [f"analytics/{path.name}" for path in root.glob("analytics/*.py")]
     directory = tempfile.mkdtemp(prefix="leveret-code-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     packed = Path(directory) / "leveret_analytics.zip"
     with zipfile.ZipFile(packed, "w") as file:
-        for name in names:
+        for name in (*_WORKERS_NEED, *ours):
             file.write(root / name, name)
     return packed

@@ -2,7 +2,8 @@
 
 Parsing takes most of the time, so it is done once, and all tables are made from the result, which
 is in a directory of its own below the output and is deleted in the end. From the records come
-`flows` (what happened in a minute between the same parties, counted), which many tables are made of.
+`flows` (what happened in a minute between the same parties, counted), of which many tables are
+made.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +33,10 @@ def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFra
     """Write all records to a directory, and read them back."""
     sampled = [(file.path, file.sample) for file in reading.files if file.sample > 1]
     weights = session.createDataFrame(sampled, "file string, weight bigint")
-    records = reading.records.join(F.broadcast(weights), "file", "left") if sampled else (
-        reading.records.withColumn("weight", F.lit(1))
+    records = (
+        reading.records.join(F.broadcast(weights), "file", "left")
+        if sampled
+        else (reading.records.withColumn("weight", F.lit(1)))
     )
     weight = F.coalesce("weight", F.lit(1)).cast("bigint")
     properties = [_OF_PUBLISH.format(name) for name in ("message_id", "correlation_id")]

@@ -11,7 +11,13 @@ of what really happened; rows that stand for one message or event are not.
 
 from typing import NamedTuple
 
-STRING, LONG, DOUBLE, TIMESTAMP, STRINGS = "string", "bigint", "double", "timestamp", "array<string>"
+STRING, LONG, DOUBLE, TIMESTAMP, STRINGS = (
+    "string",
+    "bigint",
+    "double",
+    "timestamp",
+    "array<string>",
+)
 HOPS = "array<struct<queue:string,reason:string,exchange:string,time_us:bigint,message:bigint>>"
 
 PARTITION = "date"
@@ -252,8 +258,8 @@ ROUTING_KEYS = Table(
         Column("bytes", LONG, "their bodies"),
         Column("share", DOUBLE, "its part of the exchange's messages, 0 to 1"),
         Column("place", LONG, "1 for the key with the most messages; null beyond 1,000"),
-        Column("temperature", STRING, "hot: 10 times an even share, and 5% at least; cold: a"
-               " hundredth of an even share at most; else warm"),
+        Column("temperature", STRING, "of three keys or more, hot: 10 times an even share (or half"
+               " of all) and 5% at least; cold: a hundredth of an even share at most; else warm"),
     ),
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ without the rest, which halves the time that they take to start.
 import importlib
 import sys
 
-TOOLS = {"ctl": "mgmt.ctl.main", "perf": "mgmt.perf.main"}
+TOOLS = {"ctl": "mgmt.ctl.main", "perf": "mgmt.perf.main", "analyze": "analytics.main"}
 """Subcommands, and the modules whose `main` takes their arguments."""
 
 

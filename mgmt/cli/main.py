@@ -87,6 +87,15 @@ def perf(context: typer.Context) -> None:
     sys.exit(run_tool("perf", context.args))
 
 
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def analyze(context: typer.Context) -> None:
+    """Make tables of trace logs, with Spark (--help)."""
+    sys.exit(run_tool("analyze", context.args))
+
+
 @app.command(name="version")
 def show_version() -> None:
     """Print Leveret's version."""
