@@ -17,6 +17,9 @@ from pyspark.sql import SparkSession
 from analytics.gzip_lines import MAGIC, Damage, inflate, lines_of
 from broker.tracing import record
 
+SLICES_PER_CORE = 4
+"""Tasks for each core when files are looked at one by one, so that a large one is no bottleneck."""
+
 LEVERET, RABBITMQ_JSON, RABBITMQ_TEXT, UNKNOWN = "leveret", "rabbitmq_json", "rabbitmq_text", ""
 _RABBITMQ_TYPES = ("published", "received")
 _BEGINNING_BYTES = 1 << 16
@@ -84,7 +87,8 @@ def look_over(session: SparkSession, paths: list[str]) -> list[LogFile]:
     distant = [path for path in paths if not is_local(path)]
     found: list[LogFile] = []
     if local:
-        found += context.parallelize(local, len(local)).map(_look_at_path).collect()
+        slices = min(len(local), SLICES_PER_CORE * context.defaultParallelism)
+        found += context.parallelize(local, slices).map(_look_at_path).collect()
     if distant:
         contents = context.binaryFiles(",".join(distant), len(distant))
         found += contents.map(lambda file: look_at(file[0], file[1])).collect()

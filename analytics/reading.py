@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import NamedTuple
 
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from analytics.files import (
     LEVERET,
     RABBITMQ_JSON,
+    SLICES_PER_CORE,
     LogFile,
     is_in_window,
     is_local,
@@ -131,11 +132,15 @@ def _careful_lines(session: SparkSession, files: list[LogFile]) -> DataFrame:
     found = [file for file in files if not file.is_whole]
     local = [file for file in found if is_local(file.path)]
     distant = {file.path: file for file in found if not is_local(file.path)}
-    rows: RDD[RawLine] = context.parallelize(local, max(1, len(local))).flatMap(_lines_of)
+    rows: RDD[RawLine] = context.parallelize(local, _slices(context, local)).flatMap(_lines_of)
     if distant:
         contents = context.binaryFiles(",".join(distant), len(distant))
         rows = rows.union(contents.flatMap(lambda file: _lines_of(distant[file[0]], file[1])))
     return session.createDataFrame(rows, _LINES)
+
+
+def _slices(context: SparkContext, files: list[LogFile]) -> int:
+    return max(1, min(len(files), SLICES_PER_CORE * context.defaultParallelism))
 
 
 def _lines_of(file: LogFile, data: bytes | None = None) -> Iterator[RawLine]:

@@ -95,9 +95,7 @@ def test_no_file_knows_the_machine_it_was_written_on(name):
     assert not found_in(name, MACHINE_PATHS)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in OURS if not name.startswith(PRINTING)]
-)
+@pytest.mark.parametrize("name", [name for name in OURS if not name.startswith(PRINTING)])
 def test_the_broker_logs_and_does_not_print(name):
     calls = [
         f"{name}:{node.lineno}"
