@@ -3,8 +3,8 @@
 It looks at finished tables, which are small. What is usual is the median of a measure over all
 minutes of the same weekday and hour; how far a minute is off is told in robust standard deviations
 (1.48 times the median of the differences), of which one is a twentieth of the median at least, so
-that a steady load does not make a trifle remarkable. Minutes without any traffic count as 0; the first and the last minute of the
-trace, which it has parts of only, do not count.
+that a steady load does not make a trifle remarkable. Minutes without any traffic count as 0; the
+first and the last minute of the trace, which it has parts of only, do not count.
 """
 
 from pyspark.sql import DataFrame, SparkSession

@@ -26,7 +26,7 @@ WORK = "_work"
 EVENTS_PER_PARTITION = 500_000
 """Events that a task of a shuffle has: some 50 MB."""
 
-_WEIGHTS = {
+WEIGHTS = {
     "reading": 40.0, "flows": 6.0, "lives": 20.0, "dead letters": 2.0,
     **{table.name: 1.0 for table in TABLES}, "depth": 5.0, "latency": 8.0, "fates": 4.0,
 }  # fmt: skip
@@ -38,13 +38,17 @@ _REJECTED = """
 
 
 class Options(NamedTuple):
-    """What to do. poison_above: messages delivered more often are poison. only: some tables."""
+    """What to do. poison_above: messages delivered more often are poison. only: some tables.
+
+    since: the first date that is written; earlier ones stay as they are.
+    """
 
     directory: str
     out: str
     window: Window = EVERYTHING
     poison_above: int = 5
     only: tuple[str, ...] = ()
+    since: str = ""
 
 
 class Outcome(NamedTuple):
@@ -57,32 +61,31 @@ class Outcome(NamedTuple):
 
 def analyze(session: SparkSession, options: Options) -> Outcome:
     """Read the logs, and write all tables. Raises FileNotFoundError."""
-    progress = Progress(session.sparkContext, _WEIGHTS)
+    progress = Progress(session.sparkContext, WEIGHTS)
     work = f"{options.out}/{WORK}"
     try:
         with progress.step("reading"):
             reading = read_trace(session, options.directory, options.window)
             records = stage_records(session, reading, f"{work}/records")
             progress.rows = records.count()
-        rejected = number_lines(session, _rejected(records)).selectExpr("*", _REJECTED)
-        with progress.step("rejected"):
-            write_table(rejected, BY_NAME["rejected"], options.out)
-        records.where("wrong is null").createOrReplaceTempView("events")
-        write_tables(session, options, progress)
+        write_tables(session, records, options, progress)
         return Outcome(
             progress.rows, records.where("wrong is not null").count(), len(reading.files)
         )
     finally:
-        _delete(session, work)
+        delete_directory(session, work)
 
 
-def _rejected(records: DataFrame) -> DataFrame:
-    return records.where("wrong is not null").selectExpr("file", "line", "wrong as reason", "text")
-
-
-def write_tables(session: SparkSession, options: Options, progress: Progress) -> None:
-    """Write all tables but `rejected`, from the view `events`."""
+def write_tables(
+    session: SparkSession, records: DataFrame, options: Options, progress: Progress
+) -> None:
+    """Write all tables from staged records."""
     work = f"{options.out}/{WORK}"
+    wrong = records.where("wrong is not null").selectExpr("file", "line", "wrong as reason", "text")
+    rejected = number_lines(session, wrong).selectExpr("*", _REJECTED)
+    with progress.step("rejected"):
+        write_table(rejected, BY_NAME["rejected"], options.out, options.since)
+    records.where("wrong is null").createOrReplaceTempView("events")
     partitions = max(2, session.sparkContext.defaultParallelism, _parts(progress.rows))
     session.conf.set("spark.sql.shuffle.partitions", str(partitions))
     with progress.step("flows"):
@@ -100,17 +103,19 @@ def write_tables(session: SparkSession, options: Options, progress: Progress) ->
     wanted = {name: rows for name, rows in tables.items() if name in (options.only or tables)}
     for name, rows in wanted.items():
         with progress.step(name):
-            write_table(rows, BY_NAME[name], options.out)
+            write_table(rows, BY_NAME[name], options.out, options.since)
     if not options.only:
         with progress.step("anomalies"):
-            write_table(anomaly_table(session, options.out), BY_NAME["anomalies"], options.out)
+            rows = anomaly_table(session, options.out)
+            write_table(rows, BY_NAME["anomalies"], options.out, options.since)
 
 
 def _parts(events: int) -> int:
     return -(-events // EVENTS_PER_PARTITION)
 
 
-def _delete(session: SparkSession, directory: str) -> None:
+def delete_directory(session: SparkSession, directory: str) -> None:
+    """Delete a directory of any file system, if it is there."""
     context: Any = session.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(directory)
     path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)

@@ -10,12 +10,13 @@ import sys
 import time
 from datetime import UTC, datetime
 
+from analytics.follow import follow
 from analytics.java import JavaMissingError
 from analytics.job import Options, Outcome, analyze
 from analytics.reading import Window
 from analytics.session import start_session
 
-EXIT_NOTHING, EXIT_USAGE = 1, 2
+EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def read_options(arguments: list[str]) -> argparse.Namespace:
@@ -36,6 +37,15 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--poison-above", type=int, default=5, metavar="N",
         help="messages delivered more than N times are poison (5)",
+    )  # fmt: skip
+    parser.add_argument("--follow", action="store_true", help="go on as logs are completed")
+    parser.add_argument(
+        "--every", type=float, default=60.0, metavar="SECONDS",
+        help="with --follow: how often the tables are written (60)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-days", type=int, default=7, metavar="N",
+        help="with --follow: earlier dates are final (7)",
     )  # fmt: skip
     return parser.parse_args(arguments)
 
@@ -65,7 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_USAGE
     try:
         what = Options(options.directory, options.out, window, options.poison_above)
+        if options.follow:
+            follow(session, what, options.every, options.keep_days)
+            return 0
         outcome = analyze(session, what)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     except FileNotFoundError as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_NOTHING

@@ -8,13 +8,18 @@ from analytics.tables import PARTITION, TABLES, Table
 BY_NAME = {table.name: table for table in TABLES}
 
 
-def write_table(rows: DataFrame, table: Table, out: str, keep_other_dates: bool = False) -> None:
-    """Write a table below `out`, in place of what is there, or of the dates that `rows` has."""
+def write_table(rows: DataFrame, table: Table, out: str, since: str = "") -> None:
+    """Write a table below `out`, in place of what is there.
+
+    since: a date; if given, what is there of earlier ones is left alone.
+    """
     columns = [F.col(column.name).cast(column.type) for column in table.columns]
     date = F.coalesce(F.col(PARTITION), F.lit("1970-01-01").cast("date")).alias(PARTITION)
     # Rows of a date go to one task, or to several if they are many, so that files are few and even.
     even = rows.select(*columns, date).hint("rebalance", PARTITION)
-    mode = "dynamic" if keep_other_dates else "static"
+    if since:
+        even = even.where(F.col(PARTITION) >= F.lit(since).cast("date"))
+    mode = "dynamic" if since else "static"
     writer = even.write.mode("overwrite").option("partitionOverwriteMode", mode)
     writer.partitionBy(PARTITION).parquet(f"{out}/{table.name}")
 

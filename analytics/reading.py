@@ -71,11 +71,15 @@ def read_trace(
 
     Raises FileNotFoundError. with_body: have the field `body`, too.
     """
+    return read_files(session, list_files(session, directory), window, with_body)
+
+
+def read_files(
+    session: SparkSession, paths: list[str], window: Window = EVERYTHING, with_body: bool = False
+) -> Reading:
+    """Read trace logs, those of them that can have records of the window."""
     hours = _hour(window.from_us, "", -1), _hour(window.to_us, "~", 1)
-    paths = [
-        path for path in list_files(session, directory) if is_in_window(path, *hours, window.vhost)
-    ]
-    files = look_over(session, paths)
+    files = look_over(session, [path for path in paths if is_in_window(path, *hours, window.vhost)])
     lines = [_careful_lines(session, files)]
     quick = [file.path for file in files if file.is_whole]
     if quick:

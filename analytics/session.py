@@ -31,8 +31,10 @@ _SETTINGS = {
 }
 
 
-def start_session(master: str | None = None, shuffle_partitions: int | None = None) -> SparkSession:
-    """Start Spark, or join the session that spark-submit has started."""
+def start_session(
+    master: str | None = None, settings: dict[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or join the session that spark-submit has started. settings: more of Spark's."""
     find_java()
     # The workers are to be the Python that runs this, not any that is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -41,9 +43,7 @@ def start_session(master: str | None = None, shuffle_partitions: int | None = No
         builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.log.level", "ERROR")
-    if shuffle_partitions is not None:
-        builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.addPyFile(str(_packed_code()))

@@ -28,7 +28,7 @@ Exchange:     orders
 Routing keys: [<<"key \\"q\\"">>]
 Routed queues: [<<"text queue">>]
 Properties:   [{{<<"message_id">>,longstr,<<"m1">>}}]
-Payload: 
+Payload:{" "}
 two
 lines
 
@@ -44,7 +44,7 @@ Exchange:     orders
 Routing keys: [<<"key \\"q\\"">>]
 Queue:        text queue
 Properties:   [{{<<"message_id">>,longstr,<<"m1">>}}]
-Payload: 
+Payload:{" "}
 two
 lines
 """
