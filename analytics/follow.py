@@ -1,10 +1,10 @@
 """`--follow`: the same tables while logs are being written, by Structured Streaming.
 
 The stream tells which files are new; its checkpoint remembers which were taken. Each batch of
-files is read as the batch job reads them, and its records are staged in a directory named by the batch, in
-place of what an interrupted attempt at it has left: so every record is there exactly once, whenever
-the job is stopped. Then the tables are written from all staged records, and are what the batch job
-would have made of the same files.
+files is read as the batch job reads them, and its records are staged in a directory named by the
+batch, in place of what an interrupted attempt at it has left: so every record is there exactly
+once, whenever the job is stopped. Then the tables are written from all staged records, and are what
+the batch job would have made of the same files.
 
 What is older than the watermark (days before the latest event) is let go: batches with nothing
 later are deleted, and tables of earlier dates are final.
