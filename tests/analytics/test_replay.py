@@ -120,12 +120,13 @@ def test_waits_are_compared_where_there_are_consumers(tmp_path, broker, replayed
         log.deliver(10 * SECOND + number, FIRST + number, "q")
     log.write(tmp_path)
 
-    taken = []
+    async def take(message):
+        """Consumed is enough."""
 
     async def consume_and_replay():
         async with await aio_pika.connect(broker.url) as connection:
             queue = await (await connection.channel()).get_queue("q")
-            await queue.consume(taken.append, no_ack=True)
+            await queue.consume(take, no_ack=True)
             return await asyncio.to_thread(replayed)
 
     status, told, _ = asyncio.run(consume_and_replay())
