@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from analytics.aggregates import Aggregates, Queue
+from analytics.aggregates import MINUTE_US, Aggregates, Queue
 from analytics.latency_findings import Rise, rises
 from analytics.wording import duration, exchange_shown, moment, plural, shown
 
 FINDINGS_MAX = 60
-OF_ONE_KIND_MAX = 8
+OF_ONE_KIND_MAX = 5
 BACKLOG_MIN = 100
 CHURN_PER_MINUTE_MIN = 60
 SHORT_LIVED_MIN = 100
@@ -30,7 +30,7 @@ class Severity(IntEnum):
 
 
 class Finding(NamedTuple):
-    """A sentence. weight: orders findings of the same severity, the greatest first."""
+    """A sentence. weight: orders findings of the same kind and severity, the greatest first."""
 
     severity: Severity
     sentence: str
@@ -46,7 +46,8 @@ def findings(data: Aggregates) -> list[Finding]:
         found += of_kind[:OF_ONE_KIND_MAX]
         if len(of_kind) > OF_ONE_KIND_MAX:
             found.append(_more(of_kind[OF_ONE_KIND_MAX:]))
-    return sorted(found, key=_order)[:FINDINGS_MAX]
+    # Kinds stay in the order of the finders within a severity.
+    return sorted(found, key=lambda finding: finding.severity)[:FINDINGS_MAX]
 
 
 def _order(finding: Finding) -> tuple[int, float]:
@@ -95,18 +96,17 @@ def _backlogs(data: Aggregates) -> Iterator[Finding]:
             continue
         first = min(series.ready)
         start = series.ready[first]
-        came, left = sum(series.came.values()), sum(series.delivered.values())
         name = queue_shown(data, series.queue)
-        if not left:
+        if not any(series.delivered.values()):
             sentence = f"{name}: {end:,} messages wait, and nobody has consumed any"
             yield Finding(Severity.BAD, sentence, "Start a consumer, or delete the queue.", end)
         elif end > 3 * start:
-            seconds = max(1, (data.ends_us - data.begins_us) / 1e6)
+            minutes = max(1.0, (data.ends_us - data.time_of(first)) / MINUTE_US)
             yield Finding(
                 Severity.BAD,
-                f"{name}: {end:,} messages wait at the end, {start:,} did at"
-                f" {data.clock(data.time_of(first))}: {came / seconds:,.1f} came a second, and"
-                f" {left / seconds:,.1f} were delivered",
+                f"{name}: {end:,} messages wait at the end, and {start:,} did at"
+                f" {data.clock(data.time_of(first))}: {(end - start) / minutes:,.0f} more each"
+                " minute",
                 "Add consumers, or make them quicker; a max-length or a TTL bounds the queue.", end,
             )  # fmt: skip
 
@@ -219,7 +219,7 @@ def _duplicates(data: Aggregates) -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(data.duplicates_total, 'message-id')} published more than once;"
             f" {shown(worst.message_id)} {worst.messages:,} times",
-            "Publishers that publish again after a lost confirm do that: consumers have to bear it.",
+            "Publishers that publish again after a lost confirm do that; consumers must bear it.",
             data.duplicates_total,
         )  # fmt: skip
 
@@ -234,7 +234,7 @@ def _hot_keys(data: Aggregates) -> Iterator[Finding]:
                 Severity.NOTE,
                 f"{exchange_shown(one.exchange)}: {one.share:.0%} of its messages have the routing"
                 f" key {shown(one.routing_key) or '(none)'}",
-                "One queue gets them all: more consumers or a consistent-hash exchange spread them.",
+                "One queue gets them all: a consistent-hash exchange spreads them.",
                 one.messages,
             )  # fmt: skip
 
@@ -274,7 +274,7 @@ def _gaps(data: Aggregates) -> Iterator[Finding]:
             f"The trace has {plural(data.gaps, 'gap')}, the first at {moment(data.first_gap_us)}:"
             f" {plural(data.lost_records, 'record')} could not be written, so some of what follows"
             " may look worse than it was",
-            "The disk of the trace directory is too slow: use another, or sample.", 1e12,
+            "The disk of the trace directory is too slow: use another, or sample.",
         )  # fmt: skip
 
 
@@ -299,6 +299,6 @@ _FATES = {
     "dropped": "were dropped by a full queue, a purge or the queue's end",
 }
 _FINDERS: tuple[Callable[[Aggregates], Iterator[Finding]], ...] = (
-    _latency, _backlogs, _stalled, _slow_consumers, _poison, _deaths, _lost, _unroutable,
-    _duplicates, _hot_keys, _churn, _anomalies, _gaps, _rejected,
+    _gaps, _latency, _backlogs, _stalled, _slow_consumers, _poison, _deaths, _lost, _unroutable,
+    _duplicates, _hot_keys, _churn, _anomalies, _rejected,
 )  # fmt: skip

@@ -137,7 +137,8 @@ def find_journeys(
     while True:
         chosen = files_from(files, min(wanted.numbers)) if by_number else files
         enough = _all_over if by_number else _never
-        result = search(chosen, wanted, min(processes, len(chosen) or 1), enough, progress or _unseen)
+        busy = min(processes, len(chosen) or 1)
+        result = search(chosen, wanted, busy, enough, progress or _unseen)
         found = journeys(result.records)
         before = {
             journey.number

@@ -67,7 +67,8 @@ def onset(waits: Sequence[int]) -> int | None:
     for at in range(BEFORE_STEPS_MIN, len(waits)):
         before = median(waits[max(0, at - BEFORE_STEPS) : at])
         after = waits[at : at + AFTER_STEPS]
-        if is_risen(before, waits[at]) and is_risen(before, median(after)):
+        has_begun = is_risen(before, waits[at]) and not is_risen(before, waits[at - 1])
+        if has_begun and is_risen(before, median(after)):
             return at
     return None
 
