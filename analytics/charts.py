@@ -167,7 +167,7 @@ def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int])
     ]
     longest = duration(bounds[-1])
     content = "".join([*labels, _time_axis(data, height), *drawn])
-    description = f"How long messages waited, up to {longest}; the darker, the more messages"
+    description = f"How long messages waited, up to {longest}"
     return f'<div class="chart">{framed(title, description, content, height)}</div>'
 
 

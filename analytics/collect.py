@@ -42,6 +42,11 @@ def collect(session: SparkSession, out: str) -> Aggregates:
     """The aggregates of the tables below `out`."""
     for name in BY_NAME:
         read_table(session, out, name).createOrReplaceTempView(name)
+    return collect_views(session)
+
+
+def collect_views(session: SparkSession) -> Aggregates:
+    """The aggregates of the tables, which are there as views."""
     return _Collecting(session).all()
 
 

@@ -162,7 +162,7 @@ def _poison(data: Aggregates) -> Iterator[Finding]:
             f"{queue_shown(data, one.queue)}: {plural(one.messages, 'message')} delivered again and"
             f" again; message {one.message}{named} {one.deliveries:,} times, and its fate is"
             f" {one.fate.replace('_', ' ')}",
-            "See `leveret journey` for what happens to it; a dead-letter exchange and a rejection"
+            "See leveret journey for what happens to it; a dead-letter exchange and a rejection"
             " without requeue take such messages out.", one.deliveries,
         )  # fmt: skip
 
@@ -191,7 +191,7 @@ def _lost(data: Aggregates) -> Iterator[Finding]:
             yield Finding(
                 Severity.WARNING,
                 f"{queue_shown(data, queue)}: {plural(count, 'message')} {_FATES[fate]}",
-                "The table `fates` has each of them.", count,
+                "The table fates has each of them.", count,
             )  # fmt: skip
 
 
@@ -284,7 +284,7 @@ def _rejected(data: Aggregates) -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(one.count, 'line or file', 'lines or files')} of the trace could not be used:"
             f" {shown(one.reason)} (such as {shown(one.example)})",
-            "The table `rejected` has each of them.", one.count,
+            "The table rejected has each of them.", one.count,
         )  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def _latency(data: Aggregates) -> Iterator[str]:
     if not data.heat:
         yield "<p>No message was delivered whose publish is in the trace.</p>"
         return
-    yield "<p>From publish to first delivery. The darker, the more messages.</p>"
+    yield "<p>From publish to first delivery. The stronger the colour, the more messages.</p>"
     for queue, cells in list(data.heat.items())[: HEAT_MAPS + 1]:
         name = "all queues" if queue is None else queue_shown(data, queue)
         yield f"<h3>{escaped(name[0].upper() + name[1:])}</h3>"

@@ -105,7 +105,7 @@ def test_consumers_that_hold_messages_or_are_slow():
         consumer("slow", last_ack=MINUTES - 1, median_us=400_000),
         consumer("quick", last_ack=MINUTES - 1),
     ]
-    never, slow, stopped = sentences(data)
+    never, stopped, slow = sentences(data)
     assert "consumer never (10.0.0.1:40005 -> 10.0.0.9:5672) holds 1,000" in never
     assert "has acknowledged none of them" in never
     assert "last acknowledged one at 12:30" in stopped
