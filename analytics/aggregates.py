@@ -135,7 +135,7 @@ class Rejected(NamedTuple):
     """Lines or files that could not be used, by why."""
 
     reason: str
-    count: int
+    times: int
     example: str
 
 

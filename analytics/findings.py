@@ -282,9 +282,9 @@ def _rejected(data: Aggregates) -> Iterator[Finding]:
     for one in data.rejected:
         yield Finding(
             Severity.WARNING,
-            f"{plural(one.count, 'line or file', 'lines or files')} of the trace could not be used:"
+            f"{plural(one.times, 'line or file', 'lines or files')} of the trace could not be used:"
             f" {shown(one.reason)} (such as {shown(one.example)})",
-            "The table rejected has each of them.", one.count,
+            "The table rejected has each of them.", one.times,
         )  # fmt: skip
 
 

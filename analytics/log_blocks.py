@@ -7,7 +7,7 @@ file that is being written is no problem.
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from isal import isal_zlib
 
@@ -21,6 +21,9 @@ LINE_BYTES_MAX = 256 * 1024 * 1024
 GZIP = 31
 """zlib's `wbits` of a gzip member."""
 MEMBER = b"\x1f\x8b\x08"
+
+# isal's own annotation says that it is an exception, and not a class of exceptions.
+_DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
 
 
 class Problem(NamedTuple):
@@ -85,7 +88,7 @@ def _unpacked(file: TraceFile, problems: list[Problem]) -> Iterator[tuple[bytes,
             try:
                 yield member.decompress(data, BLOCK_BYTES_MAX), False
                 data = member.unconsumed_tail
-            except (zlib.error, isal_zlib.error) as error:
+            except _DAMAGED as error:
                 at = source.tell() - len(data)
                 problems.append(Problem(file.path, None, f"is damaged near byte {at}: {error}"))
                 data = _next_member(source.read, data)

@@ -137,11 +137,11 @@ def _apply(journey: Journey, event: Record) -> None:
         for queue in names(event, "queues"):
             _came(journey, queue, event)
         return
-    queue = event.get("queue")
+    name = event.get("queue")
     state = _state_after(event)
-    if not isinstance(queue, str) or state is None:
+    if not isinstance(name, str) or state is None:
         return
-    passage = journey.passages.setdefault(queue, Passage(queue, None))
+    passage = journey.passages.setdefault(name, Passage(name, None))
     event["waited_us"] = _waited_us(passage, event)
     if kind == record.DELIVER:
         passage.deliveries += 1

@@ -1,15 +1,11 @@
 """`leveret report` from the tables up: a small analysis of which all is known. Needs PySpark."""
 
 import pytest
-
-pytest.importorskip("pyspark")
-
 from pyspark.errors import AnalysisException
 
 from analytics.collect import collect_views
 from analytics.report import write_report
 from analytics.report_page import page
-from analytics.session import start_session
 from analytics.tables import TABLES
 
 # Spark takes its time to start, more so on a machine that does other things.
@@ -22,10 +18,9 @@ STALL = 30
 
 
 @pytest.fixture(scope="module")
-def session():
-    started = start_session("local[1]", 1)
-    yield started
-    started.stop()
+def session(spark):
+    """With views of its own."""
+    return spark.newSession()
 
 
 @pytest.fixture(scope="module")
