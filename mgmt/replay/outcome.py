@@ -139,7 +139,9 @@ def _queue(original: Original, watched: Watched) -> str:
         short = came - (after - before)
         if short:
             words += f", which is {abs(short):,} {'fewer' if short > 0 else 'more'} than came then"
-        return f"{words}; no consumers now{_then(then.mean_us())}"
+        then_us = then.mean_us()
+        waited = "" if then_us is None else f"; mean wait in the trace about {_wait(then_us)}"
+        return f"{words}; no consumers now{waited}"
     now_us = watched.waits.mean_us(came) or 0.0
     words += (
         f"; {plural(watched.consumers, 'consumer')}; at most {watched.waits.depth_max:,} waited"
@@ -152,11 +154,11 @@ def _wait(wait_us: float) -> str:
     return "0 ms" if wait_us < 500 else duration(int(wait_us))
 
 
-def _then(then_us: float | None, now_us: float | None = None) -> str:
+def _then(then_us: float | None, now_us: float) -> str:
     if then_us is None:
         return ""
     words = f", {_wait(then_us)} in the trace"
-    if now_us is None or abs(now_us - then_us) < DIFFERENCE_US:
+    if abs(now_us - then_us) < DIFFERENCE_US:
         return words
     if now_us > then_us * DIFFERENCE_TIMES:
         return f"{words}: longer"

@@ -236,3 +236,16 @@ def test_options_that_make_no_sense(tmp_path, arguments):
     with pytest.raises(SystemExit) as error:
         main([str(tmp_path), *arguments])
     assert error.value.code == 2
+
+
+def test_dead_letters_are_not_published_again(tmp_path, broker, replayed):
+    """They come of themselves, where the target has such a queue."""
+    declare(broker, "q")
+    log = TraceLog()
+    log.publish(0, FIRST, ["q"], body=b"once")
+    log.deliver(SECOND, FIRST, "q")
+    log.reject(2 * SECOND, FIRST, "q")
+    log.dead_letter(2 * SECOND, FIRST, "q", "rejected", FIRST + 1, ["q"], exchange="orders")
+    log.write(tmp_path)
+    assert replayed()[0] == 0
+    assert [message.body for message in fetch(broker, "q")] == [b"once"]
