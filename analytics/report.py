@@ -41,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     path = options.html or _default_path(parser, options.out)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     try:
-        session = start_session(options.master or (None if is_submitted else "local[*]"), 2)
+        # What is shuffled is sums, which a few tasks are enough for.
+        settings = {"spark.sql.shuffle.partitions": "2"}
+        session = start_session(options.master or (None if is_submitted else "local[*]"), settings)
     except JavaMissingError as error:
         sys.stderr.write(f"leveret report: {error}\n")
         return EXIT_USAGE
