@@ -194,12 +194,13 @@ def _topology(data: Aggregates) -> Iterator[str]:
         return
     yield "<p>The wider, the more messages; dashed ways are of dead letters.</p>"
     yield topology_chart(data.topology)
+    seconds = max(1.0, (data.ends_us - data.begins_us) / 1e6)
     rows = [
         (one.vhost, f"{one.source_kind} {one.source}", f"{one.target_kind} {one.target}",
-         one.dead_letters, one.messages)
+         one.dead_letters, one.messages, f"{one.messages / seconds:,.2f}")
         for one in data.topology[:TABLE_ROWS_MAX]
     ]  # fmt: skip
-    heads = ("vhost", "from", "to", "dead letters", "messages")
+    heads = ("vhost", "from", "to", "dead letters", "messages", "a second")
     yield _details("As a table", table("The ways with the most messages", heads, rows))
 
 
