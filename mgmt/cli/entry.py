@@ -1,13 +1,20 @@
 """Where the `leveret` command begins.
 
-`ctl` and `perf` have options of their own and are started often, in scripts; so they are loaded
-without the rest, which halves the time that they take to start.
+Tools such as `ctl` and `perf` have options of their own and are started often, in scripts; so each
+is loaded without the rest, which halves the time that it takes to start.
 """
 
 import importlib
 import sys
 
-TOOLS = {"ctl": "mgmt.ctl.main", "perf": "mgmt.perf.main"}
+TOOLS = {
+    "analyze": "analytics.main",
+    "ctl": "mgmt.ctl.main",
+    "journey": "analytics.journey",
+    "perf": "mgmt.perf.main",
+    "replay": "mgmt.replay.main",
+    "report": "analytics.report",
+}
 """Subcommands, and the modules whose `main` takes their arguments."""
 
 

@@ -87,6 +87,42 @@ def perf(context: typer.Context) -> None:
     sys.exit(run_tool("perf", context.args))
 
 
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def analyze(context: typer.Context) -> None:
+    """Make tables of trace logs, with Spark (--help)."""
+    sys.exit(run_tool("analyze", context.args))
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def journey(context: typer.Context) -> None:
+    """Where a message went, out of a trace directory, hop by hop (--help)."""
+    sys.exit(run_tool("journey", context.args))
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def replay(context: typer.Context) -> None:
+    """Publish what a trace holds once more, to any broker (--help)."""
+    sys.exit(run_tool("replay", context.args))
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def report(context: typer.Context) -> None:
+    """One HTML file of what an analysis found (--help)."""
+    sys.exit(run_tool("report", context.args))
+
+
 @app.command(name="version")
 def show_version() -> None:
     """Print Leveret's version."""

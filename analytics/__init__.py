@@ -1,0 +1,1 @@
+"""Analytics: what days of trace logs say, as tables that PySpark makes of them."""

@@ -1,0 +1,155 @@
+"""RabbitMQ's own trace logs, as its tracing plugin writes them: text, or a JSON object a line.
+
+Their messages have no numbers. Those that have a message-id get one made from it, so that publish
+and deliveries are tied together; the others are in the traffic and in no more. The logs say nothing
+of acknowledgements, so all deliveries are taken as needing none.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.tracing import record
+
+Numbered = tuple[int, str]
+
+_BAR = "=" * 80
+_FIELD = re.compile(r"^(Node|Connection|Virtual host|User|Channel|Exchange|Queue|Routing keys"
+                    r"|Routed queues|Properties): +(.*)$")  # fmt: skip
+_TITLE = re.compile(r"^(\S+ \S+): Message (published|received)$")
+_TIME = re.compile(r"^(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)[:.](\d+)$")
+_STRING = re.compile(r'<<"((?:[^"\\]|\\.)*)">>')
+_BYTES = re.compile(r"<<([\d,\s]*)>>")
+_PROPERTY = re.compile(r'\{<<"(\w+)">>,\s*longstr,\s*(<<.*?>>)\}', re.DOTALL)
+_NAMES = {
+    "Node": "node", "Connection": "connection", "Virtual host": "vhost", "User": "user",
+    "Channel": "channel", "Exchange": "exchange", "Queue": "queue", "Routing keys": "routing_keys",
+    "Routed queues": "routed_queues",
+}  # fmt: skip
+
+
+class ForeignError(ValueError):
+    """It is not what RabbitMQ writes."""
+
+
+def records_of_json(lines: Iterator[Numbered]) -> Iterator[tuple[int, str, str]]:
+    """Line numbers, records as JSON, and what is wrong."""
+    for number, line in lines:
+        try:
+            yield number, _record(json.loads(line)), ""
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            yield number, line, f"is not a line of RabbitMQ's trace logs: {error}"
+
+
+def records_of_text(lines: Iterator[Numbered]) -> Iterator[tuple[int, str, str]]:
+    """The same of text logs: what is between two bars is a record."""
+    for number, block in _blocks(lines):
+        try:
+            yield number, _record(_fields(block)), ""
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"is not an entry of RabbitMQ's trace logs: {error}"
+            yield number, "\n".join(block), reason
+
+
+def _blocks(lines: Iterator[Numbered]) -> Iterator[tuple[int, list[str]]]:
+    start, block = 1, list[str]()
+    for number, line in lines:
+        if line == _BAR:
+            if any(block):
+                yield start, block
+            start, block = number, []
+        else:
+            block.append(line)
+    if any(block):
+        yield start, block
+
+
+def _fields(block: list[str]) -> dict[str, Any]:
+    title = _TITLE.match(block[0])
+    if title is None:
+        raise ForeignError("it has no title with the time")
+    found: dict[str, Any] = {"timestamp": title[1], "type": title[2]}
+    name, start = "", len(block)
+    for index, line in enumerate(block):
+        if line.rstrip() == "Payload:":
+            start = index + 1
+            break
+        field = _FIELD.match(line)
+        if field is not None:
+            name = field[1]
+            found[name] = field[2]
+        elif name:
+            found[name] += line.strip()
+    payload = "\n".join(block[start:]).removesuffix("\n")
+    entry = {_NAMES[name]: value for name, value in found.items() if name in _NAMES}
+    return {
+        **entry,
+        "timestamp": title[1],
+        "type": title[2],
+        "channel": int(entry["channel"]),
+        "routing_keys": _strings(entry["routing_keys"]),
+        "routed_queues": _strings(entry.get("routed_queues", "")),
+        "properties": {key: _string(text) for key, text in _PROPERTY.findall(found["Properties"])},
+        "payload": base64.b64encode(payload.encode("utf-8", "surrogateescape")).decode(),
+    }
+
+
+def _strings(text: str) -> list[str]:
+    """The names in an Erlang list of binaries."""
+    return [_string(found[0]) for found in re.finditer(r'<<(?:"(?:[^"\\]|\\.)*"|[\d,\s]*)>>', text)]
+
+
+def _string(text: str) -> str:
+    quoted = _STRING.match(text)
+    if quoted:
+        return re.sub(r"\\(.)", r"\1", quoted[1])
+    numbers = _BYTES.match(text)
+    codes = [int(code) for code in numbers[1].split(",")] if numbers and numbers[1].strip() else []
+    return bytes(codes).decode("utf-8", "replace")
+
+
+def _record(entry: dict[str, Any]) -> str:
+    """A line of JSON as the broker writes it."""
+    if entry["type"] not in ("published", "received"):
+        raise ForeignError(f"the type {entry['type']!r} is not known")
+    is_publish = entry["type"] == "published"
+    properties = entry["properties"] if isinstance(entry["properties"], dict) else {}
+    found = {
+        "event": record.PUBLISH if is_publish else record.DELIVER,
+        "time_us": _time_us(entry["timestamp"]),
+        **{name: entry[name] for name in ("node", "vhost", "connection", "channel", "user")},
+        "message": _number(entry["vhost"], properties.get("message_id")),
+        "exchange": entry["exchange"],
+        "routing_keys": entry["routing_keys"],
+        "body_size": len(base64.b64decode(entry["payload"])),
+        "properties": properties,
+        "body": entry["payload"],
+    }
+    if is_publish:
+        found["queues"] = entry["routed_queues"]
+    else:
+        found |= {"queue": entry["queue"], "consumer_tag": None, "delivery_tag": 0}
+        found |= {"redelivered": False, "no_ack": True}
+    return json.dumps(found)
+
+
+def _number(vhost: str, message_id: Any) -> int:
+    if not message_id:
+        return 0
+    digest = hashlib.blake2b(f"{vhost}\0{message_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1 or 1
+
+
+def _time_us(text: str) -> int:
+    found = _TIME.match(text)
+    if found is None:
+        raise ForeignError(f"{text!r} is not a time")
+    year, month, day, hour, minute, second, fraction = found.groups()
+    date = datetime(
+        int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC
+    )
+    return int(date.timestamp()) * 1_000_000 + int(fraction.ljust(6, "0")[:6])

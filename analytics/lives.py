@@ -1,0 +1,131 @@
+"""Lives: what happened to each message in each queue that it was in, a row for each.
+
+A message's number is the node's own, so a life's key is (place, message), where a place is a queue
+of a node. Grouping by it joins publish, deliveries and settlement in one shuffle of numbers, in
+which nothing is skewed, whatever one queue's part of the traffic: names are hashed to 64 bits (the
+views `places` and `parties` give them back), and all that is kept of events are times and counts.
+
+Which consumer had a message is told by the life if it was one all the time. Lives with several
+deliveries are few, and their events are looked at in order of time: the view `spans` has a row for
+each time that a consumer held a message.
+"""
+
+from pyspark.sql import SparkSession
+
+_PLACE = "xxhash64(vhost, node, {})"
+_PARTY = "xxhash64(node, connection, channel, consumer_tag)"
+REASONS = ("expired", "rejected", "maxlen", "delivery_limit")
+
+_REASON = "case reason {} else 0 end".format(
+    " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))
+)
+
+_PLACES = f"""
+    select distinct {_PLACE.format("queue")} as place, vhost, node, queue from (
+        select vhost, node, queue from flows where queue is not null
+        union all select vhost, node, explode(queues) from flows)
+"""
+_PARTIES = f"""
+    select {_PARTY} as party, max(vhost) as vhost, max(connection) as connection,
+        max(channel) as channel, max(consumer_tag) as consumer_tag, max(user) as user
+    from flows where event = 'deliver' group by 1
+"""
+
+_STEPS = f"""
+    select {_PLACE.format("queue")} as place, message, event, time_us, party, weight, more from (
+        select vhost, node, explode(queues) as queue, message, 'come' as event, time_us,
+            cast(null as bigint) as party, weight, 0 as more
+        from events where event = 'publish' and message > 0
+        union all
+        select vhost, node, explode(queues), new_message, 'come', time_us, null, weight, 0
+        from events where event = 'dead_letter' and new_message > 0
+        union all
+        select vhost, node, queue, message,
+            case when event = 'reject' and requeue then 'requeue' else event end, time_us,
+            if(event = 'deliver', {_PARTY}, null), weight,
+            case when event = 'deliver' then if(no_ack, 1, 0) else {_REASON} end
+        from events
+        where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
+            and message > 0 and (event != 'dead_letter' or message != new_message)
+    )
+"""
+
+_LIVES = """
+    select place, message, max(weight) as weight,
+        min(if(event = 'come', time_us, null)) as came,
+        min(if(event = 'deliver', time_us, null)) as first_delivered,
+        max(if(event = 'deliver', time_us, null)) as delivered,
+        sum(if(event = 'deliver', 1L, 0L)) as deliveries,
+        max(if(event = 'deliver', more, 0)) as no_ack,
+        min(party) as party, max(party) as other_party,
+        max(if(event = 'ack', time_us, null)) as acked,
+        max(if(event = 'reject', time_us, null)) as rejected,
+        max(if(event = 'requeue', time_us, null)) as requeued,
+        max(if(event = 'expire', time_us, null)) as expired,
+        max(if(event = 'drop', time_us, null)) as dropped,
+        max(if(event = 'drop', more, 0)) as drop_reason,
+        max(if(event = 'dead_letter', time_us, null)) as dead,
+        max(if(event = 'dead_letter', more, 0)) as dead_reason
+    from steps group by place, message
+"""
+
+_PURGES = f"""
+    select {_PLACE.format("queue")} as place, sort_array(collect_list(time_us)) as purges,
+        max_by(reason, time_us) as purge_reason,
+        max(if(reason = 'queue_deleted', time_us, null)) as deleted
+    from events where event = 'drop' and count is not null group by 1
+"""
+
+_LAST_SEEN = "coalesce(greatest(came, delivered, requeued), 0)"
+
+_FATES = f"""
+    select *, case
+        when acked is not null then 'acknowledged'
+        when dead is not null then 'dead_lettered'
+        when expired is not null then 'expired'
+        when dropped is not null then 'dropped'
+        when rejected is not null then 'rejected'
+        when no_ack = 1 then 'acknowledged'
+        when purged is not null and is_ready then 'dropped'
+        when deleted >= {_LAST_SEEN} then 'dropped'
+        when deliveries > 0 then 'never_acknowledged'
+        else 'never_delivered' end as fate
+    from (
+        select lives.*, purge_reason, deleted, try_element_at(
+            filter(purges, t -> t >= {_LAST_SEEN}), 1) as purged,
+            deliveries = 0 or coalesce(requeued >= delivered, false) as is_ready
+        from lives left join purges using (place)
+    )
+"""
+
+_SPANS = """
+    with single as (
+        select place, party, weight, delivered, coalesce(acked, rejected, requeued) as ended,
+            acked is not null as is_acked
+        from lives where deliveries = 1 and no_ack = 0
+    ), several as (
+        select place, message from lives where deliveries > 1
+    ), ordered as (
+        select place, party, weight, event, time_us as delivered,
+            lead(time_us) over life as ended, lead(event) over life as ended_by, more
+        from steps left semi join several using (place, message)
+        where event in ('deliver', 'ack', 'reject', 'requeue')
+        window life as (partition by place, message order by time_us,
+            if(event = 'deliver', if(more = 1, 2, 1), 0))
+    )
+    select * from single
+    union all
+    select place, party, weight, delivered, if(ended_by = 'deliver', null, ended),
+        coalesce(ended_by = 'ack', false)
+    from ordered where event = 'deliver' and more = 0
+"""
+
+
+def stage_lives(session: SparkSession, path: str) -> None:
+    """Group events into lives, and make the views `lives`, `fates`, `spans` and what they need."""
+    for name, query in (("places", _PLACES), ("parties", _PARTIES), ("steps", _STEPS)):
+        session.sql(query).createOrReplaceTempView(name)
+    session.sql(_LIVES).write.mode("overwrite").parquet(path)
+    session.read.parquet(path).createOrReplaceTempView("lives")
+    for name, query in (("purges", _PURGES), ("life_fates", _FATES), ("spans", _SPANS)):
+        session.sql(query).createOrReplaceTempView(name)

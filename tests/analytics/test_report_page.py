@@ -1,0 +1,70 @@
+"""The report's page, as text: complete, bounded, and safe from the names in it."""
+
+from html.parser import HTMLParser
+
+from analytics.aggregates import Aggregates, Edge
+from analytics.charts import short_number, ticks
+from analytics.report_page import carried, page
+from analytics.topology_chart import EDGES_MAX, topology_chart
+from tests.analytics.story import afternoon, empty
+
+VOID = {"meta", "link", "br"}
+
+
+class Elements(HTMLParser):
+    """All elements, and what is not closed or closed twice."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.names, self.attributes, self.open, self.wrong = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.names.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing():
+    elements = Elements(page(afternoon()))
+    assert (elements.open, elements.wrong) == ([], [])
+    assert not {"script", "img", "iframe", "object"} & set(elements.names)
+    addresses = [value for name, value in elements.attributes if name in {"href", "src"}]
+    assert all(value.startswith(("#", "data:,")) for value in addresses)
+    assert not [name for name, _ in elements.attributes if name.startswith("on")]
+
+
+def test_an_empty_analysis_is_a_page_too():
+    for data in (Aggregates(), empty()):
+        elements = Elements(page(data))
+        assert (elements.open, elements.wrong) == ([], [])
+    assert "Nothing is wrong, as far as the trace shows." in page(empty())
+
+
+def test_the_topology_is_bounded():
+    edges = [
+        Edge("/", "exchange", f"e{n}", "queue", f"q{n}", None, n + 1) for n in range(5 * EDGES_MAX)
+    ]
+    assert topology_chart(edges).count('class="way"') == EDGES_MAX
+
+
+def test_scales():
+    assert ticks(0) == [0, 1]
+    assert ticks(100) == [0, 25, 50, 75, 100]
+    assert ticks(7) == [0, 2, 4, 6, 8]
+    assert [short_number(value) for value in (0, 12, 1_500, 2e6)] == ["0", "12", "1.5 k", "2 M"]
+
+
+def test_depth_stays_where_nothing_happens():
+    data = empty()
+    data.ends_us = data.time_of(5)
+    assert carried(data, {1: 7, 3: 2}) == {0: 0, 1: 7, 2: 7, 3: 2, 4: 2}

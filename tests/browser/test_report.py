@@ -1,0 +1,82 @@
+"""The HTML report of an analysis, in a browser: it asks for nothing, and no name is run."""
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from analytics.report_page import page
+from tests.analytics.story import afternoon
+
+SCREEN, NARROW = (1280, 900), (420, 800)
+SEEN = """
+return [...document.querySelectorAll("svg")].map((one) => one.getBoundingClientRect().height)
+"""
+UNNAMED = """
+return [...document.querySelectorAll("svg[role=img]")].filter((one) => !one.ariaLabel).length
+"""
+REQUESTS = "return performance.getEntriesByType('resource').map((one) => one.name)"
+WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CONTRAST = """
+const luminance = (colour) => {
+  const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+};
+const behind = (one) => {
+  const colour = getComputedStyle(one).backgroundColor;
+  return colour === "rgba(0, 0, 0, 0)" && one.parentElement ? behind(one.parentElement) : colour;
+};
+return [...document.querySelectorAll("p, strong, a, h1, h2, td, th, summary")].map((one) => {
+  const [a, b] = [luminance(getComputedStyle(one).color), luminance(behind(one))];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}).reduce((least, one) => Math.min(least, one));
+"""
+
+
+@pytest.fixture
+def report(driver, tmp_path):
+    """The report is open; the browser's messages up to now are forgotten."""
+    path = tmp_path / "report.html"
+    path.write_text(page(afternoon()), "utf-8")
+    driver.set_window_size(*SCREEN)
+    driver.get_log("browser")
+    driver.get(path.as_uri())
+    yield driver
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [], "media": ""})
+
+
+def test_findings_come_first_and_nothing_is_asked_for(report):
+    first = report.find_element(By.CSS_SELECTOR, "main li")
+    assert "queue orders: p99 wait rose from 12 ms to 4 s at 14:05" in first.text
+    assert report.execute_script(REQUESTS) == []
+    assert report.get_log("browser") == []
+    assert report.title.startswith("Trace report, 2026-03-01 12:00")
+
+
+def test_hostile_names_are_only_seen(report):
+    assert report.title != "owned"
+    assert report.find_elements(By.TAG_NAME, "script") == []
+    assert "</title><script>" in report.find_element(By.ID, "traffic").get_property("textContent")
+
+
+def test_charts_are_seen_and_have_names(report):
+    heights = report.execute_script(SEEN)
+    assert len(heights) >= 8
+    assert all(height > 50 for height in heights)
+    assert report.execute_script(UNNAMED) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_light_and_dark(report, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    report.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    assert report.execute_script(CONTRAST) >= 4.5
+
+
+def test_a_narrow_screen_scrolls_down_only(report):
+    report.set_window_size(*NARROW)
+    assert report.execute_script(WIDER) <= 0
+
+
+def test_printed_it_is_whole(report):
+    printed = report.execute_cdp_cmd("Page.printToPDF", {})
+    assert len(printed["data"]) > 20_000
