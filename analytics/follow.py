@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from analytics.job import WEIGHTS, WORK, Options, delete_directory, write_tables
 from analytics.progress import Progress
 from analytics.reading import read_files
+from analytics.schema import Fields
 from analytics.staging import stage_records
 from broker.tracing.record import SUFFIX
 
@@ -53,7 +54,7 @@ def _take(
     paths = [row.path for row in batch.select(path).collect()]
     progress = Progress(session.sparkContext, WEIGHTS)
     with progress.step("reading"):
-        reading = read_files(session, paths, options.window)
+        reading = read_files(session, paths, options.window, Fields.IDS)
         stage_records(session, reading, f"{staged}/batch={number}")
         records = session.read.parquet(staged)
         progress.rows = records.count()

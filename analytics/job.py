@@ -19,6 +19,7 @@ from analytics.lives import stage_lives
 from analytics.output import BY_NAME, write_table
 from analytics.progress import Progress
 from analytics.reading import EVERYTHING, Window, number_lines, read_trace
+from analytics.schema import Fields
 from analytics.staging import stage_flows, stage_records
 from analytics.tables import TABLES
 
@@ -65,7 +66,7 @@ def analyze(session: SparkSession, options: Options) -> Outcome:
     work = f"{options.out}/{WORK}"
     try:
         with progress.step("reading"):
-            reading = read_trace(session, options.directory, options.window)
+            reading = read_trace(session, options.directory, options.window, Fields.IDS)
             records = stage_records(session, reading, f"{work}/records")
             progress.rows = records.count()
         write_tables(session, records, options, progress)

@@ -29,7 +29,7 @@ from analytics.files import (
 )
 from analytics.foreign import records_of_json, records_of_text
 from analytics.gzip_lines import Damage
-from analytics.schema import parse_lines
+from analytics.schema import Fields, parse_lines
 from broker.tracing.record import OPEN_SUFFIX
 
 _LINES = "value string, file string, line bigint, wrong_line string"
@@ -51,7 +51,7 @@ EVERYTHING = Window()
 class Reading(NamedTuple):
     """What was read, lazily.
 
-    records: the fields of record.FIELDS (`properties` as JSON text), `file` and `line`, and `wrong`
+    records: the fields of record.FIELDS (schema.Fields says which), `file` and `line`, and `wrong`
     and `text`, which are null where nothing is wrong. files: those that were looked at.
     """
 
@@ -65,17 +65,23 @@ class Reading(NamedTuple):
 
 
 def read_trace(
-    session: SparkSession, directory: str, window: Window = EVERYTHING, with_body: bool = False
+    session: SparkSession,
+    directory: str,
+    window: Window = EVERYTHING,
+    fields: Fields = Fields.SMALL,
 ) -> Reading:
     """Read the trace logs below a directory (a local path, or a URL that Hadoop knows).
 
-    Raises FileNotFoundError. with_body: have the field `body`, too.
+    Raises FileNotFoundError.
     """
-    return read_files(session, list_files(session, directory), window, with_body)
+    return read_files(session, list_files(session, directory), window, fields)
 
 
 def read_files(
-    session: SparkSession, paths: list[str], window: Window = EVERYTHING, with_body: bool = False
+    session: SparkSession,
+    paths: list[str],
+    window: Window = EVERYTHING,
+    fields: Fields = Fields.SMALL,
 ) -> Reading:
     """Read trace logs, those of them that can have records of the window."""
     hours = _hour(window.from_us, "", -1), _hour(window.to_us, "~", 1)
@@ -84,7 +90,7 @@ def read_files(
     quick = [file.path for file in files if file.is_whole]
     if quick:
         lines.append(_quick_lines(session, quick))
-    records = parse_lines(reduce(DataFrame.unionByName, lines), with_body)
+    records = parse_lines(reduce(DataFrame.unionByName, lines), fields)
     return Reading(records.where(_is_in(window)), files)
 
 

@@ -5,6 +5,8 @@ object, has a field of another type, lacks a field that its event cannot do with
 that is not known, or holds two records because a line feed was lost.
 """
 
+from enum import Enum
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -15,6 +17,7 @@ _TYPES = {
     record.STRING: "string", record.LONG: "bigint", record.BOOLEAN: "boolean",
     record.STRINGS: "array<string>", record.JSON: "string",
 }  # fmt: skip
+_IDS = "struct<message_id:string,correlation_id:string>"
 _DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel", "reply_text"}
 """Fields that the tables can do without, of records that are sound otherwise."""
 
@@ -24,20 +27,32 @@ TEXT_MAX = 1_000
 Names = tuple[str, ...]
 
 
-def field_names(with_body: bool) -> Names:
+class Fields(Enum):
+    """What is read of messages: all, all but `body`, or of the properties only those that identify.
+
+    `properties` is JSON text, which takes time to make; with IDS it is a struct of two texts.
+    """
+
+    ALL, SMALL, IDS = range(3)
+
+
+def field_names(fields: Fields) -> Names:
     """The fields that are read."""
-    return tuple(field.name for field in record.FIELDS if with_body or field.name != "body")
+    has_body = fields is Fields.ALL
+    return tuple(field.name for field in record.FIELDS if has_body or field.name != "body")
 
 
-def parse_lines(lines: DataFrame, with_body: bool = False) -> DataFrame:
+def parse_lines(lines: DataFrame, fields: Fields = Fields.SMALL) -> DataFrame:
     """The records of lines.
 
     lines: `value`, `file`, `line`, and `wrong_line`: what is known to be wrong with it. The answer
     has the records' fields, `file` and `line`, and `wrong` and `text`, which are null for all that
     is sound.
     """
-    names = field_names(with_body)
+    names = field_names(fields)
     types = {field.name: _TYPES[field.type] for field in record.FIELDS}
+    if fields is Fields.IDS:
+        types["properties"] = _IDS
     schema = ", ".join(f"`{name}` {types[name]}" for name in names) + f", {_CORRUPT} string"
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = lines.select(

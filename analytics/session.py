@@ -32,7 +32,9 @@ _SETTINGS = {
 
 
 def start_session(
-    master: str | None = None, settings: dict[str, str] | None = None
+    master: str | None = None,
+    shuffle_partitions: int | None = None,
+    settings: dict[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark, or join the session that spark-submit has started. settings: more of Spark's."""
     find_java()
@@ -43,6 +45,8 @@ def start_session(
         builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
         builder = builder.config("spark.ui.enabled", "false")
         builder = builder.config("spark.log.level", "ERROR")
+    if shuffle_partitions is not None:
+        builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
     for name, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

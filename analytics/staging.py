@@ -11,13 +11,16 @@ from pyspark.sql import functions as F
 
 from analytics.reading import Reading
 
+STAGED_COMPRESSION = "lz4_raw"
+"""What is deleted soon is to be written quickly."""
+
 _KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
     "exchange", "routing_keys", "queues", "queue", "consumer_tag", "redelivered", "no_ack",
     "requeue", "reason", "body_size", "count", "until_us", "lost", "wrong", "text", "file", "line",
     "weight",
 )  # fmt: skip
-_OF_PUBLISH = "case when event = 'publish' then get_json_object(properties, '$.{0}') end as {0}"
+_OF_PUBLISH = "if(event = 'publish', properties.{0}, null) as {0}"
 
 _FLOWS = """
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
@@ -30,7 +33,7 @@ _FLOWS = """
 
 
 def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFrame:
-    """Write all records to a directory, and read them back."""
+    """Write all records to a directory, and read them back. They are read with Fields.IDS."""
     sampled = [(file.path, file.sample) for file in reading.files if file.sample > 1]
     weights = session.createDataFrame(sampled, "file string, weight bigint")
     records = (
@@ -41,7 +44,7 @@ def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFra
     weight = F.coalesce("weight", F.lit(1)).cast("bigint")
     properties = [_OF_PUBLISH.format(name) for name in ("message_id", "correlation_id")]
     kept = records.withColumn("weight", weight).selectExpr(*_KEPT, *properties)
-    kept.write.mode("overwrite").parquet(path)
+    kept.write.mode("overwrite").option("compression", STAGED_COMPRESSION).parquet(path)
     return session.read.parquet(path)
 
 

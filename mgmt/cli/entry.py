@@ -17,10 +17,19 @@ TOOLS = {
 }
 """Subcommands, and the modules whose `main` takes their arguments."""
 
+EXIT_USAGE = 2
+
 
 def run_tool(name: str, arguments: list[str]) -> int:
     """Run a tool; its exit code."""
-    status: int = importlib.import_module(TOOLS[name]).main(arguments)
+    try:
+        module = importlib.import_module(TOOLS[name])
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        sys.stderr.write(f"leveret {name} needs PySpark: run pip install 'leveret[analytics]'\n")
+        return EXIT_USAGE
+    status: int = module.main(arguments)
     return status
 
 

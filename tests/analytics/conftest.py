@@ -14,6 +14,6 @@ _FOR_FEW_ROWS = {
 
 @pytest.fixture(scope="session")
 def spark():
-    session = start_session("local[2]", _FOR_FEW_ROWS)
+    session = start_session("local[2]", settings=_FOR_FEW_ROWS)
     yield session
     session.stop()
