@@ -42,8 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     try:
         # What is shuffled is sums, which a few tasks are enough for.
-        settings = {"spark.sql.shuffle.partitions": "2"}
-        session = start_session(options.master or (None if is_submitted else "local[*]"), settings)
+        master = options.master or (None if is_submitted else "local[*]")
+        session = start_session(master, shuffle_partitions=2)
     except JavaMissingError as error:
         sys.stderr.write(f"leveret report: {error}\n")
         return EXIT_USAGE
