@@ -22,7 +22,8 @@ administration("vhosts", () => {
       {key: "name", title: "Name", cell: (row) =>
         h("a", {href: to("admin", "vhosts", row.name)}, row.name)},
       {key: "description", title: "Description", minor: true},
-      {key: "tags", title: "Tags", minor: true, sortable: false, cell: (row) => row.tags.map((one) => tag(one))},
+      {key: "tags", title: "Tags", minor: true, sortable: false,
+        cell: (row) => row.tags.map((one) => tag(one))},
       countColumn("messages_ready", "Ready"),
       countColumn("messages_unacknowledged", "Unacked"),
       countColumn("messages", "Total"),
