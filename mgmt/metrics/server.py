@@ -5,7 +5,6 @@ takes a monitor. A page is gathered and written in slices, so that the broker go
 and is compressed on the way if the scraper takes that.
 """
 
-import asyncio
 import logging
 import ssl
 import zlib
@@ -22,13 +21,13 @@ from mgmt.metrics.negotiation import choose_format, takes_gzip
 from mgmt.metrics.telemetry import Telemetry
 from mgmt.metrics.text import Exposition, Format
 from mgmt.node import Node, NodeError
+from mgmt.slices import Slices
 
 REALM = 'Basic realm="RabbitMQ Prometheus"'
 GZIP_LEVEL = 1
 """Pages repeat themselves: at level 1 they are a fifteenth already."""
 GZIP_WINDOW = zlib.MAX_WBITS | 16
 """With gzip's header."""
-SLICE_SECONDS = 0.002
 
 logger = logging.getLogger("leveret.metrics")
 
@@ -151,16 +150,14 @@ async def _send(
     size = sent = 0
     try:
         await response.prepare(request)
-        slice_ends = perf_counter() + SLICE_SECONDS
+        slices = Slices()
         for chunk in page.chunks(form):
             size += len(chunk)
             data = chunk if gzip is None else gzip.compress(chunk)
             if data:
                 sent += len(data)
                 await response.write(data)
-            if perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = perf_counter() + SLICE_SECONDS
+            await slices.give_way()
         if gzip is not None:
             data = gzip.flush()
             sent += len(data)

@@ -8,15 +8,13 @@ forgotten with the round. Sums for the node and for each vhost are made on the w
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from time import perf_counter
 
 from broker.channel.channel import Channel
 from broker.counts import MessageCounts
 from broker.queues.actor import Queue
 from broker.server import Broker
+from mgmt.slices import Slices
 from mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series
-
-SLICE_SECONDS = 0.002
 
 MESSAGES = (
     "publish", "confirm", "return_unroutable", "drop_unroutable", "deliver", "deliver_no_ack",
@@ -84,7 +82,7 @@ class Sampler:
         self.objects: dict[Hashable, Series] = {}
         self.oldest_unacked_ms: dict[Queue, int] = {}
         self._task: asyncio.Task[None] | None = None
-        self._slice_ends = 0.0
+        self.give_way = Slices().give_way
 
     def now_ms(self) -> int:
         """Wall-clock time."""
@@ -106,13 +104,6 @@ class Sampler:
             except Exception:
                 logger.exception("statistics could not be taken")
             await asyncio.sleep(self.interval_ms / 1000)
-
-    async def give_way(self) -> None:
-        """Let the node do its work, if this slice has lasted long enough."""
-        now = perf_counter()
-        if now > self._slice_ends:
-            await asyncio.sleep(0)
-            self._slice_ends = perf_counter() + SLICE_SECONDS
 
     async def sample(self) -> None:
         """One round."""

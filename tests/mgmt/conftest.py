@@ -1,7 +1,9 @@
 """One node for all tests of a worker; each test has a vhost of its own in it."""
 
 import itertools
+import zipfile
 from contextlib import suppress
+from pathlib import Path
 
 import pika
 import pytest
@@ -9,6 +11,11 @@ import pytest
 from tests.mgmt.node import ServedNode
 
 _numbers = itertools.count(1)
+ROOT = Path(__file__).resolve().parents[2]
+RABBITMQ_PLACES = (Path("/"), ROOT / "build" / "rabbitmq")
+"""Where Debian's package is installed, or where CI has unpacked it."""
+PLUGINS = "usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*"
+SCRIPT = "priv/www/cli/rabbitmqadmin"
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +23,21 @@ def node(tmp_path_factory):
     served = ServedNode(tmp_path_factory.mktemp("node"))
     yield served
     served.stop()
+
+
+@pytest.fixture(scope="session")
+def rabbitmqadmin(tmp_path_factory):
+    """RabbitMQ's own script, out of the management plugin's folder or archive."""
+    for plugin in (found for place in RABBITMQ_PLACES for found in sorted(place.glob(PLUGINS))):
+        if (plugin / SCRIPT).exists():
+            return plugin / SCRIPT
+        if zipfile.is_zipfile(plugin):
+            path = tmp_path_factory.mktemp("script") / "rabbitmqadmin"
+            with zipfile.ZipFile(plugin) as archive:
+                name = next(name for name in archive.namelist() if name.endswith(SCRIPT))
+                path.write_bytes(archive.read(name))
+            return path
+    pytest.skip("RabbitMQ's package, which has rabbitmqadmin, is neither installed nor unpacked")
 
 
 @pytest.fixture

@@ -3,35 +3,14 @@
 import json
 import subprocess
 import sys
-import zipfile
-from pathlib import Path
 
 import pytest
 
-HOMES = Path("/usr/lib/rabbitmq/lib")
-
-
-@pytest.fixture(scope="module")
-def script(tmp_path_factory):
-    """The script, out of the management plugin of an installed RabbitMQ."""
-    for plugin in sorted(HOMES.glob("rabbitmq_server-*/plugins/rabbitmq_management-*")):
-        if plugin.is_dir():
-            for found in plugin.glob("priv/www/cli/rabbitmqadmin"):
-                return found
-        elif zipfile.is_zipfile(plugin):
-            with zipfile.ZipFile(plugin) as archive:
-                for name in archive.namelist():
-                    if name.endswith("priv/www/cli/rabbitmqadmin"):
-                        path = tmp_path_factory.mktemp("script") / "rabbitmqadmin"
-                        path.write_bytes(archive.read(name))
-                        return path
-    pytest.skip("RabbitMQ's package, which has rabbitmqadmin, is not installed")
-
 
 @pytest.fixture
-def admin(node, vhost, script):
+def admin(node, vhost, rabbitmqadmin):
     def run(*arguments):
-        command = [sys.executable, script, "-P", node.http_port, "-V", vhost, *arguments]
+        command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
         done = subprocess.run(
             list(map(str, command)), capture_output=True, text=True, timeout=30, check=False
         )

@@ -1,42 +1,18 @@
-"""More of rabbitmqadmin's commands: every output format, every kind of object, what it refuses.
-
-The script is RabbitMQ's own, from Debian's package; without it these tests are skipped.
-"""
+"""More of rabbitmqadmin's commands: every output format, every kind of object, what it refuses."""
 
 import json
 import subprocess
 import sys
-import zipfile
-from pathlib import Path
 
 import pytest
 
-HOMES = Path("/usr/lib/rabbitmq/lib")
-PLUGINS = "rabbitmq_server-*/plugins/rabbitmq_management-*"
-INSIDE = "priv/www/cli/rabbitmqadmin"
-
-
-@pytest.fixture(scope="module")
-def script(tmp_path_factory):
-    """The script, out of the management plugin's folder or archive."""
-    for plugin in sorted(HOMES.glob(PLUGINS)):
-        if (plugin / INSIDE).exists():
-            return plugin / INSIDE
-        if zipfile.is_zipfile(plugin):
-            path = tmp_path_factory.mktemp("script") / "rabbitmqadmin"
-            with zipfile.ZipFile(plugin) as archive:
-                name = next(name for name in archive.namelist() if name.endswith(INSIDE))
-                path.write_bytes(archive.read(name))
-            return path
-    pytest.skip("RabbitMQ's package, which has rabbitmqadmin, is not installed")
-
 
 @pytest.fixture
-def run(node, vhost, script):
+def run(node, vhost, rabbitmqadmin):
     """Run the script; what it did, with both its outputs."""
 
     def run(*arguments, text=""):
-        command = [sys.executable, script, "-P", node.http_port, "-V", vhost, *arguments]
+        command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
         return subprocess.run(
             list(map(str, command)), input=text, capture_output=True, text=True, timeout=30,
             check=False,
