@@ -70,10 +70,7 @@ def _finish(path: Path) -> None:
 
 def whole_bytes(path: Path) -> int:
     """Where the last whole member of a file ends. Raises OSError."""
-    end = 0
-    for end in _member_ends(path):  # noqa: B007
-        pass
-    return end
+    return max(_member_ends(path), default=0)
 
 
 def _member_ends(path: Path) -> Iterator[int]:
