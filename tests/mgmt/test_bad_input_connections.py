@@ -121,11 +121,16 @@ def test_a_form_that_never_ends_is_not_waited_for(node):
         assert "408" in one.recv(65_536).decode("latin-1").partition("\r\n")[0]
 
 
+TIMER_SECONDS = 0.01
+"""By how much a timer of the event loop, which counts milliseconds, may be early."""
+
+
 def test_who_says_nothing_is_not_waited_for(node):
     began = time.monotonic()
     with connect(node) as one:
         assert one.recv(1) == b""
-    assert REQUEST_TIMEOUT_MS / 1000 <= time.monotonic() - began < SECONDS_MAX
+    took = time.monotonic() - began
+    assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= took < SECONDS_MAX
 
 
 def test_very_many_slow_and_idle_clients_hold_nobody_up(node):
