@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from analytics.job import WEIGHTS, WORK, Options, delete_directory, write_tables
 from analytics.progress import Progress
 from analytics.reading import read_files
-from analytics.schema import Fields
 from analytics.staging import stage_records
+from analytics.trace_files import described
 from broker.tracing.record import SUFFIX
 
 STATE = "_follow"
@@ -34,7 +34,7 @@ def follow(
     files = session.readStream.format("binaryFile").schema(_FILES)
     files = files.option("pathGlobFilter", f"*{SUFFIX}").option("recursiveFileLookup", "true")
     # Without `content` nothing of the files is read here.
-    paths = files.load(options.directory).select("path")
+    paths = files.load(options.directory).select("path", "length")
     writer = paths.writeStream.foreachBatch(
         lambda batch, number: _take(session, options, keep_days, batch, number)
     ).option("checkpointLocation", f"{options.out}/{STATE}/checkpoint")
@@ -51,10 +51,11 @@ def _take(
     """Stage the records of new files, and write the tables."""
     staged = f"{options.out}/{STATE}/records"
     path = F.regexp_replace("path", "^file:/*", "/").alias("path")
-    paths = [row.path for row in batch.select(path).collect()]
+    found = [described(row.path, row.length) for row in batch.select(path, "length").collect()]
+    files = [file for file in found if options.window.meets(file)]
     progress = Progress(session.sparkContext, WEIGHTS)
     with progress.step("reading"):
-        reading = read_files(session, paths, options.window, Fields.IDS)
+        reading = read_files(session, files, options.window)
         stage_records(session, reading, f"{staged}/batch={number}")
         records = session.read.parquet(staged)
         progress.rows = records.count()

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from analytics.schema import Entry
 from broker.tracing import record
 
-Numbered = tuple[int, str]
+Numbered = tuple[int, bytes]
 
-_BAR = "=" * 80
+_BAR = b"=" * 80
 _FIELD = re.compile(r"^(Node|Connection|Virtual host|User|Channel|Exchange|Queue|Routing keys"
                     r"|Routed queues|Properties): +(.*)$")  # fmt: skip
 _TITLE = re.compile(r"^(\S+ \S+): Message (published|received)$")
@@ -36,45 +37,48 @@ class ForeignError(ValueError):
     """It is not what RabbitMQ writes."""
 
 
-def records_of_json(lines: Iterator[Numbered]) -> Iterator[tuple[int, str, str]]:
-    """Line numbers, records as JSON, and what is wrong."""
+def records_of_json(lines: Iterator[Numbered]) -> Iterator[Entry]:
+    """Records, in the fields of broker.tracing.record."""
     for number, line in lines:
         try:
-            yield number, _record(json.loads(line)), ""
+            yield Entry(number, _record(json.loads(line.decode("utf-8", "replace"))), "", line)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            yield number, line, f"is not a line of RabbitMQ's trace logs: {error}"
+            reason = f"is not a line of RabbitMQ's trace logs: {error}"
+            yield Entry(number, None, reason, line)
 
 
-def records_of_text(lines: Iterator[Numbered]) -> Iterator[tuple[int, str, str]]:
-    """The same of text logs: what is between two bars is a record."""
+def records_of_text(lines: Iterator[Numbered]) -> Iterator[Entry]:
+    """The same of text logs: a record begins with a bar, and a title below it."""
     for number, block in _blocks(lines):
         try:
-            yield number, _record(_fields(block)), ""
+            yield Entry(number, _record(_fields(block)), "", b"")
         except (ValueError, KeyError, TypeError) as error:
             reason = f"is not an entry of RabbitMQ's trace logs: {error}"
-            yield number, "\n".join(block), reason
+            yield Entry(number, None, reason, b"\n".join(block))
 
 
-def _blocks(lines: Iterator[Numbered]) -> Iterator[tuple[int, list[str]]]:
-    start, block = 1, list[str]()
+def _blocks(lines: Iterator[Numbered]) -> Iterator[tuple[int, list[bytes]]]:
+    """What is below each bar, and the number of the bar's line."""
+    start, block = 1, list[bytes]()
     for number, line in lines:
-        if line == _BAR:
-            if any(block):
-                yield start, block
-            start, block = number, []
-        else:
-            block.append(line)
+        # A body, too, may have a bar in it.
+        if block and block[-1] == _BAR and _TITLE.match(line.decode("utf-8", "replace")):
+            if any(block[:-1]):
+                yield start, block[:-1]
+            start, block = number - 1, []
+        block.append(line)
     if any(block):
         yield start, block
 
 
-def _fields(block: list[str]) -> dict[str, Any]:
-    title = _TITLE.match(block[0])
+def _fields(block: list[bytes]) -> dict[str, Any]:
+    title = _TITLE.match(block[0].decode("utf-8", "replace"))
     if title is None:
         raise ForeignError("it has no title with the time")
     found: dict[str, Any] = {"timestamp": title[1], "type": title[2]}
     name, start = "", len(block)
-    for index, line in enumerate(block):
+    for index, content in enumerate(block):
+        line = content.decode("utf-8", "replace")
         if line.rstrip() == "Payload:":
             start = index + 1
             break
@@ -84,7 +88,7 @@ def _fields(block: list[str]) -> dict[str, Any]:
             found[name] = field[2]
         elif name:
             found[name] += line.strip()
-    payload = "\n".join(block[start:]).removesuffix("\n")
+    payload = b"\n".join(block[start:]).removesuffix(b"\n")
     entry = {_NAMES[name]: value for name, value in found.items() if name in _NAMES}
     return {
         **entry,
@@ -94,7 +98,7 @@ def _fields(block: list[str]) -> dict[str, Any]:
         "routing_keys": _strings(entry["routing_keys"]),
         "routed_queues": _strings(entry.get("routed_queues", "")),
         "properties": {key: _string(text) for key, text in _PROPERTY.findall(found["Properties"])},
-        "payload": base64.b64encode(payload.encode("utf-8", "surrogateescape")).decode(),
+        "payload": base64.b64encode(payload).decode(),
     }
 
 
@@ -112,8 +116,8 @@ def _string(text: str) -> str:
     return bytes(codes).decode("utf-8", "replace")
 
 
-def _record(entry: dict[str, Any]) -> str:
-    """A line of JSON as the broker writes it."""
+def _record(entry: dict[str, Any]) -> dict[str, Any]:
+    """A record as the broker writes it."""
     if entry["type"] not in ("published", "received"):
         raise ForeignError(f"the type {entry['type']!r} is not known")
     is_publish = entry["type"] == "published"
@@ -127,14 +131,13 @@ def _record(entry: dict[str, Any]) -> str:
         "routing_keys": entry["routing_keys"],
         "body_size": len(base64.b64decode(entry["payload"])),
         "properties": properties,
-        "body": entry["payload"],
     }
     if is_publish:
         found["queues"] = entry["routed_queues"]
     else:
         found |= {"queue": entry["queue"], "consumer_tag": None, "delivery_tag": 0}
         found |= {"redelivered": False, "no_ack": True}
-    return json.dumps(found)
+    return found
 
 
 def _number(vhost: str, message_id: Any) -> int:

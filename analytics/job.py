@@ -18,10 +18,10 @@ from analytics.life_tables import life_tables
 from analytics.lives import stage_lives
 from analytics.output import BY_NAME, write_table
 from analytics.progress import Progress
-from analytics.reading import EVERYTHING, Window, number_lines, read_trace
-from analytics.schema import Fields
+from analytics.reading import EVERYTHING, read_trace
 from analytics.staging import stage_flows, stage_records
 from analytics.tables import TABLES
+from analytics.trace_files import Window
 
 WORK = "_work"
 EVENTS_PER_PARTITION = 500_000
@@ -66,12 +66,12 @@ def analyze(session: SparkSession, options: Options) -> Outcome:
     work = f"{options.out}/{WORK}"
     try:
         with progress.step("reading"):
-            reading = read_trace(session, options.directory, options.window, Fields.IDS)
+            reading = read_trace(session, options.directory, options.window)
             records = stage_records(session, reading, f"{work}/records")
             progress.rows = records.count()
         write_tables(session, records, options, progress)
         return Outcome(
-            progress.rows, records.where("wrong is not null").count(), len(reading.files)
+            progress.rows, records.where("wrong is not null").count(), reading.file_count
         )
     finally:
         delete_directory(session, work)
@@ -83,7 +83,7 @@ def write_tables(
     """Write all tables from staged records."""
     work = f"{options.out}/{WORK}"
     wrong = records.where("wrong is not null").selectExpr("file", "line", "wrong as reason", "text")
-    rejected = number_lines(session, wrong).selectExpr("*", _REJECTED)
+    rejected = wrong.selectExpr("*", _REJECTED)
     with progress.step("rejected"):
         write_table(rejected, BY_NAME["rejected"], options.out, options.since)
     records.where("wrong is null").createOrReplaceTempView("events")

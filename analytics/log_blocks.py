@@ -1,17 +1,18 @@
-"""The lines of one trace file, in blocks, whatever state the file is in.
+"""The lines of one log, in blocks, whatever state the file is in.
 
-A log is gzip members of whole lines. One that is cut off is good up to its last whole line; after a
-damaged member it goes on with the next one. What was wrong is noted as a `Problem`. The end of a
-file that is being written is no problem.
+A log is gzip members of whole lines, or the same lines unpacked. One that is cut off is good up to
+its last whole line; after a damaged member it goes on with the next one. What was wrong is noted as
+a `Problem`. The end of a file that is being written is no problem.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from isal import isal_zlib
 
-from analytics.trace_files import PLAIN_SUFFIX, TraceFile
+from analytics.trace_files import TraceFile
+from broker.tracing.record import OPEN_SUFFIX
 
 READ_BYTES = 256 * 1024
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
@@ -27,11 +28,15 @@ _DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
 
 
 class Problem(NamedTuple):
-    """What could not be read. line: from 1; None if it is about the file as a whole."""
+    """What could not be read.
+
+    line: from 1; None if it is about the file as a whole. text: what there is of the line.
+    """
 
     file: str
     line: int | None
     reason: str
+    text: str = ""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}, line {self.line}"
@@ -45,61 +50,84 @@ class Block(NamedTuple):
     line: int
 
 
+class _Damage(NamedTuple):
+    """Something is missing here. is_end: and nothing comes after it."""
+
+    reason: str
+    is_end: bool = False
+
+
 def read_blocks(file: TraceFile, problems: list[Problem]) -> Iterator[Block]:
     """The lines of a file. What is wrong with it is added to `problems`."""
-    begun, line = b"", 1
     try:
-        for data, is_torn in _unpacked(file, problems):
-            if is_torn:
-                begun = b""
-                continue
-            end = data.rfind(b"\n") + 1
-            if end == 0:
-                begun = _longer(file, begun, data, problems)
-                continue
+        with open(file.path, "rb") as source:
+            yield from blocks_of(source, file.path, problems)
+    except OSError as error:
+        problems.append(Problem(file.path, None, f"cannot be read: {error.strerror or error}"))
+
+
+def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[Block]:
+    """The lines of a file that is open; `path` says who it is. Raises OSError."""
+    is_being_written = path.endswith(OPEN_SUFFIX)
+    begun, line = b"", 1
+    for data in _unpacked(source):
+        if isinstance(data, _Damage):
+            if not (data.is_end and is_being_written):
+                problems.append(Problem(path, line, data.reason, _text(begun)))
+            begun = b""
+            continue
+        end = data.rfind(b"\n") + 1
+        if end:
             block = begun + data[:end]
             begun = data[end:]
             yield Block(block, line)
             line += block.count(b"\n")
-    except OSError as error:
-        problems.append(Problem(file.path, None, f"cannot be read: {error.strerror or error}"))
+        elif len(begun) + len(data) <= LINE_BYTES_MAX:
+            begun += data
+        else:
+            reason = "a line has no end; what there was of it is left out"
+            problems.append(Problem(path, line, reason))
+            begun = b""
+    if begun and not is_being_written:
+        reason = "the file ends in the middle of this line"
+        problems.append(Problem(path, line, reason, _text(begun)))
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
+
+
+def _unpacked(source: BinaryIO) -> Iterator[bytes | _Damage]:
+    """What the file is unpacked to, and each damage where it is."""
+    data = source.read(READ_BYTES)
+    if not data.startswith(MEMBER):
+        while data:
+            yield data
+            data = source.read(BLOCK_BYTES_MAX)
         return
-    if begun and not file.is_open:
-        problems.append(Problem(file.path, line, "the file ends in the middle of this line"))
+    yield from _inflated(source, data)
 
 
-def _longer(file: TraceFile, begun: bytes, data: bytes, problems: list[Problem]) -> bytes:
-    if len(begun) + len(data) <= LINE_BYTES_MAX:
-        return begun + data
-    problems.append(Problem(file.path, None, "a line has no end; what there was of it is left out"))
-    return b""
-
-
-def _unpacked(file: TraceFile, problems: list[Problem]) -> Iterator[tuple[bytes, bool]]:
-    """What the file is unpacked to; with True where something is missing."""
-    with open(file.path, "rb") as source:
-        if file.path.endswith(PLAIN_SUFFIX):
-            while data := source.read(BLOCK_BYTES_MAX):
-                yield data, False
+def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
+    """The same of gzip members. data: what was read of them."""
+    member, has_begun = isal_zlib.decompressobj(GZIP), True
+    while data or (data := source.read(READ_BYTES)) or (has_begun and not member.eof):
+        is_at_end = not data
+        try:
+            piece = member.decompress(data, BLOCK_BYTES_MAX)
+            data, has_begun = member.unconsumed_tail, True
+        except _DAMAGED as error:
+            yield _Damage(f"is damaged near byte {source.tell() - len(data)}: {error}")
+            data = _next_member(source.read, data)
+            member, has_begun = isal_zlib.decompressobj(GZIP), False
+            continue
+        yield piece
+        if member.eof:
+            data = member.unused_data
+            member, has_begun = isal_zlib.decompressobj(GZIP), False
+        elif is_at_end and not piece:
+            yield _Damage("the file is cut off", is_end=True)
             return
-        member, data, has_begun = isal_zlib.decompressobj(GZIP), b"", False
-        while data or (data := source.read(READ_BYTES)):
-            has_begun = True
-            try:
-                yield member.decompress(data, BLOCK_BYTES_MAX), False
-                data = member.unconsumed_tail
-            except _DAMAGED as error:
-                at = source.tell() - len(data)
-                problems.append(Problem(file.path, None, f"is damaged near byte {at}: {error}"))
-                data = _next_member(source.read, data)
-                member, has_begun = isal_zlib.decompressobj(GZIP), False
-                yield b"", True
-                continue
-            if member.eof:
-                data = member.unused_data
-                member, has_begun = isal_zlib.decompressobj(GZIP), False
-        if has_begun and not file.is_open:
-            problems.append(Problem(file.path, None, "the file is cut off"))
 
 
 def _next_member(read: Callable[[int], bytes], data: bytes) -> bytes:

@@ -8,13 +8,12 @@ import argparse
 import os
 import sys
 import time
-from datetime import UTC, datetime
 
 from analytics.follow import follow
 from analytics.java import JavaMissingError
 from analytics.job import Options, Outcome, analyze
-from analytics.reading import Window
 from analytics.session import start_session
+from analytics.trace_files import MomentError, Window, read_moment
 
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -51,15 +50,11 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
 
 
 def moment(text: str) -> int:
-    """Microseconds since 1970 of an ISO date or time; of UTC, if it does not say otherwise."""
+    """Microseconds since 1970; see `read_moment`."""
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write it as 2026-01-31 or 2026-01-31T07:00:00"
-        ) from None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return round(at.timestamp() * 1_000_000)
+        return read_moment(text)
+    except MomentError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,100 +1,112 @@
-"""Lines of JSON to columns: the schema of broker.tracing.record as Spark has it, and what is wrong.
+"""What records are, for the tables: their columns, and what makes one unsound.
 
-Fields that are not known are left out. A line is set aside, with the reason, if it is no JSON
-object, has a field of another type, lacks a field that its event cannot do without, is of an event
-that is not known, or holds two records because a line feed was lost.
+The fields are those of broker.tracing.record. Fields that are not known are left out. A record is
+set aside, with the reason, if it is no JSON object, has a field of another type, lacks a field that
+its event cannot do without, or is of an event that is not known.
 """
 
-from enum import Enum
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from typing import Any, NamedTuple
 
 from broker.tracing import record
 
-_CORRUPT = "_corrupt"
-_TYPES = {
+Record = dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """A line, or what else is one record of a log. wrong: why `found` is of no use; or empty."""
+
+    line: int
+    found: object
+    wrong: str
+    text: bytes
+
+
+FIELDS: dict[str, str] = {field.name: field.type for field in record.FIELDS if field.name != "body"}
+"""The fields that are looked at, and their types."""
+
+IDS = ("message_id", "correlation_id")
+"""Of the properties only those that identify are of use. They are taken from publishes."""
+
+_KEPT = (
+    "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
+    "exchange", "routing_keys", "queues", "queue", "consumer_tag", "redelivered", "no_ack",
+    "requeue", "reason", "body_size", "count", "until_us", "lost",
+)  # fmt: skip
+
+COLUMNS: dict[str, str] = {
+    **{name: FIELDS[name] for name in _KEPT},
+    **dict.fromkeys(IDS, record.STRING),
+    "weight": record.LONG,
+    "wrong": record.STRING,
+    "text": record.STRING,
+    "file": record.STRING,
+    "line": record.LONG,
+}
+"""The columns of records, as the job has them, and their types.
+
+weight: how many messages a record stands for. wrong: what is wrong with it, null if it is sound;
+only then there are text, file and line, too.
+"""
+
+_SQL_TYPES = {
     record.STRING: "string", record.LONG: "bigint", record.BOOLEAN: "boolean",
-    record.STRINGS: "array<string>", record.JSON: "string",
+    record.STRINGS: "array<string>",
 }  # fmt: skip
-_IDS = "struct<message_id:string,correlation_id:string>"
-_DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel", "reply_text"}
-"""Fields that the tables can do without, of records that are sound otherwise."""
+SQL_COLUMNS = ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in COLUMNS.items())
 
 TEXT_MAX = 1_000
 """Characters of a bad line that are kept."""
 
-Names = tuple[str, ...]
+_DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel", "reply_text"}
+"""Fields that the tables can do without, of records that are sound otherwise."""
 
 
-class Fields(Enum):
-    """What is read of messages: all, all but `body`, or of the properties only those that identify.
-
-    `properties` is JSON text, which takes time to make; with IDS it is a struct of two texts.
-    """
-
-    ALL, SMALL, IDS = range(3)
+def _events_that_need(name: str) -> frozenset[str]:
+    return frozenset(event for event, fields in record.EVENTS.items() if name in fields)
 
 
-def field_names(fields: Fields) -> Names:
-    """The fields that are read."""
-    has_body = fields is Fields.ALL
-    return tuple(field.name for field in record.FIELDS if has_body or field.name != "body")
+NEEDED: dict[str, frozenset[str]] = {
+    name: _events_that_need(name)
+    for name in FIELDS
+    if name not in _DISPENSABLE and _events_that_need(name)
+}
+"""Which events cannot do without a field."""
 
 
-def parse_lines(lines: DataFrame, fields: Fields = Fields.SMALL) -> DataFrame:
-    """The records of lines.
-
-    lines: `value`, `file`, `line`, and `wrong_line`: what is known to be wrong with it. The answer
-    has the records' fields, `file` and `line`, and `wrong` and `text`, which are null for all that
-    is sound.
-    """
-    names = field_names(fields)
-    types = {field.name: _TYPES[field.type] for field in record.FIELDS}
-    if fields is Fields.IDS:
-        types["properties"] = _IDS
-    schema = ", ".join(f"`{name}` {types[name]}" for name in names) + f", {_CORRUPT} string"
-    options = {"columnNameOfCorruptRecord": _CORRUPT}
-    parsed = lines.select(
-        "file", "line", "value", "wrong_line", F.from_json("value", schema, options).alias("r")
-    ).select("file", "line", "value", "wrong_line", "r.*")
-    checked = parsed.withColumn("wrong", F.coalesce("wrong_line", _what_is_wrong()))
-    text = F.when(F.col("wrong").isNotNull(), F.substring("value", 1, TEXT_MAX))
-    return checked.select(*names, "file", "line", "wrong", text.alias("text"))
+def what_is_wrong(found: object) -> str:
+    """Why a record is of no use; empty if it is sound."""
+    if not isinstance(found, dict):
+        return "is not one JSON object"
+    for name, kind in FIELDS.items():
+        value = found.get(name)
+        if value is not None and not _is_of_type(value, kind):
+            return f"has a field {name} that is not of the type {kind}"
+    event = found.get("event")
+    if event is None:
+        return "has no event"
+    if event not in record.EVENTS:
+        return f"the event {event} is not known"
+    if (found.get("version") or 0) > record.VERSION:
+        return "is of a version that is not known"
+    missing = [name for name in FIELDS if event in NEEDED.get(name, ()) and found.get(name) is None]
+    return f"has no {missing[0]}" if missing else ""
 
 
-def _what_is_wrong() -> Column:
-    event = F.col("event")
-    unknown = F.concat(F.lit("the event "), event, F.lit(" is not known"))
-    return (
-        F.when(
-            F.col(_CORRUPT).isNotNull() | F.col("value").contains('}{"event":'),
-            F.lit("is not one JSON object with fields of the right types"),
-        )
-        .when(event.isNull(), F.lit("has no event"))
-        .when(~event.isin(*record.EVENTS), unknown)
-        .when(F.col("version") > record.VERSION, F.lit("is of a version that is not known"))
-        .otherwise(_what_is_missing())
-    )
+def _is_of_type(value: object, kind: str) -> bool:
+    if kind == record.STRING:
+        return _is_text(value)
+    if kind == record.LONG:
+        return type(value) is int and -(1 << 63) <= value < 1 << 63
+    if kind == record.BOOLEAN:
+        return isinstance(value, bool)
+    if kind == record.STRINGS:
+        return isinstance(value, list) and all(map(_is_text, value))
+    return isinstance(value, dict) and all(_is_text(value.get(name) or "") for name in IDS)
 
 
-def _what_is_missing() -> Column:
-    """The first field that is needed and not there."""
-    return F.coalesce(
-        *(_is_missing(field.name) for field in record.FIELDS if _events_of(field.name))
-    )
-
-
-def _is_missing(name: str) -> Column:
-    events = _events_of(name)
-    is_missing = F.col(name).isNull()
-    if len(events) < len(record.EVENTS):
-        is_missing = F.col("event").isin(*events) & is_missing
-    return F.when(is_missing, F.lit(f"has no {name}"))
-
-
-def _events_of(name: str) -> list[str]:
-    """The events that cannot do without a field."""
-    if name in _DISPENSABLE:
-        return []
-    return [event for event, fields in record.EVENTS.items() if name in fields]
+def _is_text(value: object) -> bool:
+    """It is a string that can be written: JSON knows halves of characters, too."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False

@@ -81,11 +81,12 @@ def _all_files(directory: Path) -> Iterator[TraceFile]:
     for folder, _, names in os.walk(directory, onerror=refuse):
         for name in names:
             if name.endswith((SUFFIX, OPEN_SUFFIX, PLAIN_SUFFIX)):
-                yield _described(os.path.join(folder, name))
+                path = os.path.join(folder, name)
+                yield described(path, os.stat(path).st_size)
 
 
-def _described(path: str) -> TraceFile:
-    size = os.stat(path).st_size
+def described(path: str, size: int) -> TraceFile:
+    """A file by its path, or the URL of one, and its bytes."""
     found = _PARTITION.search(path.replace(os.sep, "/"))
     if found is None:
         return TraceFile(path, None, None, size)

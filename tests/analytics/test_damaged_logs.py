@@ -115,7 +115,7 @@ def result(spark, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("cut-off.jsonl.gz", "the file is cut off in the part that begins at byte"),
+        ("cut-off.jsonl.gz", "the file is cut off"),
         ("damaged.jsonl.gz", "is damaged"),
         ("empty.jsonl.gz", "is empty"),
         ("not-a-log.jsonl.gz", "is no trace log"),
@@ -129,10 +129,10 @@ def test_a_file_that_is_damaged_is_named(result, name, reason):
 
 def test_lines_are_set_aside_with_their_numbers(result):
     rows = result[1]["leveret@test-1767600000000000-lines.jsonl.gz"]
-    wrong = "is not one JSON object with fields of the right types"
+    wrong = "is not one JSON object"
     assert [(row.line, row.reason) for row in rows] == [
         (3, "the event sneeze is not known"),
-        (4, wrong),
+        (4, "has a field time_us that is not of the type long"),
         (5, "has no queue"),
         (7, wrong),
         (8, wrong),
@@ -145,8 +145,8 @@ def test_lines_are_set_aside_with_their_numbers(result):
 
 def test_what_is_sound_beside_it_is_in_the_tables(result):
     published = {row.name: row.published for row in result[2] if row.vhost == "/"}
-    # Numbers 2, 4, 5, 6, 8, 9 and 12; 3 may be lost with its member, and 1 is cut off.
-    assert 7 <= published["q"] <= 7 + 50 + 1
+    # Numbers 2, 4, 5, 6, 8, 9 and 12; 3 is lost with its member, and 1 is cut off.
+    assert published["q"] == 7
 
 
 def test_files_that_are_all_right_are_not_named(result):

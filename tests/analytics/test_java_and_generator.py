@@ -62,4 +62,4 @@ def test_times_are_of_utc_unless_they_say_otherwise():
 def test_a_time_that_is_none_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["logs", "--out", "tables", "--from", "yesterday"])
-    assert "write it as 2026-01-31" in capsys.readouterr().err
+    assert "write 2026-03-01" in capsys.readouterr().err
