@@ -16,8 +16,8 @@ _PLACE = "xxhash64(vhost, node, {})"
 _PARTY = "xxhash64(node, connection, channel, consumer_tag)"
 REASONS = ("expired", "rejected", "maxlen", "delivery_limit")
 
-_REASON = "case reason {} else 0 end".format(
-    " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))
+_REASON = "case reason {} else 0Y end".format(
+    " ".join(f"when '{reason}' then {code}Y" for code, reason in enumerate(REASONS, 1))
 )
 
 _PLACES = f"""
@@ -31,41 +31,51 @@ _PARTIES = f"""
     from flows where event = 'deliver' group by 1
 """
 
+CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_letter")
+"""What happens to a message in a queue. Steps have its place in here: numbers compare quickly."""
+
+_COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
+    f"{code}Y" for code in range(len(CODES))
+)
+_CODE = "case event {} end".format(
+    " ".join(f"when '{event}' then {code}Y" for code, event in enumerate(CODES))
+)
+
 _STEPS = f"""
-    select {_PLACE.format("queue")} as place, message, event, time_us, party, weight, more from (
-        select vhost, node, explode(queues) as queue, message, 'come' as event, time_us,
-            cast(null as bigint) as party, weight, 0 as more
+    select {_PLACE.format("queue")} as place, message, code, time_us, party, weight, more from (
+        select vhost, node, explode(queues) as queue, message, {_COME} as code, time_us,
+            cast(null as bigint) as party, weight, 0Y as more
         from events where event = 'publish' and message > 0
         union all
-        select vhost, node, explode(queues), new_message, 'come', time_us, null, weight, 0
+        select vhost, node, explode(queues), new_message, {_COME}, time_us, null, weight, 0Y
         from events where event = 'dead_letter' and new_message > 0
         union all
         select vhost, node, queue, message,
-            case when event = 'reject' and requeue then 'requeue' else event end, time_us,
+            if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
             if(event = 'deliver', {_PARTY}, null), weight,
-            case when event = 'deliver' then if(no_ack, 1, 0) else {_REASON} end
+            case when event = 'deliver' then if(no_ack, 1Y, 0Y) else {_REASON} end
         from events
         where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
             and message > 0 and (event != 'dead_letter' or message != new_message)
     )
 """
 
-_LIVES = """
+_LIVES = f"""
     select place, message, max(weight) as weight,
-        min(if(event = 'come', time_us, null)) as came,
-        min(if(event = 'deliver', time_us, null)) as first_delivered,
-        max(if(event = 'deliver', time_us, null)) as delivered,
-        sum(if(event = 'deliver', 1L, 0L)) as deliveries,
-        max(if(event = 'deliver', more, 0)) as no_ack,
+        min(if(code = {_COME}, time_us, null)) as came,
+        min(if(code = {_DELIVER}, time_us, null)) as first_delivered,
+        max(if(code = {_DELIVER}, time_us, null)) as delivered,
+        sum(if(code = {_DELIVER}, 1L, 0L)) as deliveries,
+        max(if(code = {_DELIVER}, more, 0Y)) as no_ack,
         min(party) as party, max(party) as other_party,
-        max(if(event = 'ack', time_us, null)) as acked,
-        max(if(event = 'reject', time_us, null)) as rejected,
-        max(if(event = 'requeue', time_us, null)) as requeued,
-        max(if(event = 'expire', time_us, null)) as expired,
-        max(if(event = 'drop', time_us, null)) as dropped,
-        max(if(event = 'drop', more, 0)) as drop_reason,
-        max(if(event = 'dead_letter', time_us, null)) as dead,
-        max(if(event = 'dead_letter', more, 0)) as dead_reason
+        max(if(code = {_ACK}, time_us, null)) as acked,
+        max(if(code = {_REJECT}, time_us, null)) as rejected,
+        max(if(code = {_REQUEUE}, time_us, null)) as requeued,
+        max(if(code = {_EXPIRE}, time_us, null)) as expired,
+        max(if(code = {_DROP}, time_us, null)) as dropped,
+        max(if(code = {_DROP}, more, 0Y)) as drop_reason,
+        max(if(code = {_DEAD}, time_us, null)) as dead,
+        max(if(code = {_DEAD}, more, 0Y)) as dead_reason
     from steps group by place, message
 """
 
@@ -98,7 +108,7 @@ _FATES = f"""
     )
 """
 
-_SPANS = """
+_SPANS = f"""
     with single as (
         select place, party, weight, delivered, coalesce(acked, rejected, requeued) as ended,
             acked is not null as is_acked
@@ -106,18 +116,18 @@ _SPANS = """
     ), several as (
         select place, message from lives where deliveries > 1
     ), ordered as (
-        select place, party, weight, event, time_us as delivered,
-            lead(time_us) over life as ended, lead(event) over life as ended_by, more
+        select place, party, weight, code, time_us as delivered,
+            lead(time_us) over life as ended, lead(code) over life as ended_by, more
         from steps left semi join several using (place, message)
-        where event in ('deliver', 'ack', 'reject', 'requeue')
+        where code in ({_DELIVER}, {_ACK}, {_REJECT}, {_REQUEUE})
         window life as (partition by place, message order by time_us,
-            if(event = 'deliver', if(more = 1, 2, 1), 0))
+            if(code = {_DELIVER}, if(more = 1, 2, 1), 0))
     )
     select * from single
     union all
-    select place, party, weight, delivered, if(ended_by = 'deliver', null, ended),
-        coalesce(ended_by = 'ack', false)
-    from ordered where event = 'deliver' and more = 0
+    select place, party, weight, delivered, if(ended_by = {_DELIVER}, null, ended),
+        coalesce(ended_by = {_ACK}, false)
+    from ordered where code = {_DELIVER} and more = 0
 """
 
 

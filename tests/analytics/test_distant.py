@@ -1,0 +1,77 @@
+"""Logs and tables that are not on this machine's disk, but in a file system that Hadoop knows.
+
+Hadoop's viewfs stands for HDFS or S3: to the job it is a URL of another scheme, reached by Hadoop
+only, and what is behind it is a directory.
+"""
+
+import pytest
+
+from analytics.follow import follow
+from analytics.job import Options, analyze
+from analytics.output import read_table
+from analytics.tables import TABLES
+from analytics.trace_files import Window
+from tests.analytics.logs import SECOND_US, START_US, event, write_log
+
+pytestmark = pytest.mark.timeout(240)
+FEW = ("traffic", "latency", "outcomes", "summary")
+
+
+@pytest.fixture
+def far(spark, tmp_path):
+    """A URL that leads to a directory."""
+    name = tmp_path.name.replace("_", "-")
+    (tmp_path / "far").mkdir()
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set(f"fs.viewfs.mounttable.{name}.link./far", f"file://{tmp_path}/far")
+    return f"viewfs://{name}/far", tmp_path / "far"
+
+
+def records(vhost="/"):
+    found = []
+    for number in range(1, 11):
+        at = START_US + number * SECOND_US
+        found.append(event("publish", at, vhost, message=number, queues=["q"], body_size=number))
+        found.append(event("deliver", at + 5, vhost, message=number))
+        found.append(event("ack", at + 9, vhost, message=number))
+    return found
+
+
+def everything(spark, out):
+    names = [table.name for table in TABLES if table.name != "rejected"]
+    return {name: sorted(map(str, read_table(spark, out, name).collect())) for name in names}
+
+
+def test_the_tables_are_those_of_local_logs(spark, far, tmp_path):
+    url, directory = far
+    write_log(directory / "logs", records(), name="[1] {2}")
+    write_log(directory / "logs", records("a b"), vhost="a b")
+    (directory / "logs" / "noise").write_text("noise")
+    local = str(tmp_path / "tables")
+    assert analyze(spark, Options(f"{url}/logs", f"{url}/tables")) == analyze(
+        spark, Options(str(directory / "logs"), local)
+    )
+    assert everything(spark, f"{url}/tables") == everything(spark, local)
+    rejected = read_table(spark, f"{url}/tables", "rejected").collect()
+    assert [(row.file, row.line) for row in rejected] == [(f"{url}/logs/noise", None)]
+    assert sorted(path.name for path in (directory / "tables").iterdir()) == sorted(
+        table.name for table in TABLES
+    )
+
+
+def test_a_window_and_following_are_the_same_there(spark, far):
+    url, directory = far
+    write_log(directory / "logs", records(), name="1")
+    write_log(directory / "logs", records("other"), vhost="other")
+    window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
+    options = Options(f"{url}/logs", f"{url}/tables", window, only=FEW)
+    follow(spark, options, None, keep_days=7)
+    rows = read_table(spark, f"{url}/tables", "summary").orderBy("event").collect()
+    assert [(row.vhost, row.event, row.events) for row in rows] == [
+        ("/", "ack", 2), ("/", "deliver", 2), ("/", "publish", 2),
+    ]  # fmt: skip
+
+
+def test_a_directory_that_is_not_there_is_refused(spark, far):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        analyze(spark, Options(f"{far[0]}/nowhere", f"{far[0]}/tables"))
