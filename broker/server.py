@@ -345,7 +345,7 @@ class Broker:
     def _permissions_changed(self) -> None:
         """What publishers looked up may not be theirs to use any more."""
         for vhost in self.services.vhosts.values():
-            vhost.generation += 1
+            vhost.routes_changed()
 
     def _watch_consumers(self) -> None:
         """Look, once a minute, for clients that sit on deliveries for too long."""
