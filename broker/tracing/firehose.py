@@ -4,7 +4,8 @@ A copy has the body as it was, and the routing key `publish.{exchange}` or `deli
 headers say what happened to which message (`_what`, `_who`). The headers, their types and their
 order are those of RabbitMQ's `rabbit_trace`, so that programs that listen find what they know.
 
-Whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
+With nothing bound to its exchange the firehose does not listen, and costs nothing. Otherwise,
+whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
 nothing else is done. Messages that were published or delivered in a run, and are alike, are copied
 in a run. Since clients repeat themselves, the headers of copies are remembered as well.
 """
@@ -54,6 +55,12 @@ class Firehose(Sink):
 
     def __repr__(self) -> str:
         return f"<the firehose of vhost {self._vhost.name!r}>"
+
+    @property
+    def is_listening(self) -> bool:
+        """A copy may go somewhere."""
+        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
+        return bool(exchange.bindings) or exchange.alternate is not None
 
     def published(
         self,
