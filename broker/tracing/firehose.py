@@ -19,8 +19,8 @@ from broker.amqp.field_table import Field, Table
 from broker.amqp.properties import ContentHeader, encode_properties
 from broker.binding import Exchange
 from broker.queues.actor import Queue
-from broker.queues.dead_letter import cc_keys
 from broker.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
+from broker.tracing.values import routing_keys_of
 from broker.vhost import VirtualHost
 from storage.message import Address, Entry, Message
 
@@ -103,7 +103,7 @@ class Firehose(Sink):
             header = self._headers.get(key)
             if header is None:
                 header = self._remember(key, {
-                    **self._what(message, _routing_keys(message)),
+                    **self._what(message, routing_keys_of(message)),
                     "redelivered": ("I", int(redelivered)),
                     **self._who(channel),
                 })  # fmt: skip
@@ -192,13 +192,6 @@ def _field(value: Any) -> Field:
     if isinstance(value, int):
         return "I", (value + (1 << 31)) % (1 << 32) - (1 << 31)
     return "S", value
-
-
-def _routing_keys(message: Message) -> list[str]:
-    """Those that a message was published with, as far as it still knows: not those of BCC."""
-    header = message.header
-    assert isinstance(header, ContentHeader)
-    return [message.address.routing_key, *cc_keys(header.headers)]
 
 
 def _address(routing_key: str) -> Address:

@@ -14,12 +14,11 @@ import msgspec
 
 from broker.amqp.properties import ContentHeader, Properties
 from broker.clock import Clock
-from broker.queues.dead_letter import cc_keys
 from broker.taps import Sink, TracedChannel, TracedQueue
 from broker.tracing.erlang_text import printed, properties_term
 from broker.tracing.lines import Lines
 from broker.tracing.pattern import Pattern
-from broker.tracing.values import json_of, properties_shown, shown
+from broker.tracing.values import json_of, properties_shown, routing_keys_of, shown
 from broker.vhost import VirtualHost
 from storage.message import Entry, Message
 
@@ -165,10 +164,8 @@ class PluginSink(Sink):
         if not self._matches("deliver", queue.name):
             return
         for entry in entries:
-            message = entry.message
-            assert isinstance(message.header, ContentHeader)
-            keys = [message.address.routing_key, *cc_keys(message.header.headers)]
-            self._write(channel, message, queue.name, keys, None)
+            keys = routing_keys_of(entry.message)
+            self._write(channel, entry.message, queue.name, keys, None)
 
     def detached(self) -> None:
         """There is nothing to come."""

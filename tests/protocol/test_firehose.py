@@ -144,6 +144,10 @@ def test_cc_and_bcc(client):
     assert headers["routing_keys"] == ("A", [("S", "q"), ("S", "r"), ("S", "s")])
     assert headers["routed_queues"] == ("A", [("S", "q"), ("S", "r")])
     assert headers["properties"] == ("F", {"headers": ("F", {"CC": keys["CC"]})})
+    assert get(client).properties["headers"] == {"CC": keys["CC"]}
+    delivered = take(client).properties["headers"]
+    assert delivered["routing_keys"] == headers["routing_keys"]
+    assert delivered["properties"] == headers["properties"]
 
 
 def test_a_run_is_copied_one_by_one(client):
