@@ -42,7 +42,7 @@ class Policing:
             if not queue.is_deleted:
                 self.apply_to_queue(name, queue)
             yield
-        vhost.generation += 1
+        vhost.routes_changed()
 
     def apply_to_queue(self, vhost: str, queue: Queue) -> None:
         """Give a queue the options that its policies ask for."""

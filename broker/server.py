@@ -55,6 +55,8 @@ CONSUMER_TIMEOUT_CHECK_MS = 60_000
 """RabbitMQ looks for deliveries that were not settled in time once a minute."""
 STOP_SECONDS_MAX = 3.0
 """How long clients may take to answer connection.close when the broker stops."""
+ABORT_SECONDS_MAX = 1.0
+"""How long it may take to let go of those that did not."""
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
 
 InVhost = TypeVar("InVhost", ExchangeRow, QueueRow, BindingRow)
@@ -345,7 +347,7 @@ class Broker:
     def _permissions_changed(self) -> None:
         """What publishers looked up may not be theirs to use any more."""
         for vhost in self.services.vhosts.values():
-            vhost.generation += 1
+            vhost.routes_changed()
 
     def _watch_consumers(self) -> None:
         """Look, once a minute, for clients that sit on deliveries for too long."""
@@ -373,18 +375,24 @@ class Broker:
             server.close()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
-        deadline = asyncio.get_running_loop().time() + STOP_SECONDS_MAX
-        while self.connections and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.005)
+        await self._connections_end(STOP_SECONDS_MAX)
         for connection in tuple(self.connections):
             connection.abort()
-        await self.traces.stop()
+        await self._connections_end(ABORT_SECONDS_MAX)
         for vhost in self.services.vhosts.values():
             vhost.close()
+        # Nothing happens any more that traces would have to be told.
+        self.tracing.stop()
+        await self.traces.stop()
         if self._store is not None:
             await self._store.close()
         self._metadata.close()
         await self.services.access.close()
+
+    async def _connections_end(self, seconds_max: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds_max
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
 
 
 def _addresses(servers: Sequence[asyncio.Server]) -> list[Listener]:

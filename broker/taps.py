@@ -1,7 +1,7 @@
 """What a traced vhost tells of its messages, and of whom it may ask how they are numbered.
 
-Channels, queues and vhosts tell what happens where it happens: at a *tap*. A vhost that is not
-traced has no tracer (`VirtualHost.tracer` is None), so a tap costs it one test, and that for a run
+Channels, queues and vhosts tell what happens where it happens: at a *tap*. A vhost to which nobody
+listens has no tracer (`VirtualHost.tracer` is None), so a tap costs it one test, and that for a run
 of messages where the code goes by runs. What a tracer is told it passes on to its sinks
 (tracing/tracer.py): the firehose, trace files.
 
@@ -70,8 +70,16 @@ class Sink:
 
     What it does not override is not called. Where `messages` come in one call, they were published
     one after the other and have the same address and header. A message's number is 0 if it was
-    published before the vhost was traced.
+    published while nobody listened.
     """
+
+    @property
+    def is_listening(self) -> bool:
+        """Something may come of what it is told.
+
+        Asked when a sink is attached or detached, the firehose is switched, or bindings change.
+        """
+        return True
 
     def published(
         self,

@@ -1,13 +1,14 @@
 """A virtual host: its exchanges, queues and bindings, and what becomes of dead letters.
 
 `generation` grows with every change that could make a message go elsewhere; publishers keep what
-they looked up, and look again when the generation is another. Durable things are written to the
-metadata store as they are declared, before the client gets its answer.
+they looked up, and look again when the generation is another. The `routes_listener` is told.
+Durable things are written to the metadata store as they are declared, before the client gets its
+answer.
 """
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from broker.actor import Turns
@@ -93,6 +94,7 @@ class VirtualHost(QueueOwner):
         self.turns = turns
         self.clock = clock
         self.generation = 0
+        self.routes_listener: Callable[[], object] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.is_deleted = False
@@ -144,7 +146,7 @@ class VirtualHost(QueueOwner):
         self.exchanges[name] = exchange
         if self._policing is not None:
             self._policing.apply_to_exchange(self.name, exchange)
-        self.generation += 1
+        self.routes_changed()
         return exchange
 
     def delete_exchange(self, exchange: Exchange, user: str = NODE_ITSELF) -> None:
@@ -161,7 +163,7 @@ class VirtualHost(QueueOwner):
             bindings = (*exchange.bindings.values(), *exchange.incoming.values())
             doomed += self._remove_bindings(bindings, user)
             exchange_deleted(self, exchange, user)
-        self.generation += 1
+        self.routes_changed()
 
     # Queues
 
@@ -199,7 +201,7 @@ class VirtualHost(QueueOwner):
         self.queues[name] = queue
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
-        self.generation += 1
+        self.routes_changed()
         return queue
 
     def delete_queue(self, queue: Queue, user: str = NODE_ITSELF) -> int:
@@ -249,7 +251,7 @@ class VirtualHost(QueueOwner):
             return
         source.type.validate_binding(routing_key, arguments)
         binding.attach()
-        self.generation += 1
+        self.routes_changed()
         if binding.is_durable:
             self._metadata.put_binding(self._row(binding))
         binding_created(self, binding, user)
@@ -297,6 +299,12 @@ class VirtualHost(QueueOwner):
                 self._publish_late(destination, message, [message.address.routing_key], None)
 
     # Routing
+
+    def routes_changed(self) -> None:
+        """Messages may go elsewhere from now on than they went before."""
+        self.generation += 1
+        if self.routes_listener is not None:
+            self.routes_listener()
 
     def route(self, exchange: Exchange, routing_keys: list[str], header: ContentHeader) -> Route:
         """The queues that a message published to the exchange goes to."""
@@ -373,7 +381,7 @@ class VirtualHost(QueueOwner):
             logger.warning("the binding %r has lost an end and is left out", row)
             return
         Binding(source, destination, row.routing_key, arguments).attach()
-        self.generation += 1
+        self.routes_changed()
 
     def close(self) -> None:
         """The broker stops: queues let go of timers and consumers."""

@@ -7,6 +7,7 @@ the same bytes (see `HeaderCache`), and may serve many queues at once, so nobody
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from broker.amqp.field_table import (
@@ -69,9 +70,12 @@ class ContentHeader:
     needs_care: the publish path must look closer: there is an expiration, a user id, a CC, BCC
         or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
         one).
+    bcc_keys: the routing keys of the BCC header that was taken off.
     """
 
     __slots__ = ("_properties", "delivery_mode", "needs_care", "priority", "raw")
+
+    bcc_keys: Sequence[str] = ()
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -139,6 +143,19 @@ class ContentHeader:
         """Another header with these properties changed; None takes a property away."""
         merged = {**self.properties, **changes}
         return ContentHeader(encode_properties(merged))
+
+
+class BlindCopyHeader(ContentHeader):
+    """What is left of a header when BCC is taken off: whoever gets the message must not see that.
+
+    The keys of BCC are not written anywhere: read back from a disk the header is like any other.
+    """
+
+    __slots__ = ("bcc_keys",)
+
+    def __init__(self, raw: bytes, bcc_keys: Sequence[str]) -> None:
+        super().__init__(raw)
+        self.bcc_keys = bcc_keys
 
 
 class HeaderCache:

@@ -23,8 +23,15 @@ from broker.amqp.errors import (
     not_implemented,
     precondition_failed,
 )
-from broker.amqp.field_table import text_of
-from broker.amqp.properties import DIRECT_REPLY_TO, PERSISTENT, TRANSIENT, ContentHeader
+from broker.amqp.field_table import Table, text_of
+from broker.amqp.properties import (
+    DIRECT_REPLY_TO,
+    PERSISTENT,
+    TRANSIENT,
+    BlindCopyHeader,
+    ContentHeader,
+    encode_properties,
+)
 from broker.amqp.reply_codes import NAMES, NO_ROUTE
 from broker.binding import Exchange
 from broker.channel.access import check, check_topic
@@ -370,18 +377,22 @@ def _check_delivery_mode(header: ContentHeader) -> None:
 def _sender_selected(header: ContentHeader, keys: list[str]) -> tuple[ContentHeader, list[str]]:
     """Sender-selected distribution: keys of CC and BCC are added, and BCC is taken off."""
     headers = header.headers
-    for name in ("CC", "BCC"):
-        field = headers.get(name)
-        if field is None:
-            continue
-        if field[0] != "A":
-            kind = FIELD_TYPE_NAMES[field[0]]
-            raise _invalid_message(f'unacceptable_type_in_header,"{name}",{kind}')
-        keys = keys + [value for letter, value in field[1] if letter == "S"]
+    cc, bcc = _selected_keys(headers, "CC"), _selected_keys(headers, "BCC")
     if "BCC" in headers:
         kept = {name: field for name, field in headers.items() if name != "BCC"}
-        header = header.replace(headers=kept)
-    return header, keys
+        properties = {**header.properties, "headers": kept}
+        header = BlindCopyHeader(encode_properties(properties), bcc)
+    return header, [*keys, *cc, *bcc]
+
+
+def _selected_keys(headers: Table, name: str) -> list[str]:
+    field = headers.get(name)
+    if field is None:
+        return []
+    if field[0] != "A":
+        kind = FIELD_TYPE_NAMES[field[0]]
+        raise _invalid_message(f'unacceptable_type_in_header,"{name}",{kind}')
+    return [value for letter, value in field[1] if letter == "S"]
 
 
 def _invalid_message(term: str) -> Exception:

@@ -4,7 +4,8 @@ A copy has the body as it was, and the routing key `publish.{exchange}` or `deli
 headers say what happened to which message (`_what`, `_who`). The headers, their types and their
 order are those of RabbitMQ's `rabbit_trace`, so that programs that listen find what they know.
 
-Whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
+With nothing bound to its exchange the firehose does not listen, and costs nothing. Otherwise,
+whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
 nothing else is done. Messages that were published or delivered in a run, and are alike, are copied
 in a run. Since clients repeat themselves, the headers of copies are remembered as well.
 """
@@ -18,8 +19,8 @@ from broker.amqp.field_table import Field, Table
 from broker.amqp.properties import ContentHeader, encode_properties
 from broker.binding import Exchange
 from broker.queues.actor import Queue
-from broker.queues.dead_letter import cc_keys
 from broker.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
+from broker.tracing.values import routing_keys_of
 from broker.vhost import VirtualHost
 from storage.message import Address, Entry, Message
 
@@ -54,6 +55,12 @@ class Firehose(Sink):
 
     def __repr__(self) -> str:
         return f"<the firehose of vhost {self._vhost.name!r}>"
+
+    @property
+    def is_listening(self) -> bool:
+        """A copy may go somewhere."""
+        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
+        return bool(exchange.bindings) or exchange.alternate is not None
 
     def published(
         self,
@@ -96,7 +103,7 @@ class Firehose(Sink):
             header = self._headers.get(key)
             if header is None:
                 header = self._remember(key, {
-                    **self._what(message, _routing_keys(message)),
+                    **self._what(message, routing_keys_of(message)),
                     "redelivered": ("I", int(redelivered)),
                     **self._who(channel),
                 })  # fmt: skip
@@ -185,13 +192,6 @@ def _field(value: Any) -> Field:
     if isinstance(value, int):
         return "I", (value + (1 << 31)) % (1 << 32) - (1 << 31)
     return "S", value
-
-
-def _routing_keys(message: Message) -> list[str]:
-    """Those that a message was published with, as far as it still knows: not those of BCC."""
-    header = message.header
-    assert isinstance(header, ContentHeader)
-    return [message.address.routing_key, *cc_keys(header.headers)]
 
 
 def _address(routing_key: str) -> Address:

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from broker.amqp.properties import ContentHeader
 from broker.clock import Clock
-from broker.queues.dead_letter import cc_keys
 from broker.taps import MAXLEN, Settled, Sink, TracedChannel, TracedConnection, TracedQueue
 from broker.tracing import record
 from broker.tracing.lines import LINES_MAX, Lines
 from broker.tracing.pattern import Pattern
-from broker.tracing.values import json_of, properties_shown, shown
+from broker.tracing.values import json_of, properties_shown, routing_keys_of, shown
 from storage.message import Address, Entry, Header, Message
 
 PIECES_MAX = 4096
@@ -117,7 +116,6 @@ class LogSink(Sink):
             or last.address is not first.address
             or last.header is not first.header
             or last.queues != queues
-            or len(routing_keys) > 1
         ):
             last = self._new_kind(channel, first, routing_keys, queues)
         _, _, _, start, about = last
@@ -296,15 +294,11 @@ class LogSink(Sink):
         if self._matches(record.PUBLISH, first.address.exchange):
             names = [shown(queue.name) for queue in queues]
             start = event_start(record.PUBLISH, self._options, **_who(channel), queues=names)
-        about = None
-        if len(routing_keys) == 1:
-            about = self._about.get((first.address, first.header))
+        about = self._about.get((first.address, first.header))
         if about is None:
             about = self._new_about(first, routing_keys)
         kind = Kind(first.address, first.header, list(queues), start, about)
-        if len(routing_keys) == 1:
-            _keep(self._published, channel, kind)
-        return kind
+        return _keep(self._published, channel, kind)
 
     def _deliver_start(
         self, channel: TracedChannel, queue: TracedQueue, tag: str | None, no_ack: bool
@@ -326,22 +320,17 @@ class LogSink(Sink):
     def _new_about(self, message: Message, routing_keys: Sequence[str] = ()) -> str:
         """The end of a record: what its message was published with.
 
-        routing_keys: empty to find them in the message, which has those of BCC no more.
+        routing_keys: empty to find them in the message.
         """
         address, header = message.address, message.header
         assert isinstance(header, ContentHeader)
-        keys = routing_keys or [address.routing_key, *cc_keys(header.headers)]
+        keys = routing_keys or routing_keys_of(message)
         more = {
             "exchange": shown(address.exchange),
             "routing_keys": [shown(key) for key in keys],
             "properties": properties_shown(header.properties),
         }
-        about = f",{json_of(more)[1:]}\n"
-        return (
-            about
-            if routing_keys and len(keys) > 1
-            else _keep(self._about, (address, header), about)
-        )
+        return _keep(self._about, (address, header), f",{json_of(more)[1:]}\n")
 
     def _with_body(self, message: Message, about: str) -> str:
         body = message.body[: self._options.body_bytes_max]

@@ -2,7 +2,7 @@
 
 There are its two formats: text for people, and JSON objects with payloads in base64. Programs that
 read the plugin's files read these. As with the plugin, what is written is what the firehose would
-copy, so a trace has nothing while that is switched off (`trace_off`).
+copy, so a trace does not listen while that is switched off (`trace_off`).
 """
 
 import base64
@@ -14,12 +14,11 @@ import msgspec
 
 from broker.amqp.properties import ContentHeader, Properties
 from broker.clock import Clock
-from broker.queues.dead_letter import cc_keys
 from broker.taps import Sink, TracedChannel, TracedQueue
 from broker.tracing.erlang_text import printed, properties_term
 from broker.tracing.lines import Lines
 from broker.tracing.pattern import Pattern
-from broker.tracing.values import json_of, properties_shown, shown
+from broker.tracing.values import json_of, properties_shown, routing_keys_of, shown
 from broker.vhost import VirtualHost
 from storage.message import Entry, Message
 
@@ -133,6 +132,11 @@ class PluginSink(Sink):
     def __repr__(self) -> str:
         return f"<the trace to {self._lines.output.name}>"
 
+    @property
+    def is_listening(self) -> bool:
+        """The firehose is on."""
+        return self._vhost.is_traced
+
     def published(
         self,
         channel: TracedChannel | None,
@@ -141,7 +145,7 @@ class PluginSink(Sink):
         queues: Sequence[TracedQueue],
     ) -> None:
         """Write what a client published."""
-        if channel is None or not self._is_wanted("publish", messages[0].address.exchange):
+        if channel is None or not self._matches("publish", messages[0].address.exchange):
             return
         routed = [queue.name for queue in queues]
         for message in messages:
@@ -157,20 +161,15 @@ class PluginSink(Sink):
         no_ack: bool,
     ) -> None:
         """Write what a client is given."""
-        if not self._is_wanted("deliver", queue.name):
+        if not self._matches("deliver", queue.name):
             return
         for entry in entries:
-            message = entry.message
-            assert isinstance(message.header, ContentHeader)
-            keys = [message.address.routing_key, *cc_keys(message.header.headers)]
-            self._write(channel, message, queue.name, keys, None)
+            keys = routing_keys_of(entry.message)
+            self._write(channel, entry.message, queue.name, keys, None)
 
     def detached(self) -> None:
         """There is nothing to come."""
         self._lines.close()
-
-    def _is_wanted(self, event: str, name: str) -> bool:
-        return self._vhost.is_traced and self._matches(event, name)
 
     def _write(
         self,

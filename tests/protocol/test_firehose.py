@@ -8,6 +8,7 @@ import pytest
 from pamqp import commands
 
 from broker.amqp.properties import encode_properties
+from broker.policies import POLICY, Policy
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 
 ALL_PROPERTIES = {
@@ -143,6 +144,10 @@ def test_cc_and_bcc(client):
     assert headers["routing_keys"] == ("A", [("S", "q"), ("S", "r"), ("S", "s")])
     assert headers["routed_queues"] == ("A", [("S", "q"), ("S", "r")])
     assert headers["properties"] == ("F", {"headers": ("F", {"CC": keys["CC"]})})
+    assert get(client).properties["headers"] == {"CC": keys["CC"]}
+    delivered = take(client).properties["headers"]
+    assert delivered["routing_keys"] == headers["routing_keys"]
+    assert delivered["properties"] == headers["properties"]
 
 
 def test_a_run_is_copied_one_by_one(client):
@@ -187,6 +192,40 @@ def test_a_binding_made_later_counts_at_once(client):
     client.publish(1, "q", b"y")
     assert take(client, "more").body == b"y"
     assert keys_of(client) == ["publish."] * 2
+
+
+def is_told(broker):
+    """Somebody is told what happens in the vhost."""
+    return broker.call(lambda it: it.broker.services.vhosts["/"].tracer is not None)
+
+
+def test_a_vhost_tells_nobody_while_nothing_is_bound(timeless):
+    firehose(timeless, True)
+    with opened(timeless) as client:
+        assert not is_told(timeless)
+        listen(client, "#")
+        assert is_told(timeless)
+        client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="copies",
+                    if_unused=False, if_empty=False, nowait=False)  # fmt: skip
+        assert not is_told(timeless)
+
+
+def test_an_alternate_exchange_gets_copies_that_nothing_is_bound_for(timeless):
+    firehose(timeless, True)
+    with opened(timeless) as client:
+        client.declare("copies")
+        bind(client, "copies", "amq.fanout", "")
+        set_alternate(timeless, "amq.fanout")
+        wait_until(lambda: is_told(timeless))
+        client.publish(1, "nowhere", b"x")
+        assert take(client).body == b"x"
+
+
+def set_alternate(broker, name):
+    """A policy that gives the trace exchange an alternate exchange."""
+    definition = {"alternate-exchange": name}
+    policy = Policy("/", "p", "^amq.rabbitmq.trace$", "exchanges", definition, 0)
+    broker.call(lambda it: it.broker.services.policies.set(POLICY, policy))
 
 
 def test_an_exchange_behind_the_trace_exchange_may_look_at_the_headers(client):

@@ -4,6 +4,7 @@ import pytest
 from pamqp import commands
 
 from broker.taps import Sink
+from broker.testing import EmbeddedBroker
 from tests.protocol.raw_client import RawClient, method_bytes, opened, publish_bytes, wait_until
 
 
@@ -349,3 +350,15 @@ def test_a_vhost_that_is_deleted(timeless, client, sink):
     timeless.call(lambda embedded: embedded.broker.delete_vhost("/"))
     assert sink.events[-1] == "detached"
     assert of(sink, "queue_deleted") == [("queue_deleted", "q", 0)]
+
+
+def test_the_end_of_the_node_comes_last_also_if_a_client_does_not_answer(sink, monkeypatch):
+    monkeypatch.setattr("broker.server.STOP_SECONDS_MAX", 0.01)
+    with EmbeddedBroker.in_thread(virtual_clock=True) as broker:
+        attach(broker, sink)
+        client = opened(broker)
+        client.declare("q")
+        client.publish(1, "q", b"x")
+        get(client)
+    client.socket.close()
+    assert sink.events[3:] == [("requeue", b"x", "q", 1), ("close", "guest"), "detached"]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from broker.amqp.content import encode_address
 from broker.amqp.properties import ContentHeader, encode_properties
+from broker.taps import TRACE_EXCHANGE
 from storage.message import Address, Entry, Message
 
 
@@ -18,6 +19,25 @@ class Channel:
     def __init__(self, number=1, connection=None):
         self.number = number
         self.connection = connection or Connection()
+
+
+class Vhost:
+    """A vhost. `bind`: whether something is bound to the exchange of its firehose."""
+
+    def __init__(self, name="v"):
+        self.name = name
+        self.tracer = None
+        self.is_traced = False
+        self.routes_listener = None
+        self.exchanges = {TRACE_EXCHANGE: SimpleNamespace(bindings={}, alternate=None)}
+
+    def bind(self, is_bound=True):
+        self.exchanges[TRACE_EXCHANGE].bindings = {"key": "binding"} if is_bound else {}
+        self.routes_changed()
+
+    def routes_changed(self):
+        if self.routes_listener is not None:
+            self.routes_listener()
 
 
 class Queue:

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.amqp.properties import BlindCopyHeader, ContentHeader
 from broker.tracing import record
 from broker.tracing.lines import Lines
 from broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
 from broker.tracing.pattern import Pattern
 from broker.virtual_clock import VirtualClock
-from storage.message import Entry
+from storage.message import Entry, Message
 from tests.unit.broker.tracing.stand_ins import (
     Channel,
     Connection,
@@ -207,13 +208,16 @@ def test_bodies_are_cut_if_so_many_bytes_are_wanted():
     assert (log.records[0]["body"], log.records[0]["body_size"]) == ("aGU=", 5)
 
 
-def test_the_keys_of_bcc_are_in_the_publish_only():
-    log, made, channel = Log(), message(headers={"CC": ("A", [("S", "c")])}), Channel()
-    log.sink.published(channel, [made], ["orders", "c", "b"], [])
-    log.sink.delivered(channel, Queue(), "ctag", [Entry(made, 0)], 1, False)
-    log.sink.published(channel, [made], ["orders", "c"], [])
-    keys = [one["routing_keys"] for one in log.records]
-    assert keys == [["orders", "c", "b"], ["orders", "c"], ["orders", "c"]]
+def test_the_keys_of_cc_and_bcc_are_those_of_their_message():
+    log, channel, cc = Log(), Channel(), {"headers": {"CC": ("A", [("S", "c")])}}
+    blind = message(**cc)
+    blind.header = BlindCopyHeader(blind.header.raw, ["b"])
+    open_copy = Message(blind.address, ContentHeader(blind.header.raw), b"", None, 8)
+    for made, keys in ((blind, ["orders", "c", "b"]), (open_copy, ["orders", "c"])) * 2:
+        log.sink.published(channel, [made], keys, [])
+        log.sink.delivered(channel, Queue(), "ctag", [Entry(made, 0)], 1, False)
+    said = [one["routing_keys"] for one in log.records]
+    assert said == ([["orders", "c", "b"]] * 2 + [["orders", "c"]] * 2) * 2
 
 
 @pytest.mark.parametrize(

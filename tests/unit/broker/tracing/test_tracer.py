@@ -9,6 +9,7 @@ from broker.amqp.properties import ContentHeader
 from broker.taps import TRACE_EXCHANGE, Sink
 from broker.tracing.tracer import MessageNumbers, Tracer, Tracing
 from storage.message import Address, Entry, Message
+from tests.unit.broker.tracing.stand_ins import Vhost
 
 PLAIN = ContentHeader(b"\0\0")
 
@@ -49,7 +50,7 @@ def entry(position, **arguments):
 
 @pytest.fixture
 def vhost():
-    return SimpleNamespace(tracer=None, is_traced=False, name="v")
+    return Vhost()
 
 
 @pytest.fixture
@@ -95,6 +96,48 @@ def test_the_firehose_is_on_or_off_however_often_that_is_said(tracing, vhost):
     tracing.set_firehose(vhost, False)
     assert not vhost.is_traced
     assert vhost.tracer is None
+
+
+def test_nobody_is_told_while_nothing_is_bound_to_the_firehose(tracing, vhost):
+    tracing.set_firehose(vhost, True)
+    assert vhost.tracer is None
+    vhost.bind()
+    assert vhost.tracer.sinks == tracing.sinks(vhost)
+    told = vhost.tracer
+    vhost.routes_changed()
+    assert vhost.tracer is told
+    vhost.bind(False)
+    assert vhost.tracer is None
+    vhost.exchanges[TRACE_EXCHANGE].alternate = "another exchange"
+    vhost.routes_changed()
+    assert vhost.tracer.sinks == tracing.sinks(vhost)
+
+
+def test_a_sink_is_told_beside_a_firehose_that_nobody_listens_to(tracing, vhost):
+    sink = Listening()
+    tracing.set_firehose(vhost, True)
+    tracing.attach(vhost, sink)
+    assert vhost.tracer.sinks == (sink,)
+    vhost.bind()
+    assert vhost.tracer.sinks == tracing.sinks(vhost)
+    tracing.detach(vhost, sink)
+    assert vhost.tracer.sinks == tracing.sinks(vhost)
+
+
+def test_bindings_count_no_more_when_the_firehose_is_off(tracing, vhost):
+    tracing.set_firehose(vhost, True)
+    tracing.set_firehose(vhost, False)
+    vhost.bind()
+    assert (vhost.tracer, vhost.routes_listener) == (None, None)
+
+
+def test_the_end_of_the_node_lets_all_sinks_go(tracing, vhost):
+    other, sinks = Vhost("other"), [Listening(), Listening(), Listening()]
+    for place, sink in zip((vhost, vhost, other), sinks, strict=True):
+        tracing.attach(place, sink)
+    tracing.stop()
+    assert [sink.heard for sink in sinks] == [["detached"]] * 3
+    assert (vhost.tracer, other.tracer) == (None, None)
 
 
 def test_a_sink_that_fails_is_told_no_more_and_hurts_nobody(tracing, vhost, caplog):
@@ -147,7 +190,7 @@ def test_numbers_follow_each_other_and_no_restart_gives_one_out_twice():
 
 
 def test_vhosts_share_the_row_of_numbers(tracing):
-    one, other = SimpleNamespace(tracer=None), SimpleNamespace(tracer=None)
+    one, other = Vhost("one"), Vhost("other")
     tracing.attach(one, Listening())
     tracing.attach(other, Listening())
     first = one.tracer.take_numbers(10)
