@@ -9,7 +9,8 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -145,39 +146,45 @@ def _plan(replay: Replay) -> int:
 
 
 async def _play(replay: Replay) -> int:
-    connection = await _connect(replay, "")
-    copies = await _copies(replay) if replay.is_measured else None
+    async with AsyncExitStack() as connections:
+        connection = await connections.enter_async_context(_connected(replay, NAME))
+        copies = None
+        if replay.is_measured:
+            others = await connections.enter_async_context(_connected(replay, f"{NAME}: copies"))
+            copies = Copies(others, read_address(replay.uri).vhost)
+            await copies.open()
+        outcome = _outcome(replay, connection, copies)
+        with _Progress(outcome.player) as progress:
+            failure = await _failure_of(_run(replay, outcome, progress))
+    print("\n".join(told(outcome)))
+    if failure:
+        sys.stderr.write(f"{NAME}: ended before its time: {failure}\n")
+    if failure == INTERRUPTED:
+        return EXIT_INTERRUPTED
+    player = outcome.player
+    is_done = player.sent and not (failure or player.missing or player.nacked)
+    return EXIT_DONE if is_done else EXIT_FAILED
+
+
+@asynccontextmanager
+async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
+    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
+    connection = await connect(replay.uri, options, name, _say_blocked)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> Outcome:
+    """All that takes part, of which nothing has happened yet."""
     inquiry = Inquiry(connection)
     player = Player(connection, inquiry, replay.speed)
     source = replay.source("" if copies is None else copies.run)
     if copies is not None:
         player.on_written = copies.written
         source.original.wait_times = WaitTimes()
-    outcome = Outcome(source, player, inquiry, copies)
-    with _Progress(player) as progress:
-        failure = await _failure_of(_run(replay, outcome, progress))
-    await connection.close()
-    if copies is not None:
-        await copies.connection.close()
-    print("\n".join(told(outcome)))
-    if failure:
-        sys.stderr.write(f"{NAME}: ended before its time: {failure}\n")
-    if failure == INTERRUPTED:
-        return EXIT_INTERRUPTED
-    is_done = player.sent and not (failure or player.missing or player.nacked)
-    return EXIT_DONE if is_done else EXIT_FAILED
-
-
-async def _connect(replay: Replay, purpose: str) -> Connection:
-    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
-    return await connect(replay.uri, options, NAME + purpose, _say_blocked)
-
-
-async def _copies(replay: Replay) -> Copies:
-    connection = await _connect(replay, " (copies)")
-    copies = Copies(connection, read_address(replay.uri).vhost)
-    await copies.open()
-    return copies
+    return Outcome(source, player, inquiry, copies)
 
 
 async def _run(replay: Replay, outcome: Outcome, progress: Callable[[], object]) -> None:
