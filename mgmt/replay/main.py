@@ -9,28 +9,37 @@ import asyncio
 import math
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
+
+import uvloop
 
 from analytics.trace_files import MomentError, TraceFile, Window, read_moment, trace_files
 from analytics.wording import listed, shown
 from mgmt.perf.address import read_address
-from mgmt.perf.connection import PerfError, connect
+from mgmt.perf.connection import Connection, PerfError, connect
 from mgmt.perf.options import Options
-from mgmt.replay.outcome import planned, told
+from mgmt.replay.copies import Copies
+from mgmt.replay.inquiry import Inquiry
+from mgmt.replay.outcome import Outcome, planned, told
 from mgmt.replay.player import Player
 from mgmt.replay.source import Source
+from mgmt.replay.wait_times import WaitTimes
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 SETTLE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 30
 NAME = "leveret replay"
 SCHEMES = ("amqp://", "amqps://")
+INTERRUPTED = "interrupted"
 
 
 @dataclass
 class Replay:
-    """What is to be done. uri: empty for a dry run."""
+    """What is to be done. uri: empty for a dry run. is_measured: by copies of messages."""
 
     files: list[TraceFile]
     window: Window
@@ -38,6 +47,12 @@ class Replay:
     uri: str
     speed: float
     settle_s: float
+    is_measured: bool = False
+
+    def source(self, run: str = "") -> Source:
+        """The messages. run: what they are marked with."""
+        user = read_address(self.uri).user if self.uri else ""
+        return Source(self.files, self.window, self.exchanges, user, run)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         replay = _replay(parser, options)
-        return _plan(replay) if options.dry_run else asyncio.run(_play(replay))
+        return _plan(replay) if options.dry_run else uvloop.run(_play(replay))
     except (OSError, PerfError) as error:
         sys.stderr.write(f"{NAME}: {error}\n")
         return EXIT_FAILED
@@ -74,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
         help="only what was published to this exchange; can be repeated")  # fmt: skip
     add("--settle", type=_speed, default=SETTLE_SECONDS, metavar="SECONDS",
         help="how long consumers are waited for at the end (%(default)g)")  # fmt: skip
+    add("--measure", action="store_true",
+        help="measure how long each message waits; the vhost has to be traced")  # fmt: skip
     add("--dry-run", action="store_true", help="say what would be published, and publish nothing")
     return parser
 
@@ -114,47 +131,80 @@ def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Rep
     if len(vhosts) > 1 and options.vhost is None:
         parser.error(f"the trace is of vhosts {listed(vhosts)}: choose one with --vhost")
     return Replay(files, window, frozenset(options.exchange), "".join(uris), options.speed,
-                  options.settle)  # fmt: skip
+                  options.settle, options.measure)  # fmt: skip
 
 
 def _plan(replay: Replay) -> int:
-    user = read_address(replay.uri).user if replay.uri else ""
-    source = Source(replay.files, replay.window, replay.exchanges, user)
-    count = size = first_us = last_us = 0
+    source = replay.source()
+    size = first_us = last_us = 0
     for message in source.messages():
         first_us = first_us or message.time_us
         last_us = message.time_us
-        count += 1
         size += len(message.body)
-    print("\n".join(planned(source, count, size, last_us - first_us, replay.speed)))
-    return EXIT_DONE if count else EXIT_FAILED
+    print("\n".join(planned(source, size, last_us - first_us, replay.speed)))
+    return EXIT_DONE if source.count else EXIT_FAILED
 
 
 async def _play(replay: Replay) -> int:
-    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
-    connection = await connect(replay.uri, options, NAME, _say_blocked)
-    user = read_address(replay.uri).user
-    source = Source(replay.files, replay.window, replay.exchanges, user)
-    player = Player(connection, replay.speed)
-    progress = _Progress(player)
-    failure = ""
-    try:
-        await player.open()
-        await player.play(source.messages(), progress)
-        await player.settle(replay.settle_s)
-    except PerfError as error:
-        failure = str(error)
-    except asyncio.CancelledError:
-        failure = "interrupted"
-    await connection.close()
-    progress.end()
-    print("\n".join(told(source, player)))
+    async with AsyncExitStack() as connections:
+        connection = await connections.enter_async_context(_connected(replay, NAME))
+        copies = None
+        if replay.is_measured:
+            others = await connections.enter_async_context(_connected(replay, f"{NAME}: copies"))
+            copies = Copies(others, read_address(replay.uri).vhost)
+            await copies.open()
+        outcome = _outcome(replay, connection, copies)
+        with _Progress(outcome.player) as progress:
+            failure = await _failure_of(_run(replay, outcome, progress))
+    print("\n".join(told(outcome)))
     if failure:
         sys.stderr.write(f"{NAME}: ended before its time: {failure}\n")
-    if failure == "interrupted":
+    if failure == INTERRUPTED:
         return EXIT_INTERRUPTED
+    player = outcome.player
     is_done = player.sent and not (failure or player.missing or player.nacked)
     return EXIT_DONE if is_done else EXIT_FAILED
+
+
+@asynccontextmanager
+async def _connected(replay: Replay, name: str) -> AsyncIterator[Connection]:
+    options = Options([replay.uri], NAME, heartbeat=HEARTBEAT_SECONDS)
+    connection = await connect(replay.uri, options, name, _say_blocked)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def _outcome(replay: Replay, connection: Connection, copies: Copies | None) -> Outcome:
+    """All that takes part, of which nothing has happened yet."""
+    inquiry = Inquiry(connection)
+    player = Player(connection, inquiry, replay.speed)
+    source = replay.source("" if copies is None else copies.run)
+    if copies is not None:
+        player.on_written = copies.written
+        source.original.wait_times = WaitTimes()
+    return Outcome(source, player, inquiry, copies)
+
+
+async def _run(replay: Replay, outcome: Outcome, progress: Callable[[], object]) -> None:
+    await outcome.inquiry.open()
+    await outcome.player.open()
+    await outcome.player.play(outcome.source.messages(), progress)
+    await outcome.inquiry.settle(replay.settle_s)
+    if outcome.copies is not None:
+        outcome.has_all_copies = await outcome.copies.caught_up()
+
+
+async def _failure_of(work: Awaitable[None]) -> str:
+    """Why it ended before its time; empty if it did not."""
+    try:
+        await work
+    except PerfError as error:
+        return str(error)
+    except asyncio.CancelledError:
+        return INTERRUPTED
+    return ""
 
 
 def _say_blocked(reason: str | None) -> None:
@@ -177,8 +227,10 @@ class _Progress:
             sys.stderr.write(f"\r\x1b[K{player.sent:,} published, {player.confirms.open:,} open")
             sys.stderr.flush()
 
-    def end(self) -> None:
-        """Take the line away."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
 

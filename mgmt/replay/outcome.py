@@ -1,28 +1,47 @@
 """How a replay's outcome differs from what the trace says, in lines. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from analytics.wording import duration, exchange_shown, plural, shown
+from mgmt.replay.copies import Copies
+from mgmt.replay.inquiry import Inquiry
 from mgmt.replay.original import Original, Tally
-from mgmt.replay.player import Player, Watched
+from mgmt.replay.player import Player
+from mgmt.replay.queue_outcome import LISTED_MAX, percentiles, queues_told
 from mgmt.replay.source import Source
+from mgmt.replay.wait_times import FOLLOWED_MAX, QUEUES_MAX
 
-LISTED_MAX = 20
 PROBLEMS_SHOWN_MAX = 10
-DIFFERENCE_TIMES, DIFFERENCE_US = 2.0, 50_000.0
-"""A mean wait is another one if it is so many times the first, and so much more or less."""
 
 
-def told(source: Source, player: Player) -> list[str]:
+@dataclass
+class Outcome:
+    """What was replayed, and all that was seen of it. copies: None if waits are not measured."""
+
+    source: Source
+    player: Player
+    inquiry: Inquiry
+    copies: Copies | None = None
+    has_all_copies: bool = False
+
+
+def told(outcome: Outcome) -> list[str]:
     """All of it."""
-    lines = [*_published(player), *left_out(source), *_missing(player)]
+    source, player = outcome.source, outcome.player
+    lines = [*_published(player), *left_out(source), *_missing(player, outcome.inquiry)]
     lines += _confirms(player)
     lines += ["", "Unrouted:", *_unrouted(source.original, player)]
-    lines += ["", "Queues:", *_queues(source.original, player)]
+    copies = outcome.copies
+    waits = None if copies is None else copies.waits
+    lines += ["", "Queues:"]
+    lines += queues_told(source.original, outcome.inquiry.queues, waits)
+    if copies is not None:
+        lines += ["", *_copies(copies, player, outcome.has_all_copies)]
     return lines
 
 
-def planned(source: Source, count: int, size: int, span_us: int, speed: float) -> list[str]:
+def planned(source: Source, size: int, span_us: int, speed: float) -> list[str]:
     """What a replay would do, if it is not to be done."""
     takes = (
         f"at {speed:g} times its pace that takes {duration(int(span_us / speed))}"
@@ -30,8 +49,8 @@ def planned(source: Source, count: int, size: int, span_us: int, speed: float) -
         else ("as fast as possible")
     )
     lines = [
-        f"{plural(count, 'message')} would be published, {size:,} bytes of bodies; the trace takes"
-        f" {duration(span_us)} for them, and {takes}"
+        f"{plural(source.count, 'message')} would be published, {size:,} bytes of bodies; the trace"
+        f" takes {duration(span_us)} for them, and {takes}"
     ]
     lines += [
         f"  {exchange_shown(name)}: {plural(messages, 'message')}"
@@ -70,30 +89,43 @@ def _published(player: Player) -> Iterator[str]:
         f"{plural(player.sent, 'message')} published in {duration(int(took_s * 1e6))}"
         f" ({player.sent / took_s:,.0f} a second, {player.sent_bytes:,} bytes of bodies)"
     )
-    if player.behind_s >= 1:
-        yield (
-            f"The pace was not kept: at worst it was {duration(int(player.behind_s * 1e6))} behind"
-        )
+    if player.late.total:
+        most, latest = (duration(int(player.late.percentile(share))) for share in (0.99, 1))
+        yield f"They were sent at most {most} after their time (99 % of them), the latest {latest}"
 
 
-def _missing(player: Player) -> Iterator[str]:
+def _missing(player: Player, inquiry: Inquiry) -> Iterator[str]:
     for name, count in sorted(player.missing.items(), key=lambda item: -item[1])[:LISTED_MAX]:
         yield (
             f"{plural(count, 'message')} not sent to {exchange_shown(name)}:"
-            f" {shown(player.reasons.get(name, ''))}"
+            f" {shown(inquiry.refusals.get(name, ''))}"
         )
 
 
 def _confirms(player: Player) -> Iterator[str]:
-    latencies = player.confirms.latencies
-    if latencies.total:
-        median, high = (duration(int(latencies.percentile(share))) for share in (0.5, 0.99))
-        longest = duration(latencies.maximum or 0)
-        yield f"Confirms took {median} (median), {high} (p99), {longest} (longest)"
+    if player.confirms.latencies.total:
+        yield f"Confirms took {percentiles(player.confirms.latencies)}"
     if player.nacked:
         yield f"{plural(player.nacked, 'message')} refused by the broker (basic.nack)"
     if player.confirms.open:
         yield f"{plural(player.confirms.open, 'message')} without an answer from the broker"
+
+
+def _copies(copies: Copies, player: Player, has_all: bool) -> Iterator[str]:
+    if copies.lags.total:
+        yield f"Waits were measured by copies, which came {percentiles(copies.lags)} after messages"
+    if missing := player.sent - copies.seen:
+        yield (
+            f"{plural(missing, 'copy', 'copies')} of publishes did not come: what is said of waits"
+            " is about the others"
+        )
+    if not has_all:
+        yield "The last copies did not come in time: some waits may be missing"
+    if unfollowed := copies.waits.unfollowed:
+        yield (
+            f"{plural(unfollowed, 'message')} not followed: more than {FOLLOWED_MAX:,} waited at"
+            f" the same time, or in more than {QUEUES_MAX:,} queues"
+        )
 
 
 def _unrouted(original: Original, player: Player) -> Iterator[str]:
@@ -116,50 +148,3 @@ def _differences(then: Tally, now: Tally) -> list[tuple[int, str, str]]:
     addresses = then.counts.keys() | now.counts.keys()
     found = [(now.counts[one] - then.counts[one], *one) for one in addresses]
     return sorted((one for one in found if one[0]), key=lambda one: (-abs(one[0]), one[1:]))
-
-
-def _queues(original: Original, player: Player) -> Iterator[str]:
-    names = [name for name, _ in original.sent_to.most_common() if name in player.queues]
-    if not names:
-        yield "  none that the trace names"
-    for name in names[:LISTED_MAX]:
-        yield f"  {shown(name)}: {_queue(original, player.queues[name])}"
-    if len(names) > LISTED_MAX:
-        yield f"  and {len(names) - LISTED_MAX:,} more"
-
-
-def _queue(original: Original, watched: Watched) -> str:
-    came = original.sent_to[watched.name]
-    if watched.problem:
-        return f"{came:,} came in the trace; now it cannot be seen: {shown(watched.problem)}"
-    before, after = watched.before or 0, watched.after or 0
-    words = f"{came:,} came in the trace; {before:,} messages before, {after:,} after"
-    then = original.waits[watched.name]
-    if not watched.consumers:
-        short = came - (after - before)
-        if short:
-            words += f", which is {abs(short):,} {'fewer' if short > 0 else 'more'} than came then"
-        then_us = then.mean_us()
-        waited = "" if then_us is None else f"; mean wait in the trace about {_wait(then_us)}"
-        return f"{words}; no consumers now{waited}"
-    now_us = watched.waits.mean_us(came) or 0.0
-    words += (
-        f"; {plural(watched.consumers, 'consumer')}; at most {watched.waits.depth_max:,} waited"
-    )
-    words += f" (in the trace {then.depth_max:,})"
-    return f"{words}; mean wait about {_wait(now_us)} now{_then(then.mean_us(), now_us)}"
-
-
-def _wait(wait_us: float) -> str:
-    return "0 ms" if wait_us < 500 else duration(int(wait_us))
-
-
-def _then(then_us: float | None, now_us: float) -> str:
-    if then_us is None:
-        return ""
-    words = f", {_wait(then_us)} in the trace"
-    if abs(now_us - then_us) < DIFFERENCE_US:
-        return words
-    if now_us > then_us * DIFFERENCE_TIMES:
-        return f"{words}: longer"
-    return f"{words}: shorter" if now_us * DIFFERENCE_TIMES < then_us else words

@@ -1,14 +1,13 @@
-"""The publishing side of a replay: a channel with confirms, and one that asks about queues.
+"""The publishing side of a replay: a channel with confirms, on which messages go when they are due.
 
-Messages are sent when they are due; what is not confirmed yet is limited, and so is what the
-socket has not taken. Nothing of a message is kept after it is sent.
+What is due is put together and written at once; what is not confirmed yet is limited, and so is
+what the socket has not taken. Nothing of a message is kept after it is sent.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from pamqp import base, commands
 
@@ -16,76 +15,63 @@ from broker.amqp.content import body_frames, header_frame
 from broker.amqp.frames import METHOD, encode_frame
 from broker.amqp.methods import encode_method
 from mgmt.perf.confirms import Confirms
-from mgmt.perf.connection import ChannelClosed, Connection, PerfError
-from mgmt.replay.original import QUEUES_MAX, Tally, Waits
+from mgmt.perf.connection import Connection, PerfError
+from mgmt.perf.histogram import Histogram
+from mgmt.replay.inquiry import Inquiry
+from mgmt.replay.original import Tally
 from mgmt.replay.source import Outgoing
 
-PUBLISHING, ASKING = 1, 2
-"""Channels."""
+CHANNEL = 1
 OPEN_MAX = 2_000
 """Messages that are not confirmed."""
-BUFFER_BYTES = 64 * 1024
-MEASURE_SECONDS = 0.25
+BUFFER_BYTES, BUFFER_MESSAGES = 64 * 1024, 100
 CONFIRM_SECONDS_MAX = 60
 PAUSE_SECONDS_MAX = 0.5
 _METHODS_MAX = 10_000
-
-
-@dataclass
-class Watched:
-    """A queue of the target. before, after: its messages; None if it cannot be asked about.
-
-    problem: why it cannot.
-    """
-
-    name: str
-    before: int | None = None
-    after: int | None = None
-    consumers: int = 0
-    problem: str = ""
-    waits: Waits = field(default_factory=Waits)
 
 
 class Player:
     """Publishes what it is given.
 
     sent, sent_bytes, confirmed, nacked: messages. returned: those that came back, by address.
-    missing: messages that were not sent, by the exchange that is not there, with why.
-    behind_s: how far it was behind its schedule at most.
+    missing: messages that were not sent, by the exchange that is not there.
+    late: how long after their time messages were written, in microseconds; none without a pace.
+    on_written: is told the place in the trace of the last message that was written, and when (ns).
     """
 
-    def __init__(self, connection: Connection, speed: float) -> None:
+    def __init__(self, connection: Connection, inquiry: Inquiry, speed: float) -> None:
         """speed: times faster than in the trace; 0: as fast as possible."""
         self.confirms = Confirms()
         self.sent = self.sent_bytes = self.confirmed = self.nacked = 0
         self.returned = Tally()
         self.missing: dict[str, int] = {}
-        self.reasons: dict[str, str] = {}
-        self.queues: dict[str, Watched] = {}
-        self.behind_s = 0.0
+        self.late = Histogram()
+        self.on_written: Callable[[int, int], object] | None = None
         self.started_at = self.ended_at = time.monotonic()
         self._connection = connection
+        self._inquiry = inquiry
         self._speed = speed
+        self._first_us: int | None = None
         self._exchanges: set[str] = set()
         self._methods: dict[tuple[str, str], bytes] = {}
         self._buffer: list[bytes] = []
-        self._buffered = 0
+        self._buffered_bytes = self._buffered = self._last_place = 0
+        self._oldest_due = 0.0
         self._changed = asyncio.Event()
-        self._asking = asyncio.Lock()
 
     async def open(self) -> None:
-        """Open both channels. Raises PerfError."""
-        await self._connection.call(PUBLISHING, commands.Channel.Open)
-        await self._connection.call(PUBLISHING, commands.Confirm.Select)
-        await self._connection.call(ASKING, commands.Channel.Open)
-        self._connection.handlers[PUBLISHING] = self
+        """Open the channel. Raises PerfError."""
+        await self._connection.call(CHANNEL, commands.Channel.Open)
+        await self._connection.call(CHANNEL, commands.Confirm.Select)
+        self._connection.handlers[CHANNEL] = self
         self._connection.on_writable.append(self._changed.set)
 
     # Sending
 
     async def play(self, messages: Iterable[Outgoing], progress: Callable[[], object]) -> None:
         """Publish all messages, and wait until they are confirmed. Raises PerfError."""
-        measuring = asyncio.create_task(self._measure_always(progress))
+        measuring = asyncio.create_task(self._inquiry.measure_always(progress))
+        self.started_at = time.monotonic()
         try:
             await self._play(messages)
             await self._until(lambda: not self.confirms.open, CONFIRM_SECONDS_MAX)
@@ -95,50 +81,54 @@ class Player:
             await asyncio.gather(measuring, return_exceptions=True)
 
     async def _play(self, messages: Iterable[Outgoing]) -> None:
-        first_us: int | None = None
-        self.started_at = time.monotonic()
         for message in messages:
-            if first_us is None:
-                first_us, self.started_at = message.time_us, time.monotonic()
-            if not await self._is_known(message.exchange):
-                self.missing[message.exchange] = self.missing.get(message.exchange, 0) + 1
+            if message.exchange not in self._exchanges and not await self._is_known(message):
                 continue
             for queue in message.queues:
-                if queue not in self.queues and len(self.queues) < QUEUES_MAX:
-                    await self._watch(queue)
-            if self._speed:
-                await self._until_due((message.time_us - first_us) / 1e6 / self._speed)
-            await self._send(message)
+                if self._inquiry.is_new(queue):
+                    await self._inquiry.watch(queue)
+            due = self._due(message.time_us)
+            if due > time.monotonic():
+                await self._until_due(due)
+            self._put(message, due)
+            if self._buffered_bytes >= BUFFER_BYTES or self._buffered >= BUFFER_MESSAGES:
+                await self._make_room()
         self._flush()
 
-    async def _until_due(self, after_s: float) -> None:
-        due = self.started_at + after_s
-        if (wait_s := due - time.monotonic()) > 0:
-            self._flush()
-            while (wait_s := due - time.monotonic()) > 0:
-                self._check()
-                await asyncio.sleep(min(wait_s, PAUSE_SECONDS_MAX))
-        self.behind_s = max(self.behind_s, time.monotonic() - due)
+    async def _is_known(self, message: Outgoing) -> bool:
+        exchange = message.exchange
+        if await self._inquiry.is_there(exchange):
+            self._exchanges.add(exchange)
+            return True
+        self.missing[exchange] = self.missing.get(exchange, 0) + 1
+        return False
 
-    async def _send(self, message: Outgoing) -> None:
-        if self.confirms.open >= OPEN_MAX or not self._connection.is_writable:
-            self._flush()
-            await self._until(self._has_room, 0)
-        frames = [
-            self._method(message.exchange, message.routing_key),
-            header_frame(PUBLISHING, message.properties, len(message.body)),
-            *body_frames(PUBLISHING, message.body, self._connection.frame_bytes_max),
-        ]
-        self._buffer += frames
-        self._buffered += sum(map(len, frames))
-        self.confirms.publish(1, time.monotonic_ns())
-        self.sent += 1
-        self.sent_bytes += len(message.body)
-        if self._buffered >= BUFFER_BYTES:
-            self._flush()
-            # What has come back meanwhile is taken.
-            await asyncio.sleep(0)
+    def _due(self, time_us: int) -> float:
+        """When a message is to be published; the first one, now. 0 without a pace."""
+        if self._first_us is None:
+            self._first_us, self.started_at = time_us, time.monotonic()
+        if not self._speed:
+            return 0
+        return self.started_at + (time_us - self._first_us) / 1e6 / self._speed
+
+    async def _until_due(self, due: float) -> None:
+        self._flush()
+        while (wait_s := due - time.monotonic()) > 0:
             self._check()
+            await asyncio.sleep(min(wait_s, PAUSE_SECONDS_MAX))
+
+    def _put(self, message: Outgoing, due: float) -> None:
+        size = len(message.body)
+        self._buffer += (
+            self._method(message.exchange, message.routing_key),
+            header_frame(CHANNEL, message.properties, size),
+            *body_frames(CHANNEL, message.body, self._connection.frame_bytes_max),
+        )
+        if not self._buffered:
+            self._oldest_due = due
+        self._buffered += 1
+        self._buffered_bytes += size
+        self._last_place = message.place
 
     def _method(self, exchange: str, key: str) -> bytes:
         method = self._methods.get((exchange, key))
@@ -148,14 +138,31 @@ class Player:
             )
             if len(self._methods) >= _METHODS_MAX:
                 self._methods.clear()
-            method = self._methods[exchange, key] = encode_frame(METHOD, PUBLISHING, payload)
+            method = self._methods[exchange, key] = encode_frame(METHOD, CHANNEL, payload)
         return method
 
+    async def _make_room(self) -> None:
+        self._flush()
+        # What has come back meanwhile is taken.
+        await asyncio.sleep(0)
+        self._check()
+        if not self._has_room():
+            await self._until(self._has_room, 0)
+
     def _flush(self) -> None:
-        if self._buffer:
-            self._connection.write(b"".join(self._buffer))
-            self._buffer.clear()
-            self._buffered = 0
+        if not self._buffered:
+            return
+        self._connection.write(b"".join(self._buffer))
+        now_ns = time.monotonic_ns()
+        self.confirms.publish(self._buffered, now_ns)
+        self.sent += self._buffered
+        self.sent_bytes += self._buffered_bytes
+        if self._speed:
+            self.late.add(now_ns // 1_000 - int(self._oldest_due * 1e6), self._buffered)
+        if self.on_written is not None:
+            self.on_written(self._last_place, now_ns)
+        self._buffer.clear()
+        self._buffered_bytes = self._buffered = 0
 
     def _has_room(self) -> bool:
         return self.confirms.open < OPEN_MAX and self._connection.is_writable
@@ -202,71 +209,3 @@ class Player:
 
     def on_content(self, kind: int, payload: bytes) -> None:
         """Of messages that came back, which are not needed."""
-
-    # Asking
-
-    async def _is_known(self, exchange: str) -> bool:
-        """The exchange is there, and may be published to as far as can be asked."""
-        if not exchange or exchange in self._exchanges:
-            return True
-        if exchange in self.reasons:
-            return False
-        async with self._asking:
-            try:
-                await self._connection.call(
-                    ASKING, commands.Exchange.Declare, exchange=exchange, passive=True
-                )
-            except ChannelClosed as error:
-                self.reasons[exchange] = str(error)
-                await self._connection.call(ASKING, commands.Channel.Open)
-                return False
-        self._exchanges.add(exchange)
-        return True
-
-    async def _watch(self, name: str) -> None:
-        watched = self.queues[name] = Watched(name)
-        await self._measure(watched)
-        watched.before = watched.after
-        # What was there before is not what came.
-        watched.waits = Waits()
-        watched.waits.measure(0, time.monotonic_ns() // 1_000)
-
-    async def _measure(self, watched: Watched) -> None:
-        async with self._asking:
-            try:
-                answer = await self._connection.call(
-                    ASKING, commands.Queue.Declare, queue=watched.name, passive=True
-                )
-            except ChannelClosed as error:
-                watched.problem, watched.after = str(error), None
-                await self._connection.call(ASKING, commands.Channel.Open)
-                return
-        if isinstance(answer, commands.Queue.DeclareOk):
-            watched.after = answer.message_count or 0
-            watched.consumers = max(watched.consumers, answer.consumer_count or 0)
-            above = max(0, watched.after - (watched.before or 0))
-            watched.waits.measure(above, time.monotonic_ns() // 1_000)
-
-    async def measure(self) -> None:
-        """Ask how many messages are in each queue. Raises PerfError."""
-        for watched in list(self.queues.values()):
-            if not watched.problem:
-                await self._measure(watched)
-
-    async def _measure_always(self, progress: Callable[[], object]) -> None:
-        while True:
-            await asyncio.sleep(MEASURE_SECONDS)
-            await self.measure()
-            progress()
-
-    async def settle(self, seconds_max: float) -> None:
-        """Wait until consumers have taken what came. Raises PerfError."""
-        deadline = time.monotonic() + seconds_max
-        await self.measure()
-        while any(map(_is_draining, self.queues.values())) and time.monotonic() < deadline:
-            await asyncio.sleep(MEASURE_SECONDS)
-            await self.measure()
-
-
-def _is_draining(watched: Watched) -> bool:
-    return bool(watched.consumers) and (watched.after or 0) > (watched.before or 0)

@@ -4,23 +4,23 @@ Only the files of one hour are open at the same time, and of each a block of lin
 Records that cannot be published (no body, or a body that the trace has cut) are counted by why.
 """
 
-import base64
-import binascii
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from analytics.log_blocks import Problem, read_blocks
 from analytics.trace_files import TraceFile, Window
 from broker.tracing import record
-from mgmt.properties import PropertyError, header_of_json
+from mgmt.replay.ahead import read_ahead
 from mgmt.replay.original import Original
+from mgmt.replay.properties import NOTHING, PropertyEncoder, UnsayableError
 
 PROBLEMS_MAX = 1_000
 NO_BODY = "without a body: the trace was not asked for bodies"
@@ -28,9 +28,17 @@ CUT_BODY = "with only a part of the body, or one that cannot be read"
 BAD_PROPERTIES = "with properties that AMQP cannot say"
 OTHER_VHOST = "of other vhosts"
 
+_NOT_NEEDED = tuple(
+    b'{"event":"%b"' % event.encode()
+    for event in (record.ACK, record.REJECT, record.REQUEUE, record.RETURN, record.OPEN,
+                  record.CLOSE, record.GAP)
+)  # fmt: skip
+"""How lines begin that are not read, as the broker writes them."""
+_read_body = msgspec.json.Decoder(bytes).decode
+
 
 class Event(msgspec.Struct, gc=False):
-    """The fields of a record that a replay needs."""
+    """The fields of a record that a replay needs; those that few need are left as they are."""
 
     event: str
     time_us: int = 0
@@ -44,15 +52,20 @@ class Event(msgspec.Struct, gc=False):
     queues: list[str] = []
     redelivered: bool = False
     body_size: int = 0
-    body: str | None = None
-    properties: dict[str, Any] = {}
+    body: msgspec.Raw = NOTHING
+    properties: msgspec.Raw = msgspec.Raw(b"{}")
     version: int = 0
     sample: int = 1
 
 
 class Outgoing(NamedTuple):
-    """A message to publish. properties: as they are on the wire. queues: where it went then."""
+    """A message to publish.
 
+    place: among all that are replayed, from 1. properties: as they are on the wire.
+    queues: where it went then.
+    """
+
+    place: int
     time_us: int
     exchange: str
     routing_key: str
@@ -66,24 +79,38 @@ class Source:
     """What is to be replayed.
 
     exchanges: only what was published to these; all if empty. user: who publishes; another's
-    user-id is left out of properties, since brokers refuse it.
-    skipped: records that were not replayed, by why. adjusted: messages without their user-id.
+    user-id is left out of properties, since brokers refuse it. run: what messages are marked with
+    for the firehose's copies; empty: they are not.
+    count: messages so far. skipped: records that were not replayed, by why.
     """
 
     files: Sequence[TraceFile]
     window: Window
     exchanges: frozenset[str] = frozenset()
     user: str = ""
+    run: str = ""
     original: Original = field(default_factory=Original)
     problems: list[Problem] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     by_exchange: Counter[str] = field(default_factory=Counter)
-    adjusted: int = 0
+    count: int = 0
     lost: int = 0
     samples: set[int] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self._properties = PropertyEncoder(self.user)
+
+    @property
+    def adjusted(self) -> int:
+        """Messages that are published without their user-id."""
+        return self._properties.adjusted
+
     def messages(self) -> Iterator[Outgoing]:
         """Each message, in its order in time."""
+        with ThreadPoolExecutor(1) as self._thread:
+            yield from self._messages()
+
+    def _messages(self) -> Iterator[Outgoing]:
         vhost = self.window.vhost
         for event in self._events():
             if not self.window.holds(event.time_us):
@@ -96,8 +123,6 @@ class Source:
             if event.event == record.PUBLISH and self._is_wanted(event):
                 message = self._outgoing(event)
                 if message is not None:
-                    self.by_exchange[event.exchange] += 1
-                    self.original.replayed(event.exchange, message.routing_key, event.queues)
                     yield message
 
     def _is_wanted(self, event: Event) -> bool:
@@ -111,8 +136,10 @@ class Source:
 
     def _events_of(self, file: TraceFile) -> Iterator[Event]:
         decoder = msgspec.json.Decoder(Event)
-        for block in read_blocks(file, self.problems):
+        for block in read_ahead(read_blocks(file, self.problems), self._thread):
             for number, line in enumerate(block.data.splitlines(), block.line):
+                if line.startswith(_NOT_NEEDED):
+                    continue
                 try:
                     event = decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -141,42 +168,32 @@ class Source:
             case record.DEAD_LETTER:
                 original.routed(event.node, event.new_message, event.queues, event.time_us)
             case record.DELIVER if not event.redelivered:
-                original.left(event.node, event.message, event.queue, event.time_us)
+                original.left(event.node, event.message, event.queue, event.time_us, True)
             case record.EXPIRE | record.DROP if event.message:
-                original.left(event.node, event.message, event.queue, event.time_us)
+                original.left(event.node, event.message, event.queue, event.time_us, False)
 
     def _outgoing(self, event: Event) -> Outgoing | None:
-        if event.body is None and event.body_size:
+        has_body = event.body != NOTHING
+        if event.body_size and not has_body:
             self.skipped[NO_BODY] += 1
             return None
         try:
-            body = base64.b64decode(event.body or "", validate=True)
-        except (binascii.Error, ValueError):
+            body = _read_body(event.body) if has_body else b""
+        except msgspec.DecodeError:
             body = b""
         if len(body) != event.body_size:
             self.skipped[CUT_BODY] += 1
             return None
+        keys = event.routing_keys
+        place = self.count + 1
+        mark = f"{self.run}-{place}" if self.run else ""
         try:
-            properties = header_of_json(self._properties(event)).raw
-        except (PropertyError, ValueError):
+            properties = self._properties.encode(event.properties, keys[1:], mark)
+        except UnsayableError:
             self.skipped[BAD_PROPERTIES] += 1
             return None
-        key = event.routing_keys[0] if event.routing_keys else ""
-        return Outgoing(event.time_us, event.exchange, key, properties, body, event.queues)
-
-    def _properties(self, event: Event) -> dict[str, Any]:
-        properties = dict(event.properties)
-        if properties.get("user_id") not in (None, self.user):
-            del properties["user_id"]
-            self.adjusted += 1
-        blind = _blind_keys(event.routing_keys[1:], properties.get("headers"))
-        if blind:
-            properties["headers"] = {**(properties.get("headers") or {}), "BCC": blind}
-        return properties
-
-
-def _blind_keys(keys: Iterable[str], headers: object) -> list[str]:
-    """The keys of BCC, which is taken out of a message when it is published."""
-    copies = headers.get("CC") if isinstance(headers, dict) else None
-    visible = copies if isinstance(copies, list) else []
-    return [key for key in keys if key not in visible]
+        self.count = place
+        self.by_exchange[event.exchange] += 1
+        key, time_us = keys[0] if keys else "", event.time_us
+        self.original.replayed(event.exchange, key, event.queues, event.message, time_us)
+        return Outgoing(place, time_us, event.exchange, key, properties, body, event.queues)
