@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 _PLACE = "xxhash64(vhost, node, {})"
 _PARTY = "xxhash64(node, connection, channel, consumer_tag)"
-REASONS = ("expired", "rejected", "maxlen", "delivery_limit")
+REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
 
 _REASON = "case reason {} else 0 end".format(
     " ".join(f"when '{reason}' then {code}" for code, reason in enumerate(REASONS, 1))
