@@ -308,7 +308,7 @@ CHURN = Table(
         VHOST,
         Column("opened", LONG, "connections opened"),
         Column("closed", LONG, "connections closed"),
-        Column("open", LONG, "connections open at its end, of those that opened or closed in the trace"),
+        Column("open", LONG, "open at its end, of those that opened or closed in the trace"),
     ),
 )
 
