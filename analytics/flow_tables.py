@@ -117,15 +117,21 @@ TOPOLOGY = f"""
 """
 
 CHURN = """
-    select to_date(minute) as date, minute, vhost, opened, closed,
-        total - least(0, min(total) over (partition by vhost)) as open
-    from (
-        select *, sum(opened - closed) over (partition by vhost order by minute) as total from (
-            select minute, vhost, sum(if(event = 'open', records, 0)) as opened,
-                sum(if(event = 'close', records, 0)) as closed
-            from flows where event in ('open', 'close') group by minute, vhost
-        )
+    with known as (
+        select vhost, node, connection, min(if(event = 'open', first_us, null)) as opened_us,
+            min(if(event = 'close', first_us, null)) as closed_us
+        from flows where event in ('open', 'close') group by 1, 2, 3
+    ), earlier as (
+        select vhost, count(*) as before from known
+        where closed_us is not null and (opened_us is null or closed_us < opened_us) group by 1
+    ), minutes as (
+        select minute, vhost, sum(if(event = 'open', records, 0)) as opened,
+            sum(if(event = 'close', records, 0)) as closed
+        from flows where event in ('open', 'close') group by 1, 2
     )
+    select to_date(minute) as date, minute, vhost, opened, closed, coalesce(before, 0) +
+        sum(opened - closed) over (partition by vhost order by minute) as open
+    from minutes left join earlier using (vhost)
 """
 
 CONNECTIONS = """

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.buckets import UP_TO
-from analytics.lives import REASONS
+from analytics.lives import PARTY, PLACE, REASONS
 
 _PERCENTILES = "percentile_approx({}, array(0.5, 0.9, 0.95, 0.99))"
 _NAMES = ("p50", "p90", "p95", "p99")
@@ -88,11 +88,12 @@ _FATES = """
 FATES = f"""
     select to_date(timestamp_micros({_SEEN})) as date, vhost, node, message, queue, fate,
         case fate when 'dead_lettered' then {_REASON.format("nullif(dead_reason, 0)")}
-            when 'dropped' then coalesce({_REASON.format("nullif(drop_reason, 0)")}, purge_reason)
+            when 'dropped' then coalesce({_REASON.format("nullif(drop_reason, 0)")}, purge.reason)
             end as reason,
         exchange, routing_keys, message_id, correlation_id, connection, came as came_us,
         delivered as delivered_us,
-        coalesce(dead, expired, dropped, rejected, if(fate = 'dropped', purged, null)) as ended_us,
+        coalesce(dead, expired, dropped, rejected,
+            if(fate = 'dropped', purge.time_us, null)) as ended_us,
         deliveries
     from ({_NOTED.format(_FATES, DETAILS)})
 """
@@ -109,11 +110,11 @@ POISON = f"""
     from ({_NOTED.format(_POISON, DETAILS)})
 """
 
-CONSUMERS = """
+CONSUMERS = f"""
     with ends as (select max(last_us) as last_us from flows), delivered as (
-        select place, party, date, sum(weight) as delivered,
-            min(delivered) as first_us, max(delivered) as last_delivery_us
-        from holds group by 1, 2, 3
+        select {PLACE.format("queue")} as place, {PARTY} as party, to_date(minute) as date,
+            sum(messages) as delivered, min(first_us) as first_us, max(last_us) as last_delivery_us
+        from flows where event = 'deliver' group by 1, 2, 3
     ), held as (
         select place, party, date,
             sum(if(is_acked, weight, 0)) as acknowledged,
@@ -123,16 +124,17 @@ CONSUMERS = """
             max(if(is_acked, ended, null)) as last_ack_us
         from holds cross join ends group by 1, 2, 3
     )
-    select date, vhost, queue, connection, channel, consumer_tag, user, delivered, acknowledged,
-        unacknowledged, took[0] as ack_p50_us, took[1] as ack_p99_us, unacked_us,
-        acknowledged / greatest(1e-6,
+    select date, vhost, queue, connection, channel, consumer_tag, user, delivered,
+        coalesce(acknowledged, 0) as acknowledged, coalesce(unacknowledged, 0) as unacknowledged,
+        took[0] as ack_p50_us, took[1] as ack_p99_us, coalesce(unacked_us, 0) as unacked_us,
+        coalesce(acknowledged, 0) / greatest(1e-6,
             (greatest(last_delivery_us, last_ack_us) - first_us) / 1e6) as rate,
         first_us, last_delivery_us, last_ack_us,
         cast(row_number() over (partition by date, vhost, queue
             order by took[0] nulls last, party) as bigint) as place_by_speed,
         cast(row_number() over (partition by date, vhost, queue
-            order by unacked_us desc, party) as bigint) as place_by_unacked
-    from delivered join held using (place, party, date)
+            order by coalesce(unacked_us, 0) desc, party) as bigint) as place_by_unacked
+    from delivered left join held using (place, party, date)
         join (select place, queue, vhost from places) using (place)
         join (select party, connection, channel, consumer_tag, user from parties) using (party)
 """

@@ -12,21 +12,21 @@ each time that a consumer held a message.
 
 from pyspark.sql import SparkSession
 
-_PLACE = "xxhash64(vhost, node, {})"
-_PARTY = "xxhash64(node, connection, channel, consumer_tag)"
-REASONS = ("expired", "rejected", "maxlen", "delivery_limit")
+PLACE = "xxhash64(vhost, node, {})"
+PARTY = "xxhash64(node, connection, channel, consumer_tag)"
+REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
 
 _REASON = "case reason {} else 0Y end".format(
     " ".join(f"when '{reason}' then {code}Y" for code, reason in enumerate(REASONS, 1))
 )
 
 _PLACES = f"""
-    select distinct {_PLACE.format("queue")} as place, vhost, node, queue from (
+    select distinct {PLACE.format("queue")} as place, vhost, node, queue from (
         select vhost, node, queue from flows where queue is not null
         union all select vhost, node, explode(queues) from flows)
 """
 _PARTIES = f"""
-    select {_PARTY} as party, max(vhost) as vhost, max(connection) as connection,
+    select {PARTY} as party, max(vhost) as vhost, max(connection) as connection,
         max(channel) as channel, max(consumer_tag) as consumer_tag, max(user) as user
     from flows where event = 'deliver' group by 1
 """
@@ -42,7 +42,7 @@ _CODE = "case event {} end".format(
 )
 
 _STEPS = f"""
-    select {_PLACE.format("queue")} as place, message, code, time_us, party, weight, more from (
+    select {PLACE.format("queue")} as place, message, code, time_us, party, weight, more from (
         select vhost, node, explode(queues) as queue, message, {_COME} as code, time_us,
             cast(null as bigint) as party, weight, 0Y as more
         from events where event = 'publish' and message > 0
@@ -52,7 +52,7 @@ _STEPS = f"""
         union all
         select vhost, node, queue, message,
             if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
-            if(event = 'deliver', {_PARTY}, null), weight,
+            if(event = 'deliver', {PARTY}, null), weight,
             case when event = 'deliver' then if(no_ack, 1Y, 0Y) else {_REASON} end
         from events
         where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
@@ -80,9 +80,8 @@ _LIVES = f"""
 """
 
 _PURGES = f"""
-    select {_PLACE.format("queue")} as place, sort_array(collect_list(time_us)) as purges,
-        max_by(reason, time_us) as purge_reason,
-        max(if(reason = 'queue_deleted', time_us, null)) as deleted
+    select {PLACE.format("queue")} as place,
+        sort_array(collect_list(named_struct('time_us', time_us, 'reason', reason))) as purges
     from events where event = 'drop' and count is not null group by 1
 """
 
@@ -96,14 +95,12 @@ _FATES = f"""
         when dropped is not null then 'dropped'
         when rejected is not null then 'rejected'
         when no_ack = 1 then 'acknowledged'
-        when purged is not null and is_ready then 'dropped'
-        when deleted >= {_LAST_SEEN} then 'dropped'
+        when purge is not null then 'dropped'
         when deliveries > 0 then 'never_acknowledged'
         else 'never_delivered' end as fate
     from (
-        select lives.*, purge_reason, deleted, try_element_at(
-            filter(purges, t -> t >= {_LAST_SEEN}), 1) as purged,
-            deliveries = 0 or coalesce(requeued >= delivered, false) as is_ready
+        select lives.*, try_element_at(filter(purges, purge -> purge.time_us >= {_LAST_SEEN} and (
+            purge.reason = 'queue_deleted' or deliveries = 0 or requeued >= delivered)), 1) as purge
         from lives left join purges using (place)
     )
 """

@@ -273,8 +273,8 @@ CONSUMERS = Table(
         Column("channel", LONG, "its channel"),
         Column("consumer_tag", STRING, "its tag; null for basic.get"),
         Column("user", STRING, "who it is"),
-        Column("delivered", LONG, "messages delivered to it"),
-        Column("acknowledged", LONG, "of these, acknowledged"),
+        Column("delivered", LONG, "messages delivered to it, also as no-ack"),
+        Column("acknowledged", LONG, "of these, acknowledged; not known from before the trace"),
         Column("unacknowledged", LONG, "of these, neither acknowledged nor given back"),
         Column("ack_p50_us", LONG, "delivery to acknowledgement, median"),
         Column("ack_p99_us", LONG, "the same, 99th percentile"),
@@ -308,7 +308,7 @@ CHURN = Table(
         VHOST,
         Column("opened", LONG, "connections opened"),
         Column("closed", LONG, "connections closed"),
-        Column("open", LONG, "connections open at its end, as far as known"),
+        Column("open", LONG, "open at its end, of those that opened or closed in the trace"),
     ),
 )
 

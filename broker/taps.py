@@ -120,8 +120,12 @@ class Sink:
     def expired(self, queue: TracedQueue, message: Message) -> None:
         """A message's time was over. `dead_lettered` follows if it went on."""
 
-    def dropped(self, queue: TracedQueue, message: Message) -> None:
-        """A full queue dropped a message, or did not take it. `dead_lettered` may follow."""
+    def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
+        """A message is gone, and `dead_lettered` may follow.
+
+        reason: MAXLEN, if a full queue dropped it or did not take it; QUEUE_DELETED, if it comes
+        back to a queue that is no more.
+        """
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:
         """Ready messages went all at once. reason: PURGE or QUEUE_DELETED."""

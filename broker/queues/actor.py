@@ -191,7 +191,7 @@ class Queue(QueueCounts):
         options = self.options
         if options.rejects_when_full and self._would_overflow(message):
             if self._vhost.tracer is not None:
-                self._vhost.tracer.dropped(self, message)
+                self._vhost.tracer.dropped(self, message, MAXLEN)
             if options.overflow == REJECT_PUBLISH_DLX:
                 self._dead_letter(message, MAXLEN)
             if publisher is not None:
@@ -240,7 +240,7 @@ class Queue(QueueCounts):
         ):
             message = backing.drop().message
             if self._vhost.tracer is not None:
-                self._vhost.tracer.dropped(self, message)
+                self._vhost.tracer.dropped(self, message, MAXLEN)
             self._dead_letter(message, MAXLEN)
 
     # Delivering
@@ -345,8 +345,11 @@ class Queue(QueueCounts):
         self.backing.ack(entry)
 
     def requeue(self, entries: list[Entry]) -> None:
-        """Delivered messages go back to their places."""
+        """Delivered messages go back to their places, if there still are any."""
         if self.is_deleted:
+            if self._vhost.tracer is not None:
+                for entry in entries:
+                    self._vhost.tracer.dropped(self, entry.message, QUEUE_DELETED)
             return
         self.may_redeliver = True
         self.backing.requeue(entries)

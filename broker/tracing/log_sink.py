@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from broker.amqp.properties import ContentHeader
 from broker.clock import Clock
-from broker.taps import MAXLEN, Settled, Sink, TracedChannel, TracedConnection, TracedQueue
+from broker.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
 from broker.tracing import record
 from broker.tracing.lines import LINES_MAX, Lines
 from broker.tracing.pattern import Pattern
@@ -198,9 +198,9 @@ class LogSink(Sink):
         """A record."""
         self._happened(record.EXPIRE, queue, message)
 
-    def dropped(self, queue: TracedQueue, message: Message) -> None:
+    def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
         """A record."""
-        self._happened(record.DROP, queue, message, {"reason": MAXLEN})
+        self._happened(record.DROP, queue, message, {"reason": reason})
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:
         """One record for all messages, which are not known one by one."""

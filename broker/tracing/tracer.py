@@ -222,10 +222,10 @@ class Tracer(Taps):
         if not _is_of_firehose(message):
             self._tell(self._expired, queue, message)
 
-    def dropped(self, queue: TracedQueue, message: Message) -> None:
-        """A full queue dropped a message, or did not take it."""
+    def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
+        """A queue was full, or is no more."""
         if not _is_of_firehose(message):
-            self._tell(self._dropped, queue, message)
+            self._tell(self._dropped, queue, message, reason)
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:
         """Ready messages went all at once."""

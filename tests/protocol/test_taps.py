@@ -48,8 +48,8 @@ class Recorder(Sink):
     def expired(self, queue, message):
         self.events.append(("expire", message.body, queue.name))
 
-    def dropped(self, queue, message):
-        self.events.append(("drop", message.body, queue.name))
+    def dropped(self, queue, message, reason):
+        self.events.append(("drop", message.body, queue.name, reason))
 
     def emptied(self, queue, reason, count):
         self.events.append((reason, queue.name, count))
@@ -209,9 +209,9 @@ def test_a_dead_letter_that_nobody_gets_and_one_without_an_exchange(client, sink
     client.publish(1, "e", b"y")
     client.declare("q", passive=True)
     assert of(sink, "drop", "dead_letter") == [
-        ("drop", b"x", "d"),
+        ("drop", b"x", "d", "maxlen"),
         ("dead_letter", b"x", "d", "maxlen", "", ["nobody"], []),
-        ("drop", b"y", "e"),
+        ("drop", b"y", "e", "maxlen"),
     ]
 
 
@@ -234,7 +234,7 @@ def test_a_full_queue(client, sink, overflow, dropped, letters):
     client.publish(1, "d", b"1")
     client.publish(1, "d", b"2")
     client.declare("q", passive=True)
-    assert of(sink, "drop") == [("drop", dropped, "d")]
+    assert of(sink, "drop") == [("drop", dropped, "d", "maxlen")]
     assert (
         of(sink, "dead_letter") == [("dead_letter", dropped, "d", "maxlen", "", *LETTER)] * letters
     )
@@ -251,6 +251,24 @@ def test_a_purge_and_a_delete(client, sink):
                 if_empty=False, nowait=False)  # fmt: skip
     assert sink.events[-3:] == [
         ("purge", "q", 3), ("publish", b"x", (1, "guest"), ["q"], ["q"]), ("queue_deleted", "q", 1),
+    ]  # fmt: skip
+
+
+def test_what_is_given_back_to_a_queue_that_is_deleted_goes_with_it(client, sink):
+    client.declare("d")
+    for body in (b"1", b"2", b"3"):
+        client.publish(1, "d", body)
+        get(client, "d")
+    client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="d", if_unused=False,
+                if_empty=False, nowait=False)  # fmt: skip
+    before = len(sink.events)
+    settle(client, commands.Basic.Reject, delivery_tag=1, requeue=True)
+    settle(client, commands.Basic.Ack, delivery_tag=2, multiple=False)
+    client.call(1, commands.Basic.Recover, commands.Basic.RecoverOk, requeue=True)
+    assert sink.events[before:] == [
+        ("reject", b"1", "d", 1, True), ("drop", b"1", "d", "queue_deleted"),
+        ("ack", b"2", "d", 2),
+        ("requeue", b"3", "d", 3), ("drop", b"3", "d", "queue_deleted"),
     ]  # fmt: skip
 
 

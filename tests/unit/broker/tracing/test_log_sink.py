@@ -101,7 +101,7 @@ def test_everything_else_that_happens_has_its_record():
     log.sink.rejected(channel, settled, True)
     log.sink.requeued(settled)
     log.sink.expired(queue, message(7))
-    log.sink.dropped(queue, message(7))
+    log.sink.dropped(queue, message(7), "maxlen")
     log.sink.emptied(queue, "purge", 5)
     log.sink.emptied(queue, "purge", 0)
     log.sink.dead_lettered(queue, message(7), "expired", letter, ["dead"], [Queue("graves")])
