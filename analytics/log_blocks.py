@@ -44,10 +44,11 @@ class Problem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole lines. line: the number of the first."""
+    """Whole lines. line: the number of the first. count: how many they are."""
 
     data: bytes
     line: int
+    count: int
 
 
 class _Damage(NamedTuple):
@@ -80,8 +81,9 @@ def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[
         if end:
             block = begun + data[:end]
             begun = data[end:]
-            yield Block(block, line)
-            line += block.count(b"\n")
+            count = block.count(b"\n")
+            yield Block(block, line, count)
+            line += count
         elif len(begun) + len(data) <= LINE_BYTES_MAX:
             begun += data
         else:

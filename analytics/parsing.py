@@ -32,6 +32,9 @@ _EVENTS = pa.array(list(record.EVENTS))
 _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
 _PARSE = pa.json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
 
+_START = b'{"event":"'
+"""What the broker begins a line with. It is sought quicker than a mere brace."""
+
 Wanted = Callable[[Any], Any]
 """Of a table of records, which of them are of interest; None if all are."""
 
@@ -40,7 +43,7 @@ def parse_block(
     block: Block, path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
     """The columns (schema.COLUMNS) of a block's records, and of lines that are set aside."""
-    found = _sound_records(block.data)
+    found = _sound_records(block)
     if found is not None:
         yield from _staged(found, weight, wanted)
         return
@@ -92,10 +95,10 @@ def _of_records(
         yield from _staged(pa.Table.from_pylist(sound, schema=_FIELDS), weight, wanted)
 
 
-def _sound_records(data: bytes) -> pa.Table | None:
-    """The records of whole lines, if each is a sound one as far as Arrow can say."""
-    lines = data.count(b"\n")
-    if not data.startswith(b"{") or data.count(b"\n{") != lines - 1:
+def _sound_records(block: Block) -> pa.Table | None:
+    """The records of a block, if all are sound as far as Arrow can say."""
+    data = block.data
+    if not data.startswith(_START) or data.count(b"\n" + _START) != block.count - 1:
         return None
     try:
         if not data.isascii():
@@ -104,8 +107,8 @@ def _sound_records(data: bytes) -> pa.Table | None:
         table = pa.json.read_json(pa.BufferReader(data), options, _PARSE)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    # Each line begins as an object does, so there are more rows if one holds two.
-    return table if table.num_rows == lines and _is_sound(table) else None
+    # Each line begins as a record does, so there are more rows if one holds two.
+    return table if table.num_rows == block.count and _is_sound(table) else None
 
 
 def _is_sound(table: pa.Table) -> bool:

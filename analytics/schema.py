@@ -21,8 +21,11 @@ class Entry(NamedTuple):
     text: bytes
 
 
-FIELDS: dict[str, str] = {field.name: field.type for field in record.FIELDS if field.name != "body"}
-"""The fields that are looked at, and their types."""
+_UNSEEN = ("body", "delivery_tag", "reply_code", "reply_text", "sample")
+FIELDS: dict[str, str] = {
+    field.name: field.type for field in record.FIELDS if field.name not in _UNSEEN
+}
+"""The fields that are looked at, and their types: tables need no others."""
 
 IDS = ("message_id", "correlation_id")
 """Of the properties only those that identify are of use. They are taken from publishes."""
@@ -57,7 +60,7 @@ SQL_COLUMNS = ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in COLUMNS
 TEXT_MAX = 1_000
 """Characters of a bad line that are kept."""
 
-_DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel", "reply_text"}
+_DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel"}
 """Fields that the tables can do without, of records that are sound otherwise."""
 
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from analytics import parsing
 from analytics.log_blocks import Block
 from analytics.parsing import parse_block
+from analytics.schema import FIELDS
 from broker.tracing import record
 from tests.analytics.logs import START_US, event, header
 
 ODD = [None, 0, -1, 1.5, 1e300, 1 << 63, True, "", "text", "\u00e9\u4e16", [], ["a", None], [["a"]],
        {}, {"message_id": 5}, {"message_id": "m", "headers": {"a": [1, {"b": None}]}}]  # fmt: skip
 EVENTS = [name for name in record.EVENTS if name != record.HEADER]
-fields = st.sampled_from([field.name for field in record.FIELDS])
+fields = st.sampled_from([*FIELDS, "body", "colour"])
 
 
 @st.composite
@@ -35,8 +36,8 @@ def parsed(data, *, slowly=False):
     """The rows of a block, by their line where they have one."""
     with pytest.MonkeyPatch.context() as patch:
         if slowly:
-            patch.setattr(parsing, "_sound_records", lambda data: None)
-        batches = list(parse_block(Block(data, 1), "file", 1, None))
+            patch.setattr(parsing, "_sound_records", lambda block: None)
+        batches = list(parse_block(Block(data, 1, data.count(b"\n")), "file", 1, None))
     return pa.Table.from_batches(batches, parsing.ARROW_COLUMNS).to_pylist()
 
 
