@@ -38,9 +38,7 @@ def _local_files(directory: str) -> Iterator[TraceFile]:
 
 
 def _files(session: SparkSession, directory: str) -> Iterator[TraceFile]:
-    context: Any = session.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(directory)
-    system = path.getFileSystem(context._jsc.hadoopConfiguration())
+    system, path = _file_system(session, directory)
     if not system.exists(path):
         raise FileNotFoundError(f"there is no {directory}")
     found = system.listFiles(path, True)
@@ -48,3 +46,30 @@ def _files(session: SparkSession, directory: str) -> Iterator[TraceFile]:
         file = found.next()
         if file.getPath().getName()[:1] not in HIDDEN:
             yield described(file.getPath().toString(), file.getLen())
+
+
+def write_file(session: SparkSession, path: str, content: bytes) -> None:
+    """Write a file, in place of what is there. Raises OSError."""
+    if is_local(path):
+        file = Path(path.removeprefix("file://"))
+        unfinished = file.with_name(f"{file.name}.part")
+        unfinished.write_bytes(content)
+        unfinished.replace(file)
+        return
+    system, at = _file_system(session, path)
+    stream = system.create(at, True)
+    stream.write(bytearray(content))
+    stream.close()
+
+
+def delete_directory(session: SparkSession, path: str) -> None:
+    """Delete a directory of any file system, if it is there."""
+    system, at = _file_system(session, path)
+    system.delete(at, True)
+
+
+def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a path, and the path as it takes it."""
+    context: Any = session.sparkContext
+    at = context._jvm.org.apache.hadoop.fs.Path(path)
+    return at.getFileSystem(context._jsc.hadoopConfiguration()), at

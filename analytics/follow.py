@@ -16,7 +16,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analytics.job import WEIGHTS, WORK, Options, delete_directory, write_tables
+from analytics.files import delete_directory
+from analytics.job import WEIGHTS, WORK, Options, write_tables
 from analytics.progress import Progress
 from analytics.reading import read_files
 from analytics.staging import stage_records

@@ -6,19 +6,21 @@ Between the steps everything is on disk, below `_work` in the output directory, 
 more than what Spark's workers are at. Nothing is collected to the driver but names of files.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.anomalies import anomaly_table
 from analytics.dead_letters import dead_letter_tables, stage_hops
 from analytics.event_tables import event_tables
+from analytics.files import delete_directory
 from analytics.flow_tables import flow_tables
 from analytics.life_tables import life_tables
 from analytics.lives import stage_lives
 from analytics.output import BY_NAME, write_table
 from analytics.progress import Progress
 from analytics.reading import EVERYTHING, read_trace
+from analytics.report import report_path, write_report
 from analytics.staging import stage_flows, stage_records
 from analytics.tables import TABLES
 from analytics.trace_files import Window
@@ -28,8 +30,10 @@ EVENTS_PER_PARTITION = 500_000
 """Events that a task of a shuffle has: some 50 MB."""
 
 WEIGHTS = {
-    "reading": 40.0, "flows": 6.0, "lives": 20.0, "dead letters": 2.0,
-    **{table.name: 1.0 for table in TABLES}, "depth": 5.0, "latency": 8.0, "fates": 4.0,
+    "reading": 24.0, "flows": 6.0, "lives": 19.0, "dead letters": 2.5,
+    **{table.name: 0.3 for table in TABLES}, "depth": 4.5, "sizes": 1.5, "duplicates": 6.0,
+    "dead_letter_paths": 1.5, "latency": 5.5, "latency_histogram": 2.0, "outcomes": 2.0,
+    "fates": 10.0, "poison": 3.0, "consumers": 13.0, "report": 0.5,
 }  # fmt: skip
 
 _REJECTED = """
@@ -109,14 +113,11 @@ def write_tables(
         with progress.step("anomalies"):
             rows = anomaly_table(session, options.out)
             write_table(rows, BY_NAME["anomalies"], options.out, options.since)
+        with progress.step("report"):
+            # What is shuffled is sums, which a few tasks are enough for.
+            session.conf.set("spark.sql.shuffle.partitions", "2")
+            write_report(session, options.out, report_path(options.out))
 
 
 def _parts(events: int) -> int:
     return -(-events // EVENTS_PER_PARTITION)
-
-
-def delete_directory(session: SparkSession, directory: str) -> None:
-    """Delete a directory of any file system, if it is there."""
-    context: Any = session.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(directory)
-    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)

@@ -44,11 +44,11 @@ class Problem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole lines. line: the number of the first. count: how many they are."""
+    """Whole lines. line: the number of the first. lines: how many they are."""
 
     data: bytes
     line: int
-    count: int
+    lines: int
 
 
 class _Damage(NamedTuple):
@@ -81,9 +81,9 @@ def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[
         if end:
             block = begun + data[:end]
             begun = data[end:]
-            count = block.count(b"\n")
-            yield Block(block, line, count)
-            line += count
+            lines = block.count(b"\n")
+            yield Block(block, line, lines)
+            line += lines
         elif len(begun) + len(data) <= LINE_BYTES_MAX:
             begun += data
         else:

@@ -12,6 +12,7 @@ import time
 from analytics.follow import follow
 from analytics.java import JavaMissingError
 from analytics.job import Options, Outcome, analyze
+from analytics.report import report_path
 from analytics.session import start_session
 from analytics.trace_files import MomentError, Window, read_moment
 
@@ -89,7 +90,7 @@ def _summary(outcome: Outcome, out: str, seconds: float) -> str:
     aside = f"; {outcome.rejected:,} set aside, see {out}/rejected" if outcome.rejected else ""
     return (
         f"{outcome.events:,} records of {outcome.files:,} files in {seconds:.0f} s{aside}\n"
-        f"the tables are in {out}\n"
+        f"the tables are in {out}, and what is in them in words: {report_path(out)}\n"
     )
 
 

@@ -32,8 +32,8 @@ _EVENTS = pa.array(list(record.EVENTS))
 _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
 _PARSE = pa.json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
 
-_START = b'{"event":"'
-"""What the broker begins a line with. It is sought quicker than a mere brace."""
+_START_BYTES = len('{"event":')
+"""Of what all lines of a log begin with. So much is sought quicker than a mere brace."""
 
 Wanted = Callable[[Any], Any]
 """Of a table of records, which of them are of interest; None if all are."""
@@ -98,7 +98,8 @@ def _of_records(
 def _sound_records(block: Block) -> pa.Table | None:
     """The records of a block, if all are sound as far as Arrow can say."""
     data = block.data
-    if not data.startswith(_START) or data.count(b"\n" + _START) != block.count - 1:
+    start = data[:_START_BYTES]
+    if not start.startswith(b"{") or data.count(b"\n" + start) != block.lines - 1:
         return None
     try:
         if not data.isascii():
@@ -107,8 +108,8 @@ def _sound_records(block: Block) -> pa.Table | None:
         table = pa.json.read_json(pa.BufferReader(data), options, _PARSE)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    # Each line begins as a record does, so there are more rows if one holds two.
-    return table if table.num_rows == block.count and _is_sound(table) else None
+    # Each line begins as an object does, so there are more rows if one holds two.
+    return table if table.num_rows == block.lines and _is_sound(table) else None
 
 
 def _is_sound(table: pa.Table) -> bool:

@@ -7,13 +7,12 @@ options that make no sense, and where there is no Java.
 import argparse
 import os
 import sys
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from analytics.collect import collect
+from analytics.files import write_file
 from analytics.java import JavaMissingError
 from analytics.report_page import page
 from analytics.session import start_session
@@ -21,12 +20,12 @@ from analytics.session import start_session
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
-def write_report(session: SparkSession, out: str, path: Path) -> None:
-    """Write a report of the tables below `out`. Raises OSError, and AnalysisException of Spark."""
-    text = page(collect(session, out))
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.write_text(text, "utf-8", "replace")
-    unfinished.replace(path)
+def write_report(session: SparkSession, out: str, path: str) -> None:
+    """Write a report of the tables below `out`. Raises OSError, and AnalysisException of Spark.
+
+    path: of this machine, or a URL that Hadoop knows.
+    """
+    write_file(session, path, page(collect(session, out)).encode("utf-8", "replace"))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,10 +34,10 @@ def main(arguments: list[str] | None = None) -> int:
         prog="leveret report", description="One HTML file of what `leveret analyze` found."
     )
     parser.add_argument("out", metavar="DIR", help="where the tables are: analyze's --out")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="the file (DIR/report.html)")
+    parser.add_argument("--html", metavar="FILE", help="the file (DIR/report.html)")
     parser.add_argument("--master", help="where Spark runs; local[*] if nothing else says so")
     options = parser.parse_args(arguments)
-    path = options.html or _default_path(parser, options.out)
+    path = options.html or report_path(options.out)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     try:
         # What is shuffled is sums, which a few tasks are enough for.
@@ -61,10 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _default_path(parser: argparse.ArgumentParser, out: str) -> Path:
-    if len(urlsplit(out).scheme) > 1:
-        parser.error(f"say with --html where the report of {out} is to be written")
-    return Path(out) / "report.html"
+def report_path(out: str) -> str:
+    """Where the report of tables is if nobody says otherwise."""
+    return f"{out.rstrip('/')}/report.html"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def run_tool(name: str, arguments: list[str]) -> int:
     try:
         module = importlib.import_module(TOOLS[name])
     except ModuleNotFoundError as error:
-        if error.name != "pyspark":
+        if error.name not in ("pyspark", "pyarrow"):
             raise
         sys.stderr.write(f"leveret {name} needs PySpark: run pip install 'leveret[analytics]'\n")
         return EXIT_USAGE

@@ -38,8 +38,7 @@ def records(vhost="/"):
 
 
 def everything(spark, out):
-    names = [table.name for table in TABLES if table.name != "rejected"]
-    return {name: sorted(map(str, read_table(spark, out, name).collect())) for name in names}
+    return {name: sorted(map(str, read_table(spark, out, name).collect())) for name in FEW}
 
 
 def test_the_tables_are_those_of_local_logs(spark, far, tmp_path):
@@ -48,15 +47,22 @@ def test_the_tables_are_those_of_local_logs(spark, far, tmp_path):
     write_log(directory / "logs", records("a b"), vhost="a b")
     (directory / "logs" / "noise").write_text("noise")
     local = str(tmp_path / "tables")
-    assert analyze(spark, Options(f"{url}/logs", f"{url}/tables")) == analyze(
-        spark, Options(str(directory / "logs"), local)
-    )
+    distant = Options(f"{url}/logs", f"{url}/tables", only=FEW)
+    near = Options(str(directory / "logs"), local, only=FEW)
+    assert analyze(spark, distant) == analyze(spark, near)
     assert everything(spark, f"{url}/tables") == everything(spark, local)
     rejected = read_table(spark, f"{url}/tables", "rejected").collect()
     assert [(row.file, row.line) for row in rejected] == [(f"{url}/logs/noise", None)]
-    assert sorted(path.name for path in (directory / "tables").iterdir()) == sorted(
-        table.name for table in TABLES
-    )
+
+
+def test_the_report_is_there_too(spark, far):
+    url, directory = far
+    write_log(directory / "logs", records())
+    analyze(spark, Options(f"{url}/logs", f"{url}/tables"))
+    assert "<html" in (directory / "tables" / "report.html").read_text()
+    assert {path.name for path in (directory / "tables").iterdir()} == {
+        ".report.html.crc", "report.html", *(table.name for table in TABLES),
+    }  # fmt: skip
 
 
 def test_a_window_and_following_are_the_same_there(spark, far):

@@ -461,7 +461,7 @@ def test_the_journey_of_a_message_that_died_three_times(run, capsys):
 
 
 def test_the_report_says_what_went_wrong(spark, out, tmp_path):
-    write_report(spark, out, tmp_path / "report.html")
+    write_report(spark, out, str(tmp_path / "report.html"))
     text = (tmp_path / "report.html").read_text()
     for sentence in (
         "queue crash: 1 message delivered again and again",

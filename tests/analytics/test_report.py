@@ -83,4 +83,4 @@ def test_the_report_says_what_happened(collected):
 
 def test_a_directory_without_tables_is_told(session, tmp_path):
     with pytest.raises(AnalysisException):
-        write_report(session, str(tmp_path / "none"), tmp_path / "report.html")
+        write_report(session, str(tmp_path / "none"), str(tmp_path / "report.html"))
