@@ -8,6 +8,7 @@ found, so that a chain of n hops is known after log2(n) rounds, all of it in Spa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from analytics.staging import stage
 from analytics.tables import HOPS
 
 ROUNDS_MAX = 20
@@ -58,13 +59,12 @@ PATHS = f"""
 
 def stage_hops(session: SparkSession, path: str) -> None:
     """Follow the chains, and make the view `hops`. path: a directory for each round."""
-    session.sql(_FIRST).write.mode("overwrite").parquet(f"{path}/0")
+    hops = stage(session.sql(_FIRST), f"{path}/0")
     for number in range(1, ROUNDS_MAX + 1):
-        hops = session.read.parquet(f"{path}/{number - 1}")
         hops.createOrReplaceTempView("hop_round")
         if hops.where(F.col("before").isNotNull()).isEmpty():
             break
-        session.sql(_ROUND).write.mode("overwrite").parquet(f"{path}/{number}")
+        hops = stage(session.sql(_ROUND), f"{path}/{number}")
     session.sql(_HOPS).createOrReplaceTempView("hops")
 
 

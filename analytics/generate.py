@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
@@ -182,7 +183,7 @@ class _Files:
         return self._file
 
 
-def _sorted_lines(generator: _Generator, load: Load) -> Iterator[tuple[int, list[str]]]:
+def _sorted_lines(generator: _Generator, load: Load) -> Iterator[list[Line]]:
     """Lines by time, some thousands at once."""
     step_us = 1_000_000 / load.rate
     time_us, pending = float(load.start_us), list[Line]()
@@ -192,17 +193,18 @@ def _sorted_lines(generator: _Generator, load: Load) -> Iterator[tuple[int, list
         if len(pending) >= LINES_PER_SORT:
             pending.sort()
             ready, pending = pending[: LINES_PER_SORT // 2], pending[LINES_PER_SORT // 2 :]
-            yield ready[0][0], [line for _, line in ready]
+            yield ready
     pending.sort()
-    if pending:
-        yield pending[0][0], [line for _, line in pending]
+    yield pending
 
 
 def generate(directory: Path, load: Load) -> Counter[str]:
     """Write logs; how many messages have which fate, and how many events there are."""
     generator, files = _Generator(load), _Files(directory, load.lines_per_file)
-    for time_us, lines in _sorted_lines(generator, load):
-        files.write(time_us, lines)
+    for lines in _sorted_lines(generator, load):
+        for _, of_hour in groupby(lines, lambda line: line[0] // HOUR_US):
+            (time_us, first), *others = of_hour
+            files.write(time_us, [first, *(line for _, line in others)])
     files.close()
     return generator.facts
 

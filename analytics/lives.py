@@ -12,6 +12,8 @@ each time that a consumer held a message.
 
 from pyspark.sql import SparkSession
 
+from analytics.staging import stage
+
 PLACE = "xxhash64(vhost, node, {})"
 PARTY = "xxhash64(node, connection, channel, consumer_tag)"
 REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
@@ -132,7 +134,6 @@ def stage_lives(session: SparkSession, path: str) -> None:
     """Group events into lives, and make the views `lives`, `fates`, `spans` and what they need."""
     for name, query in (("places", _PLACES), ("parties", _PARTIES), ("steps", _STEPS)):
         session.sql(query).createOrReplaceTempView(name)
-    session.sql(_LIVES).write.mode("overwrite").parquet(path)
-    session.read.parquet(path).createOrReplaceTempView("lives")
+    stage(session.sql(_LIVES), path).createOrReplaceTempView("lives")
     for name, query in (("purges", _PURGES), ("life_fates", _FATES), ("spans", _SPANS)):
         session.sql(query).createOrReplaceTempView(name)

@@ -40,9 +40,14 @@ def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFra
     if (session.sparkContext.master or "").startswith("local") and is_local(path):
         _write_directly(reading, path.removeprefix("file://"))
     else:
-        rows = reading.records.write.mode("overwrite")
-        rows.option("compression", STAGED_COMPRESSION).parquet(path)
+        stage(reading.records, path)
     return session.read.schema(SQL_COLUMNS).parquet(path)
+
+
+def stage(rows: DataFrame, path: str) -> DataFrame:
+    """Write rows that are needed more than once to a directory, and read them back."""
+    rows.write.mode("overwrite").option("compression", STAGED_COMPRESSION).parquet(path)
+    return rows.sparkSession.read.parquet(path)
 
 
 def _write_directly(reading: Reading, path: str) -> None:
@@ -79,5 +84,4 @@ def write_batches(batches: Iterator[pa.RecordBatch], path: str) -> int:
 
 def stage_flows(session: SparkSession, path: str) -> None:
     """Count what is in the view `events`, and make the view `flows` of it."""
-    session.sql(_FLOWS).write.mode("overwrite").parquet(path)
-    session.read.parquet(path).createOrReplaceTempView("flows")
+    stage(session.sql(_FLOWS), path).createOrReplaceTempView("flows")

@@ -1,0 +1,72 @@
+"""The job by spark-submit: driver and executors are processes of their own, as on a cluster."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import analytics.main
+from analytics.java import find_java
+from analytics.job import Options, analyze
+from analytics.output import read_table
+from tests.analytics.logs import SECOND_US, START_US, event, write_log
+
+TABLES = ("traffic", "latency", "depth", "fates", "summary")
+QUICKLY = [
+    word
+    for setting in (
+        "spark.ui.enabled=false", "spark.sql.codegen.wholeStage=false",
+        "spark.sql.codegen.factoryMode=NO_CODEGEN",
+        "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1",
+    )
+    for word in ("--conf", setting)
+]  # fmt: skip
+"""Compiling queries takes longer than to run them on so little."""
+ROOT = Path(analytics.main.__file__).parents[1]
+
+
+def write_logs(directory):
+    """Messages in two files: published in one, delivered in the other."""
+    times = [START_US + number * SECOND_US for number in range(1, 21)]
+    published = [event("publish", at, message=at, queues=["q"]) for at in times]
+    delivered = [event("deliver", at + 7, message=at, no_ack=True) for at in times[:15]]
+    write_log(directory, published, name="1")
+    write_log(directory, [*delivered, {"event": "sneeze"}], name="2")
+
+
+def submit(directory, out, monkeypatch):
+    """Run the job on a small cluster that Spark starts on this machine; the answer."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_ENV_LOADED"):
+        monkeypatch.delenv(name, raising=False)
+    find_java()
+    return subprocess.run(
+        [
+            Path(pyspark.__file__).parent / "bin" / "spark-submit",
+            "--master", "local-cluster[1,2,1024]", *QUICKLY,
+            analytics.main.__file__, directory, "--out", out, "--vhost", "/",
+        ],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True, text=True, timeout=220, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+def test_the_tables_of_a_cluster_are_those_of_one_machine(spark, tmp_path, monkeypatch):
+    trace, submitted, here = (str(tmp_path / name) for name in ("trace", "submitted", "here"))
+    write_logs(tmp_path / "trace")
+    answer = submit(trace, submitted, monkeypatch)
+    assert answer.returncode == 0, answer.stderr
+    assert "38 records of 2 files" in answer.stdout
+    assert "1 set aside" in answer.stdout
+    analyze(spark, Options(trace, here, only=TABLES))
+    for name in (*TABLES, "rejected"):
+        rows = [
+            sorted(map(str, read_table(spark, out, name).collect())) for out in (submitted, here)
+        ]
+        assert rows[0] == rows[1], name
