@@ -10,6 +10,7 @@ What is older than the watermark (days before the latest event) is let go: batch
 later are deleted, and tables of earlier dates are final.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,5 +79,10 @@ def _let_go(
     for batch in old:
         delete_directory(session, f"{staged}/batch={batch}")
     # Batches are numbered from 0 on, so a number that is missing was let go earlier.
-    is_partial = bool(old) or len(rows) <= number
+    is_partial = bool(old) or len(_batches(records)) <= number
     return str(watermark.date() + timedelta(days=1)) if is_partial else ""
+
+
+def _batches(records: DataFrame) -> set[str]:
+    """The batches that are staged, also those of which nothing was of interest."""
+    return set(re.findall(r"/batch=(\d+)/", "\n".join(records.inputFiles())))
