@@ -2,7 +2,9 @@
 
 import pytest
 
+from analytics.job import Options, analyze
 from analytics.session import start_session
+from tests.analytics.known_trace import write_known_trace
 
 _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -17,3 +19,12 @@ def spark():
     session = start_session("local[2]", settings=_FOR_FEW_ROWS)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def known_tables(spark, tmp_path_factory):
+    """Where the tables of known_trace.py are."""
+    directory = tmp_path_factory.mktemp("known")
+    write_known_trace(directory / "trace")
+    analyze(spark, Options(str(directory / "trace"), str(directory / "out")))
+    return str(directory / "out")

@@ -1,42 +1,95 @@
-"""Following logs, stopped and started again in the middle, gives what the batch job gives."""
+"""Following logs: stopped and started again it gives what the batch job gives, and it lets go."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from analytics.follow import STATE, follow
-from analytics.job import Options, analyze
+from analytics.job import Options
 from analytics.output import read_table
-from tests.analytics.logs import SECOND_US, START_US, event, write_log
+from analytics.tables import TABLES
+from analytics.trace_files import Window
+from tests.analytics.known_trace import write_known_trace
+from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 
-TABLES = ("traffic", "latency", "depth", "outcomes", "fates")
+pytestmark = pytest.mark.timeout(300)
 
-
-def records(first):
-    """Ten messages, published in one file and delivered in the next."""
-    found = []
-    for number in range(first, first + 10):
-        at = START_US + number * SECOND_US
-        found.append(event("publish", at, message=number, queues=["q"]))
-        if number > 10:
-            found.append(event("deliver", at + 5, message=number - 10))
-            found.append(event("ack", at + 9, message=number - 10))
-    return found
+DAY_US = 24 * 60 * MINUTE_US
+KEEP_DAYS = 7
 
 
 def everything(spark, out):
-    return {name: sorted(map(str, read_table(spark, out, name).collect())) for name in TABLES}
+    """All rows of all tables. Files are in another directory, and have the same names."""
+    found = {}
+    for table in TABLES:
+        rows = map(str, read_table(spark, out, table.name).collect())
+        found[table.name] = sorted(re.sub(r"file='[^']*/", "file='", row) for row in rows)
+    return found
 
 
-@pytest.mark.timeout(300)
-def test_a_restart_in_the_middle_changes_nothing(spark, tmp_path):
-    trace, followed, at_once = (str(tmp_path / name) for name in ("trace", "followed", "at_once"))
-    options = Options(trace, followed, only=TABLES)
-    write_log(tmp_path / "trace", records(1), name="1")
-    follow(spark, options, None, keep_days=7)
-    # As if it had ended after the batch was written and before that was noted.
-    (tmp_path / "followed" / STATE / "checkpoint" / "commits" / "0").unlink()
-    (tmp_path / "followed" / STATE / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
-    write_log(tmp_path / "trace", records(11), name="2")
-    follow(spark, options, None, keep_days=7)
-    analyze(spark, options._replace(out=at_once))
-    assert everything(spark, followed) == everything(spark, at_once)
-    assert len(everything(spark, followed)["fates"]) == 10
+def forget_that_a_batch_was_done(out, number):
+    """As if the job had ended after it had written the tables, and before it noted that."""
+    commits = out / STATE / "checkpoint" / "commits"
+    (commits / str(number)).unlink()
+    (commits / f".{number}.crc").unlink(missing_ok=True)
+
+
+def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path):
+    trace, out = tmp_path / "trace", tmp_path / "out"
+    options = Options(str(trace), str(out))
+    brief = options._replace(only=("summary",))
+    write_known_trace(trace, part=0)
+    follow(spark, brief, None, KEEP_DAYS)
+    write_known_trace(trace, part=1)
+    follow(spark, brief, None, KEEP_DAYS)
+    forget_that_a_batch_was_done(out, 1)
+    follow(spark, options, None, KEEP_DAYS)
+    followed, at_once = everything(spark, str(out)), everything(spark, known_tables)
+    for name, rows in at_once.items():
+        assert followed[name] == rows, name
+    assert len(followed["fates"]) == 8
+    assert len(followed["rejected"]) == 1
+
+
+class Followed:
+    """A trace directory that is followed, of one vhost."""
+
+    def __init__(self, spark, directory):
+        self.spark, self.trace, self.out = spark, directory / "trace", directory / "out"
+        window = Window(vhost="/")
+        self.options = Options(str(self.trace), str(self.out), window, only=("traffic",))
+
+    def comes(self, *days, vhost="/", name="first"):
+        """A message in a file of each of these days after the start. Then it is followed."""
+        for day in days:
+            at_us = START_US + day * DAY_US
+            message = event("publish", at_us, vhost, message=day + 1, queues=["q"])
+            write_log(self.trace, [message], vhost, f"{day}-{name}", header(vhost=vhost))
+        follow(self.spark, self.options, None, KEEP_DAYS)
+
+    def days(self):
+        """How many messages there are of each day."""
+        rows = read_table(self.spark, str(self.out), "traffic").where("kind = 'queue'").collect()
+        start = datetime.fromtimestamp(START_US / 1e6, UTC).date()
+        assert all(isinstance(row.date, date) for row in rows)
+        return {(row.date - start) // timedelta(days=1): row.published for row in rows}
+
+    def batches(self):
+        """The batches whose records are there."""
+        return {int(path.name[6:]) for path in (self.out / STATE / "records").glob("batch=*")}
+
+
+def test_records_are_let_go_and_their_dates_are_final(spark, tmp_path):
+    followed = Followed(spark, tmp_path)
+    # Files of which nothing is wanted, in a batch of their own.
+    followed.comes(0, vhost="other")
+    assert followed.days() == {}
+    followed.comes(0, 12)
+    assert followed.days() == {0: 1, 12: 1}
+    followed.comes(25)
+    assert followed.days() == {0: 1, 12: 1, 25: 1}
+    assert 1 not in followed.batches()
+    # Too late: its date is final.
+    followed.comes(12, name="late")
+    assert followed.days() == {0: 1, 12: 1, 25: 1}
