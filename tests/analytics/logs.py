@@ -50,9 +50,9 @@ def partition(directory, vhost="/", time_us=START_US):
     return path
 
 
-def write_log(directory, records, vhost="/", name="1", head=None):
-    """A whole log with a header; its path."""
-    path = partition(directory, vhost) / f"{NODE}-{START_US}-{name}{record.SUFFIX}"
+def write_log(directory, records, vhost="/", name="1", head=None, time_us=START_US):
+    """A whole log with a header; its path. time_us: tells the hour whose directory it is in."""
+    path = partition(directory, vhost, time_us) / f"{NODE}-{START_US}-{name}{record.SUFFIX}"
     text = lines([head or header(vhost=vhost), *records])
     path.write_bytes(gzip.compress(text.encode()))
     return path

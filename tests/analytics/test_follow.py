@@ -65,7 +65,7 @@ class Followed:
         for day in days:
             at_us = START_US + day * DAY_US
             message = event("publish", at_us, vhost, message=day + 1, queues=["q"])
-            write_log(self.trace, [message], vhost, f"{day}-{name}", header(vhost=vhost))
+            write_log(self.trace, [message], vhost, f"{day}-{name}", header(vhost=vhost), at_us)
         follow(self.spark, self.options, None, KEEP_DAYS)
 
     def days(self):
