@@ -22,6 +22,11 @@ def now_us():
     return int(time.time() * 1_000_000)
 
 
+async def number_of(channel):
+    """The number of a channel."""
+    return (await channel.get_underlay_channel()).number
+
+
 @dataclass
 class Step:
     """Something that happened at the node, not before `from_us` and not after `to_us`."""
@@ -86,6 +91,7 @@ class Client:
         self.who = {"connection": self.name, "user": user}
         account.add("open", began, to_us=opened, **self.who)
         self.channel = await self.new_channel()
+        self.number = await number_of(self.channel)
         return self
 
     def listed(self):
@@ -150,12 +156,13 @@ class Client:
         began = now_us()
         message = await queue.get(no_ack=no_ack, fail=False)
         assert message is not None, name
-        self.note_delivery(began, name, None, message, no_ack)
+        self.note_delivery(began, name, None, message, no_ack, self.number)
         return message
 
-    def note_delivery(self, began, queue, tag, message, no_ack):
+    def note_delivery(self, began, queue, tag, message, no_ack, channel):
         self.account.add(
             "deliver", began, message.message_id, queue, tag=tag, key=message.routing_key,
+            channel=channel,
             exchange=message.exchange, redelivered=message.redelivered, no_ack=no_ack,
             size=len(message.body), **self.who,
         )  # fmt: skip
@@ -222,12 +229,15 @@ class Consumer:
 
     async def start(self):
         queue = await self.channel.get_queue(self.queue, ensure=False)
+        self.number = await number_of(self.channel)
         self._may_get_us = now_us()
         await queue.consume(self._take, no_ack=self.no_ack, consumer_tag=self.tag)
         return self
 
     async def _take(self, message):
-        self.client.note_delivery(self._may_get_us, self.queue, self.tag, message, self.no_ack)
+        self.client.note_delivery(
+            self._may_get_us, self.queue, self.tag, message, self.no_ack, self.number
+        )
         self._came.put_nowait(message)
 
     async def next(self):

@@ -293,7 +293,7 @@ def check_consumer(row, holds, run):
     )
     assert is_between(row.first_us, deliveries[0])
     assert is_between(row.last_delivery_us, deliveries[-1])
-    assert row.user == deliveries[0].user
+    assert (row.user, row.channel) == (deliveries[0].user, deliveries[0].channel)
     if acked:
         assert is_between(row.last_ack_us, acked[-1].ended)
         least, most = expected.in_order(expected.between(*hold) for hold in acked)
