@@ -177,7 +177,7 @@ def _deaths(data: Aggregates) -> Iterator[Finding]:
             f" {until}"
         )
         if one.lost:
-            words += f"; {plural(one.lost, 'dead letter')} went to no queue, and are lost"
+            words += f"; {plural(one.lost, 'dead letter')} went to no queue, and so to nobody"
             yield Finding(
                 Severity.BAD, words, "Bind a queue to the dead-letter exchange.", one.lost
             )
@@ -204,7 +204,7 @@ def _unroutable(data: Aggregates) -> Iterator[Finding]:
         )
         if one.user:
             words += f", by user {shown(one.user)} on {shown(one.connection)}"
-        words += "; nobody was told" if is_silent else "; they were returned to their publisher"
+        words += "; nobody was told" if is_silent else "; returned to the publisher"
         yield Finding(
             Severity.BAD if is_silent else Severity.WARNING, words,
             "Bind a queue with this key, or publish as mandatory to notice." if is_silent else "",
@@ -295,8 +295,8 @@ _DEATHS = {
 }
 _FATES = {
     "expired": "expired, and went nowhere",
-    "rejected": "were rejected, and went nowhere",
-    "dropped": "were dropped by a full queue, a purge or the queue's end",
+    "rejected": "rejected, and went nowhere",
+    "dropped": "dropped by a full queue, a purge or the queue's end",
 }
 _FINDERS: tuple[Callable[[Aggregates], Iterator[Finding]], ...] = (
     _gaps, _latency, _backlogs, _stalled, _slow_consumers, _poison, _deaths, _lost, _unroutable,
