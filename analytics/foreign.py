@@ -10,9 +10,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from analytics.erlang_terms import terms_of
 from analytics.schema import Entry
 from broker.tracing import record
 
@@ -21,11 +22,11 @@ Numbered = tuple[int, bytes]
 _BAR = b"=" * 80
 _FIELD = re.compile(r"^(Node|Connection|Virtual host|User|Channel|Exchange|Queue|Routing keys"
                     r"|Routed queues|Properties): +(.*)$")  # fmt: skip
-_TITLE = re.compile(r"^(\S+ \S+): Message (published|received)$")
-_TIME = re.compile(r"^(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)[:.](\d+)$")
-_STRING = re.compile(r'<<"((?:[^"\\]|\\.)*)">>')
-_BYTES = re.compile(r"<<([\d,\s]*)>>")
-_PROPERTY = re.compile(r'\{<<"(\w+)">>,\s*longstr,\s*(<<.*?>>)\}', re.DOTALL)
+_TITLE = re.compile(r"^(\d{4}-\S+(?: \S+)?): Message (published|received)$")
+_GAP = re.compile(r"^(\d{4}-\S+): (\d+) messages lost until (\S+)$")
+"""What Leveret writes into such logs in the place of messages that it could not write."""
+_OLD_TIME = re.compile(r"^(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)[:.](\d+)$")
+"""As old versions wrote times; 3.10 does as ISO 8601 says."""
 _NAMES = {
     "Node": "node", "Connection": "connection", "Virtual host": "vhost", "User": "user",
     "Channel": "channel", "Exchange": "exchange", "Queue": "queue", "Routing keys": "routing_keys",
@@ -42,7 +43,7 @@ def records_of_json(lines: Iterator[Numbered]) -> Iterator[Entry]:
     for number, line in lines:
         try:
             yield Entry(number, _record(json.loads(line.decode("utf-8", "replace"))), "", line)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"is not a line of RabbitMQ's trace logs: {error}"
             yield Entry(number, None, reason, line)
 
@@ -62,20 +63,29 @@ def _blocks(lines: Iterator[Numbered]) -> Iterator[tuple[int, list[bytes]]]:
     start, block = 1, list[bytes]()
     for number, line in lines:
         # A body, too, may have a bar in it.
-        if block and block[-1] == _BAR and _TITLE.match(line.decode("utf-8", "replace")):
-            if any(block[:-1]):
-                yield start, block[:-1]
+        if block and block[-1] == _BAR and _is_title(line):
+            before = block[:-2] if block[-2:-1] == [b""] else block[:-1]
+            if any(before):
+                yield start, before
             start, block = number - 1, []
         block.append(line)
     if any(block):
         yield start, block
 
 
+def _is_title(line: bytes) -> bool:
+    text = line.decode("utf-8", "replace")
+    return _TITLE.match(text) is not None or _GAP.match(text) is not None
+
+
 def _fields(block: list[bytes]) -> dict[str, Any]:
-    title = _TITLE.match(block[0].decode("utf-8", "replace"))
+    first = block[0].decode("utf-8", "replace")
+    if gap := _GAP.match(first):
+        return {"type": "gap", "timestamp": gap[1], "lost": int(gap[2]), "until": gap[3]}
+    title = _TITLE.match(first)
     if title is None:
         raise ForeignError("it has no title with the time")
-    found: dict[str, Any] = {"timestamp": title[1], "type": title[2]}
+    found: dict[str, str] = {}
     name, start = "", len(block)
     for index, content in enumerate(block):
         line = content.decode("utf-8", "replace")
@@ -88,36 +98,38 @@ def _fields(block: list[bytes]) -> dict[str, Any]:
             found[name] = field[2]
         elif name:
             found[name] += line.strip()
-    payload = b"\n".join(block[start:]).removesuffix(b"\n")
+    payload = b"\n".join(block[start:])
     entry = {_NAMES[name]: value for name, value in found.items() if name in _NAMES}
     return {
         **entry,
         "timestamp": title[1],
         "type": title[2],
         "channel": int(entry["channel"]),
-        "routing_keys": _strings(entry["routing_keys"]),
-        "routed_queues": _strings(entry.get("routed_queues", "")),
-        "properties": {key: _string(text) for key, text in _PROPERTY.findall(found["Properties"])},
+        "routing_keys": _list(entry["routing_keys"]),
+        "routed_queues": _list(entry.get("routed_queues", "[]")),
+        "properties": _properties(found["Properties"]),
         "payload": base64.b64encode(payload).decode(),
     }
 
 
-def _strings(text: str) -> list[str]:
-    """The names in an Erlang list of binaries."""
-    return [_string(found[0]) for found in re.finditer(r'<<(?:"(?:[^"\\]|\\.)*"|[\d,\s]*)>>', text)]
+def _list(text: str) -> list[Any]:
+    """The one list that a text is."""
+    found = terms_of(text)
+    if len(found) != 1 or not isinstance(found[0], list):
+        raise ForeignError(f"{text!r} is no list")
+    return found[0]
 
 
-def _string(text: str) -> str:
-    quoted = _STRING.match(text)
-    if quoted:
-        return re.sub(r"\\(.)", r"\1", quoted[1])
-    numbers = _BYTES.match(text)
-    codes = [int(code) for code in numbers[1].split(",")] if numbers and numbers[1].strip() else []
-    return bytes(codes).decode("utf-8", "replace")
+def _properties(text: str) -> dict[str, str]:
+    """Those that are text; what is in headers is none of them."""
+    triples = [one for one in _list(text) if isinstance(one, list) and len(one) == 3]
+    return {name: value for name, kind, value in triples if kind == "longstr"}
 
 
 def _record(entry: dict[str, Any]) -> dict[str, Any]:
     """A record as the broker writes it."""
+    if entry["type"] == "gap":
+        return _gap(entry)
     if entry["type"] not in ("published", "received"):
         raise ForeignError(f"the type {entry['type']!r} is not known")
     is_publish = entry["type"] == "published"
@@ -140,6 +152,14 @@ def _record(entry: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _gap(entry: dict[str, Any]) -> dict[str, Any]:
+    """The logs do not say whose it is."""
+    return {
+        "event": record.GAP, "time_us": _time_us(entry["timestamp"]), "node": "", "vhost": "",
+        "until_us": _time_us(entry["until"]), "lost": entry["lost"],
+    }  # fmt: skip
+
+
 def _number(vhost: str, message_id: Any) -> int:
     if not message_id:
         return 0
@@ -148,11 +168,17 @@ def _number(vhost: str, message_id: Any) -> int:
 
 
 def _time_us(text: str) -> int:
-    found = _TIME.match(text)
+    found = _OLD_TIME.match(text)
     if found is None:
-        raise ForeignError(f"{text!r} is not a time")
+        return _of_iso(text)
     year, month, day, hour, minute, second, fraction = found.groups()
     date = datetime(
         int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=UTC
     )
     return int(date.timestamp()) * 1_000_000 + int(fraction.ljust(6, "0")[:6])
+
+
+def _of_iso(text: str) -> int:
+    date = datetime.fromisoformat(text)
+    since = date.replace(tzinfo=date.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1)
