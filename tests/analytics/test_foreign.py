@@ -7,6 +7,8 @@ import pytest
 
 from analytics.erlang_terms import ErlangTermError, terms_of
 from analytics.foreign import records_of_json, records_of_text
+from broker.amqp.properties import Properties
+from broker.tracing.plugin_sink import FORMATS, GAPS, Event
 
 BAR = "=" * 80
 US = 1_772_373_600_000_000
@@ -105,6 +107,32 @@ def test_a_line_of_json():
     }  # fmt: skip
     (found,) = records_of_json(numbered(json.dumps(line) + "\n"))
     assert (found.found["event"], found.found["body_size"]) == ("deliver", 5)
+
+
+EVENT = Event(
+    US + 250_000, "leveret@host", "shop/ü", "127.0.0.1:1 -> 127.0.0.1:2", "guest", 3, "orders",
+    None, ["new", 'q "ü" \\ x'], ["a", "☃\n"], Properties(message_id="m-ü-☃", priority=3), b"",
+)  # fmt: skip
+READERS = {"text": records_of_text, "json": records_of_json}
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("payload", [b"", b"hello\n", bytes(range(256)), BAR.encode() + b"\n\n"])
+def test_what_leveret_writes_in_these_formats_is_read(kind, payload):
+    published = EVENT._replace(payload=payload)
+    received = published._replace(queue="a", routed_queues=None, properties=Properties())
+    text = "".join(FORMATS[kind](one) for one in (published, received))
+    text += GAPS[kind](US, US + 1_000_000, 77)
+    lines = enumerate(text.encode("utf-8", "surrogateescape").split(b"\n")[:-1], 1)
+    publish, deliver, gap = (one.found for one in READERS[kind](lines))
+    for record in (publish, deliver):
+        assert record["time_us"] == EVENT.time_us
+        assert (record["vhost"], record["user"], record["channel"]) == ("shop/ü", "guest", 3)
+        assert (record["exchange"], record["routing_keys"]) == ("orders", EVENT.routing_keys)
+        assert record["body_size"] == len(payload)
+    assert (publish["queues"], publish["properties"]["message_id"]) == (["a", "☃\n"], "m-ü-☃")
+    assert (deliver["queue"], deliver["message"]) == ("a", 0)
+    assert (gap["event"], gap["lost"]) == ("gap", 77)
 
 
 @pytest.mark.parametrize(
