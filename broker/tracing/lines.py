@@ -9,7 +9,8 @@ from collections.abc import Callable
 from broker.clock import Clock, Timer
 from broker.tracing.output import Output
 
-LINES_MAX = 8192
+LINES_MAX = 1024
+"""300 KB or so, which a processor's cache still has when they are joined and compressed."""
 BYTES_MAX = 256 * 1024
 """Of bodies, which can make lines long: more than this, or than `LINES_MAX`, is handed over."""
 WAIT_MS = 500

@@ -125,12 +125,13 @@ class LogSink(Sink):
         now = int(self._wall_time_s() * 1_000_000)
         if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
             lines.turn(now)
+        start = f'{start}{now},"message":'
         add = lines.pending.append
         for message in messages:
             number = message.number
             if sample == 1 or _is_sampled(number, sample):
                 end = self._with_body(message, about) if self._has_bodies else about
-                add(f'{start}{now},"message":{number},"body_size":{len(message.body)}{end}')
+                add(f'{start}{number},"body_size":{len(message.body)}{end}')
 
     def delivered(
         self,
@@ -147,23 +148,26 @@ class LogSink(Sink):
             start = self._deliver_start(channel, queue, consumer_tag, no_ack)
         if not start:
             return
-        sample, lines, abouts = self._sample, self._lines, self._about
+        sample, lines = self._sample, self._lines
         now = int(self._wall_time_s() * 1_000_000)
         if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
             lines.turn(now)
+        start = f'{start}{now},"message":'
         add = lines.pending.append
+        address, header, about = None, None, ""
         for tag, entry in enumerate(entries, first_tag):
             message = entry.message
             number = message.number
             if sample != 1 and not _is_sampled(number, sample):
                 continue
-            about = abouts.get((message.address, message.header)) or self._new_about(message)
-            if self._has_bodies:
-                about = self._with_body(message, about)
+            if message.header is not header or message.address is not address:
+                address, header = message.address, message.header
+                about = self._about.get((address, header)) or self._new_about(message)
+            end = self._with_body(message, about) if self._has_bodies else about
             redelivered = "true" if entry.redelivered else "false"
             add(
-                f'{start}{now},"message":{number},"delivery_tag":{tag},"redelivered":{redelivered}'
-                f',"body_size":{len(message.body)}{about}'
+                f'{start}{number},"delivery_tag":{tag},"redelivered":{redelivered}'
+                f',"body_size":{len(message.body)}{end}'
             )
 
     def acked(self, channel: TracedChannel, settled: Settled) -> None:

@@ -158,15 +158,19 @@ class Tracer(Taps):
             try:
                 tell(*event)
             except Exception:
-                sink = tell.__self__  # type: ignore[attr-defined]
-                logger.exception("tracing to %r has failed, and ends", sink)
-                self._failed(sink)
+                self._has_failed(tell)
+
+    def _has_failed(self, tell: Callable[..., object]) -> None:
+        sink = tell.__self__  # type: ignore[attr-defined]
+        logger.exception("tracing to %r has failed, and ends", sink)
+        self._failed(sink)
 
     def take_numbers(self, count: int) -> int:
         """See `MessageNumbers`."""
         return self._numbers.take(count)
 
-    # What is told; see `Sink`
+    # What is told; see `Sink`. The three that come with each message do what `_tell` does by
+    # themselves, and look at numbers: calls of functions are most of what a tracer costs.
 
     def published(
         self,
@@ -176,8 +180,13 @@ class Tracer(Taps):
         queues: Sequence[TracedQueue],
     ) -> None:
         """Messages were published."""
-        if not _is_of_firehose(messages[0]):
-            self._tell(self._published, channel, messages, routing_keys, queues)
+        if not messages[0].number and _is_of_firehose(messages[0]):
+            return
+        for tell in self._published:
+            try:
+                tell(channel, messages, routing_keys, queues)
+            except Exception:
+                self._has_failed(tell)
 
     def delivered(
         self,
@@ -193,19 +202,43 @@ class Tracer(Taps):
         if not told:
             return
         for entry in entries:
-            if _is_of_firehose(entry.message):
-                break
-        else:
-            self._tell(told, channel, queue, consumer_tag, entries, first_tag, no_ack)
-            return
+            if not entry.message.number and _is_of_firehose(entry.message):
+                self._delivered_in_part(channel, queue, consumer_tag, entries, first_tag, no_ack)
+                return
+        for tell in told:
+            try:
+                tell(channel, queue, consumer_tag, entries, first_tag, no_ack)
+            except Exception:
+                self._has_failed(tell)
+
+    def _delivered_in_part(
+        self,
+        channel: TracedChannel,
+        queue: TracedQueue,
+        consumer_tag: str | None,
+        entries: Sequence[Entry],
+        first_tag: int,
+        no_ack: bool,
+    ) -> None:
+        """Some of the entries are copies of the firehose."""
         for tag, entry in enumerate(entries, first_tag):
             if not _is_of_firehose(entry.message):
-                self._tell(told, channel, queue, consumer_tag, [entry], tag, no_ack)
+                self._tell(self._delivered, channel, queue, consumer_tag, [entry], tag, no_ack)
 
     def acked(self, channel: TracedChannel, settled: Settled) -> None:
         """A client acknowledged deliveries."""
-        if self._acked and (traced := _traced(settled)):
-            self._tell(self._acked, channel, traced)
+        told = self._acked
+        if not told:
+            return
+        for _, delivery in settled:
+            if not delivery.entry.message.number:
+                settled = _traced(settled)
+                break
+        for tell in told if settled else ():
+            try:
+                tell(channel, settled)
+            except Exception:
+                self._has_failed(tell)
 
     def rejected(self, channel: TracedChannel, settled: Settled, requeue: bool) -> None:
         """A client refused deliveries."""
@@ -265,7 +298,4 @@ def _is_of_firehose(message: Message) -> bool:
 
 
 def _traced(settled: Settled) -> Settled:
-    for _, delivery in settled:
-        if _is_of_firehose(delivery.entry.message):
-            return [pair for pair in settled if not _is_of_firehose(pair[1].entry.message)]
-    return settled
+    return [pair for pair in settled if not _is_of_firehose(pair[1].entry.message)]
