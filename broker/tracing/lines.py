@@ -1,7 +1,11 @@
 """What a trace has to say, gathered in the event loop until it is worth to hand it to the thread.
 
-Lines wait for half a second at most, or until there are many. If the output is full by then they
-are left out and counted, and as soon as there is room again a line says so: a gap.
+Lines wait for half a second at most, or until there are many: each time that it gets something the
+thread takes turns with the loop at the interpreter, which costs both of them. But they are joined
+by the thousand, while a processor's cache still has them.
+
+If the output is full when they are to be handed over, they are left out and counted, and as soon as
+there is room again a line says so: a gap.
 """
 
 from collections.abc import Callable
@@ -10,9 +14,10 @@ from broker.clock import Clock, Timer
 from broker.tracing.output import Output
 
 LINES_MAX = 1024
-"""300 KB or so, which a processor's cache still has when they are joined and compressed."""
 BYTES_MAX = 256 * 1024
-"""Of bodies, which can make lines long: more than this, or than `LINES_MAX`, is handed over."""
+"""Of bodies, which can make lines long: more than this, or than `LINES_MAX`, is joined."""
+BATCH_BYTES = 2 * 1024 * 1024
+"""So much is handed over."""
 WAIT_MS = 500
 HOUR_US = 3_600_000_000
 
@@ -23,8 +28,8 @@ GapLine = Callable[[int, int, int], str]
 class Lines:
     """The lines of one trace. They are texts, and end with a newline.
 
-    pending: what waits to be handed over. turns_us: when a call of `turn` is due before more is
-    added. lost: lines left out since the last gap that was written. lost_in_all: since the start.
+    pending: what waits to be joined. turns_us: when a call of `turn` is due before more is added.
+    lost: lines left out since the last gap that was written. lost_in_all: since the start.
     """
 
     def __init__(self, output: Output, clock: Clock, gap_line: GapLine) -> None:
@@ -35,6 +40,8 @@ class Lines:
         self.pending: list[str] = []
         self.turns_us = 0
         self._body_bytes = 0
+        self._joined: list[bytes] = []
+        self._joined_bytes = self._joined_lines = 0
         self._began_us = 0
         self._gap_began_us = self._gap_ended_us = 0
         self._timer: Timer | None = None
@@ -46,7 +53,10 @@ class Lines:
         self.pending.append(line)
 
     def turn(self, time_us: int) -> None:
-        """Hand over what there is, and begin anew: an hour is over, or there is much."""
+        """Join what there is, or hand it over and begin anew: an hour is over, or there is much."""
+        self._join()
+        if time_us < self.turns_us and self._joined_bytes < BATCH_BYTES:
+            return
         self.flush()
         self._began_us = time_us
         self.turns_us = time_us - time_us % HOUR_US + HOUR_US
@@ -57,22 +67,23 @@ class Lines:
         """A line is longer by so many bytes than lines are."""
         self._body_bytes += size
         if self._body_bytes >= BYTES_MAX:
-            self.flush()
+            self._join()
+            if self._joined_bytes >= BATCH_BYTES:
+                self.flush()
 
     def flush(self) -> None:
         """Hand over what there is, or leave it out."""
-        pending, output = self.pending, self.output
+        output = self.output
+        self._join()
         self.turns_us = 0
         if output.is_full or (self.lost and not output.has_room_again):
             self._lose()
             return
         gap = self._take_gap()
-        if pending:
-            self.written += len(pending)
-            text = "".join(pending)
-            output.hand(gap + text.encode("utf-8", "surrogateescape"), self._began_us)
-            pending.clear()
-            self._body_bytes = 0
+        if self._joined:
+            self.written += self._joined_lines
+            output.hand(b"".join((gap, *self._joined)), self._began_us)
+            self._forget_joined()
         elif gap:
             output.hand(gap, self._gap_ended_us)
 
@@ -91,16 +102,27 @@ class Lines:
         if self.lost:
             self._timer = self._clock.call_later_ms(WAIT_MS, self._flush_in_time)
 
+    def _join(self) -> None:
+        if self.pending:
+            self._joined.append("".join(self.pending).encode("utf-8", "surrogateescape"))
+            self._joined_bytes += len(self._joined[-1])
+            self._joined_lines += len(self.pending)
+            self.pending.clear()
+        self._body_bytes = 0
+
+    def _forget_joined(self) -> None:
+        self._joined.clear()
+        self._joined_bytes = self._joined_lines = 0
+
     def _lose(self) -> None:
-        if not self.pending:
+        if not self._joined:
             return
         if not self.lost:
             self._gap_began_us = self._began_us
         self._gap_ended_us = int(self._clock.wall_time_s() * 1_000_000)
-        self.lost += len(self.pending)
-        self.lost_in_all += len(self.pending)
-        self.pending.clear()
-        self._body_bytes = 0
+        self.lost += self._joined_lines
+        self.lost_in_all += self._joined_lines
+        self._forget_joined()
 
     def _take_gap(self) -> bytes:
         if not self.lost:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from broker.amqp.properties import BlindCopyHeader, ContentHeader
 from broker.tracing import record
-from broker.tracing.lines import Lines
+from broker.tracing.lines import BATCH_BYTES, Lines
 from broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
 from broker.tracing.pattern import Pattern
 from broker.virtual_clock import VirtualClock
@@ -284,3 +284,15 @@ def test_the_end_of_a_trace_hands_over_what_there_is():
     log.sink.detached()
     assert log.output.is_closed
     assert len(log.records) == 1
+
+
+def test_many_records_are_handed_over_together_and_in_order():
+    log, channel, count = Log(), Channel(), 20_000
+    made = [message(number) for number in range(count)]
+    for first in range(0, count, 10):
+        log.sink.published(channel, made[first : first + 10], ["orders"], [])
+    sizes = [len(data) for _, data in log.output.batches]
+    assert sizes
+    assert all(BATCH_BYTES <= size < BATCH_BYTES + 1_000_000 for size in sizes)
+    assert [one["message"] for one in log.records] == list(range(count))
+    assert log.lines.written == count
