@@ -156,7 +156,7 @@ class Sink:
         """A client that had opened the vhost is gone."""
 
     def detached(self) -> None:
-        """The sink is told no more: somebody said so, it failed, or the vhost is deleted."""
+        """The sink is told no more: somebody said so, it failed, its vhost or the node ends."""
 
 
 class Taps(Sink):
