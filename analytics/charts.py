@@ -125,6 +125,9 @@ def line_chart(
 
 
 def _path(data: Aggregates, line: Line, highest: float, height: int) -> str:
+    if data.steps == 1:
+        # A point would hardly be seen.
+        return f"M{LEFT} {_y(line.values.get(0, 0), highest, height):.1f}H{WIDTH - RIGHT}"
     group = max(1, math.ceil(data.steps / POINTS_MAX))
     parts, has_pen = [], False
     for start in range(0, data.steps, group):

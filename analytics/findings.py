@@ -167,14 +167,18 @@ def _poison(data: Aggregates) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _from_to(data: Aggregates, first_us: int, last_us: int) -> str:
+    first, last = data.clock(first_us), data.clock(last_us)
+    return f"at {first}" if first == last else f"from {first} to {last}"
+
+
 def _deaths(data: Aggregates) -> Iterator[Finding]:
     for one in data.deaths:
         why = _DEATHS.get(one.reason, shown(one.reason))
-        until = data.clock(one.last_us)
         words = (
             f"{queue_shown(data, one.queue)}: {plural(one.messages, 'message')} dead-lettered to"
-            f" {exchange_shown(one.exchange)} because {why}, from {data.clock(one.first_us)} to"
-            f" {until}"
+            f" {exchange_shown(one.exchange)} because {why},"
+            f" {_from_to(data, one.first_us, one.last_us)}"
         )
         if one.lost:
             words += f"; {plural(one.lost, 'dead letter')} went to no queue, and so to nobody"

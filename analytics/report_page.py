@@ -7,7 +7,7 @@ printed, it is light, and all tables are open.
 from collections.abc import Iterator
 from pathlib import Path
 
-from analytics.aggregates import Aggregates, Queue, QueueSeries
+from analytics.aggregates import MINUTE_US, Aggregates, Queue, QueueSeries
 from analytics.charts import Line, bar_chart, escaped, heat_map, line_chart, table
 from analytics.findings import Finding, Severity, findings, queue_shown
 from analytics.topology_chart import topology_chart
@@ -22,7 +22,10 @@ _WORDS = {Severity.BAD: "Act", Severity.WARNING: "Look", Severity.NOTE: "Note"}
 
 def page(data: Aggregates) -> str:
     """The whole page."""
-    title = f"Trace report, {moment(data.begins_us)[:16]} to {moment(data.ends_us)[:16]} UTC"
+    # A short trace begins and ends in the same minute.
+    length = 16 if data.ends_us - data.begins_us > 2 * MINUTE_US else 19
+    begins, ends = moment(data.begins_us)[:length], moment(data.ends_us)[:length]
+    title = f"Trace report, {begins} to {ends} UTC"
     found = findings(data)
     sections = [
         _section("findings", "Findings", _findings(found)),
@@ -105,7 +108,7 @@ def _traffic(data: Aggregates) -> Iterator[str]:
         Line("acknowledged", data.acknowledged),
     ]  # fmt: skip
     every = duration(data.step_us)
-    yield f"<p>Messages, each {escaped(every)}.</p>"
+    yield f"<p>Messages, in steps of {escaped(every)}.</p>"
     yield line_chart(data, "Messages published, delivered and acknowledged", lines)
     rows = [
         (queue_shown(data, one.queue), sum(one.came.values()), sum(one.delivered.values()),

@@ -1,12 +1,13 @@
 """The report's page, as text: complete, bounded, and safe from the names in it."""
 
+import re
 from html.parser import HTMLParser
 
-from analytics.aggregates import Aggregates, Edge
+from analytics.aggregates import Aggregates, Deaths, Edge
 from analytics.charts import short_number, ticks
 from analytics.report_page import carried, page
 from analytics.topology_chart import EDGES_MAX, topology_chart
-from tests.analytics.story import afternoon, empty
+from tests.analytics.story import ORDERS, afternoon, empty, minute
 
 VOID = {"meta", "link", "br"}
 
@@ -68,3 +69,14 @@ def test_depth_stays_where_nothing_happens():
     data = empty()
     data.ends_us = data.time_of(5)
     assert carried(data, {1: 7, 3: 2}) == {0: 0, 1: 7, 2: 7, 3: 2, 4: 2}
+
+
+def test_a_trace_of_a_few_seconds_has_lines_that_are_seen_and_times_that_differ():
+    data = empty()
+    data.ends_us = data.begins_us + 20_000_000
+    data.published = {0: 900}
+    data.deaths = [Deaths(ORDERS, "rejected", "dlx", 4, 0, minute(0), minute(0) + 5_000_000)]
+    text = page(data)
+    assert "2026-03-01 12:00:00 to 2026-03-01 12:00:20 UTC" in text
+    assert "because consumers rejected them, at 12:00" in text
+    assert re.search(r'<path class="line s1" d="M70 [\d.]+H888">', text)
