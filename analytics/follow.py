@@ -11,11 +11,14 @@ later are deleted, and tables of earlier dates are final.
 """
 
 import re
+import signal
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from analytics.files import delete_directory
 from analytics.job import WEIGHTS, WORK, Options, write_tables
@@ -26,6 +29,8 @@ from analytics.trace_files import described
 from broker.tracing.record import SUFFIX
 
 STATE = "_follow"
+LOOK_SECONDS = 1
+"""How often it looks whether somebody wants it to end."""
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 
 
@@ -44,7 +49,29 @@ def follow(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{every_seconds} seconds")
-    writer.start().awaitTermination()
+    _await(writer.start())
+
+
+def _await(query: StreamingQuery) -> None:
+    """Until it ends, or Ctrl-C is pressed: then the batch that is being taken is ended first.
+
+    Pressed again it ends at once. Raises KeyboardInterrupt.
+    """
+    interrupted = threading.Event()
+
+    def interrupt(*_signal: object) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        while not query.awaitTermination(LOOK_SECONDS):
+            if interrupted.is_set() and not query.status["isTriggerActive"]:
+                query.stop()
+                raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _take(

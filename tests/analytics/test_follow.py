@@ -1,6 +1,10 @@
 """Following logs: stopped and started again it gives what the batch job gives, and it lets go."""
 
+import os
 import re
+import signal
+import threading
+import time
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -93,3 +97,32 @@ def test_records_are_let_go_and_their_dates_are_final(spark, tmp_path):
     # Too late: its date is final.
     followed.comes(12, name="late")
     assert followed.days() == {0: 1, 12: 1, 25: 1}
+
+
+def interrupt_when(is_time):
+    """Press Ctrl-C, once, as soon as it is time."""
+
+    def watch():
+        deadline = time.monotonic() + 120
+        while not is_time() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_an_interrupt_ends_it_after_the_batch(spark, tmp_path):
+    trace, out = tmp_path / "trace", tmp_path / "out"
+    write_log(trace, [event("publish", START_US, message=1, queues=["q"])])
+    options = Options(str(trace), str(out), only=("summary",))
+    thread = interrupt_when((out / STATE / "records").exists)
+    with pytest.raises(KeyboardInterrupt):
+        follow(spark, options, 0.5, KEEP_DAYS)
+    thread.join()
+    assert (out / STATE / "checkpoint" / "commits" / "0").exists()
+    assert {row.event for row in read_table(spark, str(out), "summary").collect()} == {
+        "header",
+        "publish",
+    }
