@@ -1,12 +1,12 @@
-# make run    a broker on port 5672, its data in ./data
-# make test   the test suite
-# make lint   what CI checks beside the tests
-# make bench  the broker and RabbitMQ side by side (installs rabbitmq-server if it may)
+# make run    run a broker on port 5672 with its data in ./data
+# make test   run the test suite
+# make lint   all other checks of CI
+# make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Set by CI to leave out nothing; a run at home may say make test TESTS=tests/unit
+# All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
 JOBS ?= 2
 

@@ -1,1 +1,1 @@
-"""Analytics: what days of trace logs say, as tables that PySpark makes of them."""
+"""Analysis of trace logs: the tables that PySpark makes of them, reports, journeys and searches."""

@@ -1,8 +1,8 @@
-"""What a report is made of: small tables, whatever the size of the trace. Pure.
+"""The data of a report: small tables, whatever the size of the trace. Pure.
 
-Each is sums over one of the tables of tables.py, with a limit on its rows; collect.py makes them.
-Time is divided into steps, whole minutes long, of which there are `STEPS_MAX` at most; a step is
-known by its number, from 0. Durations and moments are microseconds.
+Each table holds sums over one of the tables of tables.py, with a limit on its rows; collect.py
+fills it. Time is divided into at most `STEPS_MAX` steps of whole minutes, numbered from 0.
+Durations and times are microseconds.
 """
 
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ COLUMNS_MAX = 120
 """Columns of a heat map."""
 QUEUES_MAX = 40
 ROWS_MAX = 500
-"""Rows of all tables that are not by step."""
+"""Rows of each table that has no rows by step."""
 MINUTE_US, DAY_US = 60_000_000, 86_400_000_000
 
 
 class Queue(NamedTuple):
-    """A queue's whole name."""
+    """A queue, identified by virtual host and name."""
 
     vhost: str
     name: str
@@ -27,9 +27,9 @@ class Queue(NamedTuple):
 
 @dataclass
 class QueueSeries:
-    """A queue, step by step; steps in which nothing happened have no key.
+    """The values of a queue by step; steps without events have no key.
 
-    wait_p99_us, ack_p99_us: of the step's worst minute. ready, unacked: the most there were.
+    wait_p99_us, ack_p99_us: of the step's worst minute. ready, unacked: the step's maximum.
     """
 
     queue: Queue
@@ -44,7 +44,7 @@ class QueueSeries:
 
 
 class Consumer(NamedTuple):
-    """A row of the table `consumers`, over all dates."""
+    """A row of the table `consumers`, summed over all dates."""
 
     queue: Queue
     connection: str
@@ -59,7 +59,7 @@ class Consumer(NamedTuple):
 
 
 class Poison(NamedTuple):
-    """Messages of a queue that were delivered too often, and the worst of them."""
+    """Messages of a queue that were delivered too often, and the one delivered most often."""
 
     queue: Queue
     messages: int
@@ -70,7 +70,7 @@ class Poison(NamedTuple):
 
 
 class Deaths(NamedTuple):
-    """Messages that were dead-lettered. lost: the dead letter was routed to no queue."""
+    """Dead-lettered messages. lost: dead letters that were routed to no queue."""
 
     queue: Queue
     reason: str
@@ -82,7 +82,7 @@ class Deaths(NamedTuple):
 
 
 class Unroutable(NamedTuple):
-    """Messages that went to no queue."""
+    """Messages that were routed to no queue."""
 
     vhost: str
     exchange: str
@@ -94,7 +94,7 @@ class Unroutable(NamedTuple):
 
 
 class HotKey(NamedTuple):
-    """A routing key with much more than its share."""
+    """A routing key with much more than an even share."""
 
     vhost: str
     exchange: str
@@ -104,7 +104,7 @@ class HotKey(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """A message-id that was published several times."""
+    """A message-id that was published more than once."""
 
     vhost: str
     message_id: str
@@ -112,7 +112,7 @@ class Duplicate(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """A way that messages took, of the table `topology`. dead_letters: why; None if alive."""
+    """A row of the table `topology`. dead_letters: the reason; None for other messages."""
 
     vhost: str
     source_kind: str
@@ -124,7 +124,7 @@ class Edge(NamedTuple):
 
 
 class Anomaly(NamedTuple):
-    """A minute that is far off what is usual."""
+    """A minute that differs strongly from the baseline."""
 
     time_us: int
     score: float
@@ -132,7 +132,7 @@ class Anomaly(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Lines or files that could not be used, by why."""
+    """Lines or files that were rejected, by reason."""
 
     reason: str
     times: int
@@ -140,7 +140,7 @@ class Rejected(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Messages of up to so many bytes."""
+    """Messages with bodies of up to so many bytes."""
 
     up_to_bytes: int
     messages: int
@@ -148,12 +148,13 @@ class Size(NamedTuple):
 
 @dataclass
 class Aggregates:
-    """All that a report says.
+    """All data of a report.
 
-    begins_us: of step 0. published, delivered, acknowledged: by step. heat: of each queue (None:
-    all), messages by column and upper bound of their wait; a column is `column_steps` steps.
-    outcomes: messages by queue and fate. duplicates_total: ids, of which few are listed.
-    churn: connections opened by step. short_lived: connections of less than 10 s, by user.
+    begins_us: start of step 0. published, delivered, acknowledged: by step. heat: for each queue
+    (None: all queues), messages by column and upper bound of their wait; a column is `column_steps`
+    steps. outcomes: messages by queue and fate. duplicates_total: number of ids, of which
+    `duplicates` lists a few. churn: connections opened by step. short_lived: connections of less
+    than 10 s, by user.
     """
 
     begins_us: int = 0
@@ -190,24 +191,24 @@ class Aggregates:
 
     @property
     def step_us(self) -> int:
-        """How long a step is."""
+        """Duration of a step."""
         return self.step_minutes * MINUTE_US
 
     @property
     def steps(self) -> int:
-        """How many steps there are."""
+        """Number of steps."""
         return max(1, -(-(self.ends_us - self.begins_us) // self.step_us))
 
     def time_of(self, step: int) -> int:
-        """When a step begins."""
+        """Return the start of a step."""
         return self.begins_us + step * self.step_us
 
     def step_of(self, time_us: int) -> int:
-        """The step that a moment is in."""
+        """Return the step of a time."""
         return (time_us - self.begins_us) // self.step_us
 
     def clock(self, time_us: int) -> str:
-        """A moment in words: 14:05, with the day if there are several."""
+        """Format a time as 14:05, with the date if the trace spans several days."""
         moment = datetime.fromtimestamp(time_us / 1_000_000, UTC)
         is_one_day = self.begins_us // DAY_US == max(self.begins_us, self.ends_us - 1) // DAY_US
         return f"{moment:%H:%M}" if is_one_day else f"{moment:%Y-%m-%d %H:%M}"

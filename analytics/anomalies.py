@@ -1,18 +1,18 @@
-"""Minutes that are far off what is usual on the same weekday at the same hour, and why in words.
+"""Finds minutes that differ strongly from the same weekday and hour, and says how in words.
 
-It looks at finished tables, which are small. What is usual is the median of a measure over all
-minutes of the same weekday and hour; how far a minute is off is told in robust standard deviations
-(1.48 times the median of the differences), of which one is a twentieth of the median at least, so
-that a steady load does not make a trifle remarkable. Minutes without any traffic count as 0; the
-first and the last minute of the trace, which it has parts of only, do not count.
+Input is the finished tables, which are small. The baseline is the median of a measure over all
+minutes of the same weekday and hour; the score is the distance from it in robust standard
+deviations (1.48 times the median absolute deviation). The deviation is at least 1/20 of the median,
+so that under a steady load small changes do not count. Minutes without traffic count as 0. The
+first and the last minute of the trace are incomplete and are left out.
 """
 
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.output import read_table
+from leveret.analytics.output import read_table
 
 MINUTES_MIN, SCORE_MIN = 20, 6.0
-"""Minutes that a baseline needs, and the score from which on a minute is an anomaly."""
+"""Minutes that a baseline needs, and the least score of an anomaly."""
 
 _SERIES = """
     with named as (
@@ -78,7 +78,7 @@ ANOMALIES = f"""
 
 
 def anomaly_table(session: SparkSession, out: str) -> DataFrame:
-    """The table, made of tables that are written below `out`."""
+    """Return the table, made from tables below `out`."""
     for name in ("traffic", "latency", "depth"):
         read_table(session, out, name).createOrReplaceTempView(name)
     return session.sql(ANOMALIES)

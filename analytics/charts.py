@@ -1,9 +1,9 @@
 """Charts as inline SVG: lines over time, heat maps and bars. Pure.
 
-Colours are classes, so that the page's style sheet has one set for light and one for dark. A heat
-map is one colour in several strengths, which also prints, and is seen by those who see no colours.
-Every chart has a title and a description for screen readers; what is in it stands in the page as a
-table, too. All text that comes from outside goes through `escaped`.
+Colours are CSS classes, so that the style sheet defines them for light and dark. A heat map uses
+one colour in several strengths, which prints well and does not depend on colour vision. Every chart
+has a title and a description for screen readers, and the page repeats its data as a table. All text
+from outside goes through `escaped`.
 """
 
 import math
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from analytics.aggregates import Aggregates
-from analytics.wording import duration, shown
+from leveret.analytics.aggregates import Aggregates
+from leveret.analytics.formatting import duration, shown
 
 WIDTH, HEIGHT = 900, 220
 LEFT, RIGHT, TOP, BOTTOM = 70, 12, 12, 28
@@ -23,7 +23,7 @@ Label = Callable[[float], str]
 
 
 class Line(NamedTuple):
-    """A line of a chart. values: by step; where there is none it is `missing` (None: a break)."""
+    """A line of a chart. values: by step. missing: value of other steps; None breaks the line."""
 
     label: str
     values: Mapping[int, int]
@@ -31,12 +31,12 @@ class Line(NamedTuple):
 
 
 def escaped(text: object) -> str:
-    """Text for HTML, in elements and in attributes."""
+    """Escape text for HTML elements and attributes."""
     return escape(shown(text), quote=True)
 
 
 def framed(title: str, description: str, content: str, height: int = HEIGHT) -> str:
-    """The SVG around a chart's content."""
+    """Return the SVG element around a chart's content."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escaped(title)}. {escaped(description)}">'
@@ -48,7 +48,7 @@ def framed(title: str, description: str, content: str, height: int = HEIGHT) -> 
 
 
 def ticks(highest: float, count: int = 4) -> list[float]:
-    """Round numbers from 0 to at least the highest."""
+    """Return round numbers from 0 up to at least the highest value."""
     if highest <= 0:
         return [0, 1]
     raw = highest / count
@@ -58,7 +58,7 @@ def ticks(highest: float, count: int = 4) -> list[float]:
 
 
 def short_number(value: float) -> str:
-    """1.2 k, 3 M."""
+    """Format a number: 1.2 k, 3 M."""
     for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= size:
             return f"{value / size:.3g}{unit}"
@@ -104,7 +104,7 @@ def line_chart(
     data: Aggregates, title: str, lines: Sequence[Line], label: Label = short_number,
     height: int = HEIGHT,
 ) -> str:  # fmt: skip
-    """Lines over the time of the trace, with a legend."""
+    """Draw lines over the time of the trace, with a legend."""
     highest = max((max(line.values.values(), default=0) for line in lines), default=0)
     levels = ticks(highest)
     drawn = "".join(
@@ -126,7 +126,7 @@ def line_chart(
 
 def _path(data: Aggregates, line: Line, highest: float, height: int) -> str:
     if data.steps == 1:
-        # A point would hardly be seen.
+        # A single point would hardly be visible.
         return f"M{LEFT} {_y(line.values.get(0, 0), highest, height):.1f}H{WIDTH - RIGHT}"
     group = max(1, math.ceil(data.steps / POINTS_MAX))
     parts, has_pen = [], False
@@ -136,7 +136,7 @@ def _path(data: Aggregates, line: Line, highest: float, height: int) -> str:
             has_pen = False
             continue
         x, y = _x(start + group / 2, data.steps), _y(max(there, default=0), highest, height)
-        # A move without a line is seen as a dot, as line ends are round.
+        # A move without a line shows as a dot, since line ends are round.
         parts.append(f"L{x:.1f} {y:.1f}" if has_pen else f"M{x:.1f} {y:.1f}h0")
         has_pen = True
     return "".join(parts)
@@ -146,7 +146,7 @@ def _path(data: Aggregates, line: Line, highest: float, height: int) -> str:
 
 
 def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int]) -> str:
-    """Messages by column and upper bound of their wait, a power of two of microseconds."""
+    """Draw message counts by column and upper bound of the wait, a power of two in microseconds."""
     if not cells:
         return ""
     bounds = _bounds([up_to for _, up_to in cells])
@@ -170,12 +170,12 @@ def heat_map(data: Aggregates, title: str, cells: Mapping[tuple[int, int], int])
     ]
     longest = duration(bounds[-1])
     content = "".join([*labels, _time_axis(data, height), *drawn])
-    description = f"How long messages waited, up to {longest}"
+    description = f"Waiting times of messages, up to {longest}"
     return f'<div class="chart">{framed(title, description, content, height)}</div>'
 
 
 def _bounds(found: Sequence[int]) -> list[int]:
-    """All bounds from the lowest to the highest, also those that nothing is in."""
+    """Return all bounds from the lowest to the highest, including empty ones."""
     bounds, bound, highest = [], max(1, min(found)), max(found)
     while bound < highest:
         bounds.append(bound)
@@ -184,7 +184,7 @@ def _bounds(found: Sequence[int]) -> list[int]:
 
 
 def _strength(count: int, most: int) -> str:
-    """On a logarithmic scale, since a few slow messages are what is looked for."""
+    """Return the opacity on a logarithmic scale, which keeps a few slow messages visible."""
     return f"{0.15 + 0.85 * math.log1p(count) / math.log1p(most):.2f}"
 
 
@@ -197,7 +197,7 @@ def _cell(data: Aggregates, column: int, bound: int, count: int) -> str:
 
 
 def bar_chart(title: str, bars: Sequence[tuple[str, int]]) -> str:
-    """A bar for each label."""
+    """Draw one bar for each label."""
     if not bars:
         return ""
     height = HEIGHT
@@ -214,12 +214,12 @@ def bar_chart(title: str, bars: Sequence[tuple[str, int]]) -> str:
         )
     content = _value_axis(levels, height, short_number) + "".join(drawn)
     top = max(bars, key=lambda bar: bar[1])
-    svg = framed(title, f"Most, {top[1]:,}, are of {top[0]}", content)
+    svg = framed(title, f"Most, {top[1]:,}, in {top[0]}", content)
     return f'<div class="chart">{svg}</div>'
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table. Numbers are to the right."""
+    """Return an HTML table. Numbers are right-aligned."""
     head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in heads)
     body = "".join(f"<tr>{''.join(map(_cell_of_table, row))}</tr>" for row in rows)
     return (

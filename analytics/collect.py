@@ -1,7 +1,7 @@
-"""Aggregates for a report, out of the tables that the job has written.
+"""Collects the aggregates of a report from the tables that the job has written.
 
-Only sums are collected, and each query has a limit, so that a report of a year takes no more memory
-than one of an hour. Queues beyond the busiest `QUEUES_MAX` are in the totals only.
+Only sums are collected, and each query has a limit, so a report of a year needs no more memory than
+one of an hour. Queues beyond the busiest `QUEUES_MAX` are counted in the totals only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from analytics.aggregates import (
+from leveret.analytics.aggregates import (
     COLUMNS_MAX,
     MINUTE_US,
     QUEUES_MAX,
@@ -29,7 +29,7 @@ from analytics.aggregates import (
     Size,
     Unroutable,
 )
-from analytics.output import BY_NAME, read_table
+from leveret.analytics.output import BY_NAME, read_table
 
 HEAT_QUEUES = 6
 FEW = 50
@@ -39,19 +39,19 @@ Rows = Sequence[Any]
 
 
 def collect(session: SparkSession, out: str) -> Aggregates:
-    """The aggregates of the tables below `out`."""
+    """Return the aggregates of the tables below `out`."""
     for name in BY_NAME:
         read_table(session, out, name).createOrReplaceTempView(name)
     return collect_views(session)
 
 
 def collect_views(session: SparkSession) -> Aggregates:
-    """The aggregates of the tables, which are there as views."""
+    """Return the aggregates of the tables, which exist as views."""
     return _Collecting(session).all()
 
 
 class _Collecting:
-    """The queries, and what they found so far."""
+    """Runs the queries and holds what they have returned so far."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -61,7 +61,7 @@ class _Collecting:
         return self._session.sql(f"{query} limit {limit}").collect()
 
     def all(self) -> Aggregates:
-        """Collect everything."""
+        """Run all queries."""
         self._summary()
         self._totals()
         self._queues()
@@ -95,7 +95,7 @@ class _Collecting:
         data.column_steps = max(1, -(-data.steps // COLUMNS_MAX))
 
     def _step(self, minutes: int | None = None) -> str:
-        """SQL for the step that a minute is in."""
+        """Return SQL for the step of a minute."""
         size = (minutes or self.data.step_minutes) * MINUTE_US
         return f"cast((unix_micros(minute) - {self.data.begins_us}) div {size} as int)"
 

@@ -1,18 +1,19 @@
-"""Dead letters: each hop, and whole paths from queue to queue.
+"""Dead letters: each dead-lettering (hop), and whole paths from queue to queue.
 
-A dead letter is a new message; its record names the message that died and the new one. So hops form
-chains. Each hop looks back at the one before, and in each round it takes over what that one has
-found, so that a chain of n hops is known after log2(n) rounds, all of it in Spark's workers.
+A dead letter is a new message; its record names the number of the original and of the new message,
+so hops form chains. In each round every hop looks up its predecessor and takes over the path that
+the predecessor has collected, so a chain of n hops is complete after log2(n) rounds, all of it in
+Spark's workers.
 """
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from analytics.staging import stage
-from analytics.tables import HOPS
+from leveret.analytics.staging import stage
+from leveret.analytics.tables import HOPS
 
 ROUNDS_MAX = 20
-"""For chains of a million hops; what is longer has lost its beginning."""
+"""Enough for chains of a million hops; longer ones lose their beginning."""
 
 _FIRST = """
     select vhost, node, message, new_message, queue, reason, exchange, routing_keys, queues,
@@ -58,7 +59,9 @@ PATHS = f"""
 
 
 def stage_hops(session: SparkSession, path: str) -> None:
-    """Follow the chains, and make the view `hops`. path: a directory for each round."""
+    """Follow the chains and create the view `hops`. path: a directory with a subdirectory per
+    round.
+    """
     hops = stage(session.sql(_FIRST), f"{path}/0")
     for number in range(1, ROUNDS_MAX + 1):
         hops.createOrReplaceTempView("hop_round")
@@ -69,7 +72,7 @@ def stage_hops(session: SparkSession, path: str) -> None:
 
 
 def dead_letter_tables(session: SparkSession) -> dict[str, DataFrame]:
-    """The tables, made of the view `hops`."""
+    """Return the tables, made from the view `hops`."""
     return {
         "dead_letters": session.sql(DEAD_LETTERS),
         "dead_letter_paths": session.sql(PATHS),

@@ -1,13 +1,13 @@
-"""Tables that need single records: depth, sizes, duplicates, gaps.
+"""Tables that need single records: depth, sizes, duplicates and gaps.
 
-Depth is the running sum of what comes in and goes out. It is summed by second first, so that a
+Depth is the running sum of messages that enter and leave. It is summed by second first, so that a
 busy queue is spread over all workers; then over the seconds of a minute, for the minute's peaks;
-then over minutes. What a queue held before the trace began shows as a sum below zero, and is added.
+then over minutes. Messages from before the trace make the sum negative, and are added back.
 """
 
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.buckets import UP_TO
+from leveret.analytics.buckets import UP_TO
 
 _CHANGES = """
     select vhost, queue, time_us div 1000000 as second, weight,
@@ -89,5 +89,5 @@ QUERIES = {"depth": DEPTH, "sizes": SIZES, "duplicates": DUPLICATES, "gaps": GAP
 
 
 def event_tables(session: SparkSession) -> dict[str, DataFrame]:
-    """The tables, made of the view `events`."""
+    """Return the tables, made from the view `events`."""
     return {name: session.sql(query) for name, query in QUERIES.items()}

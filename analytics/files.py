@@ -1,4 +1,4 @@
-"""The files of a trace directory, local or of any file system that Hadoop knows."""
+"""Files of a trace directory, on the local disk or any file system that Hadoop supports."""
 
 import os
 from collections.abc import Iterator
@@ -7,16 +7,17 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from analytics.trace_files import TraceFile, Window, described
+from leveret.analytics.trace_files import TraceFile, Window, described
 
 HIDDEN = "._"
-"""What names begin with that no log has."""
+"""File names with these prefixes are hidden; no log has one."""
 
 
 def list_files(session: SparkSession, directory: str, window: Window) -> list[TraceFile]:
-    """The files below a directory that can have records of a window, the largest first.
+    """List the files below a directory that can have records of a window, largest first.
 
-    So no worker has much to do when the others are done. Raises FileNotFoundError.
+    Largest first, so that no worker starts a large file when the others have finished. Raises
+    FileNotFoundError if the directory does not exist.
     """
     found = _local_files(directory) if is_local(directory) else _files(session, directory)
     wanted = [file for file in found if window.meets(file)]
@@ -24,14 +25,14 @@ def list_files(session: SparkSession, directory: str, window: Window) -> list[Tr
 
 
 def is_local(path: str) -> bool:
-    """It is a path of this machine, and not a URL of another file system."""
+    """Tell whether a path is local and not a URL of another file system."""
     return "://" not in path or path.startswith("file://")
 
 
 def _local_files(directory: str) -> Iterator[TraceFile]:
     root = Path(directory.removeprefix("file://")).resolve()
     if not root.exists():
-        raise FileNotFoundError(f"there is no {directory}")
+        raise FileNotFoundError(f"{directory} does not exist")
     for path in [root] if root.is_file() else root.rglob("*"):
         if path.is_file() and path.name[0] not in HIDDEN:
             yield described(str(path), os.path.getsize(path))
@@ -40,7 +41,7 @@ def _local_files(directory: str) -> Iterator[TraceFile]:
 def _files(session: SparkSession, directory: str) -> Iterator[TraceFile]:
     system, path = _file_system(session, directory)
     if not system.exists(path):
-        raise FileNotFoundError(f"there is no {directory}")
+        raise FileNotFoundError(f"{directory} does not exist")
     found = system.listFiles(path, True)
     while found.hasNext():
         file = found.next()
@@ -49,7 +50,7 @@ def _files(session: SparkSession, directory: str) -> Iterator[TraceFile]:
 
 
 def write_file(session: SparkSession, path: str, content: bytes) -> None:
-    """Write a file, in place of what is there. Raises OSError."""
+    """Write a file, replacing an existing one. Raises OSError."""
     if is_local(path):
         file = Path(path.removeprefix("file://"))
         unfinished = file.with_name(f"{file.name}.part")
@@ -63,13 +64,13 @@ def write_file(session: SparkSession, path: str, content: bytes) -> None:
 
 
 def delete_directory(session: SparkSession, path: str) -> None:
-    """Delete a directory of any file system, if it is there."""
+    """Delete a directory on any file system, if it exists."""
     system, at = _file_system(session, path)
     system.delete(at, True)
 
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Hadoop's file system of a path, and the path as it takes it."""
+    """Return the Hadoop file system of a path, and the path as a Hadoop object."""
     context: Any = session.sparkContext
     at = context._jvm.org.apache.hadoop.fs.Path(path)
     return at.getFileSystem(context._jsc.hadoopConfiguration()), at

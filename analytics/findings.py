@@ -1,16 +1,16 @@
-"""What is wrong, in sentences that an operator acts on. Pure functions of aggregates.
+"""Findings: problems of a trace as sentences that an operator can act on. Pure.
 
-Each finding says which queue (or exchange, or user), what was seen, since when, and as far as the
-trace shows it, why; `advice` says what to do. The worst come first.
+A finding names the queue (or exchange, or user), what happened, since when and, if the trace shows
+it, the cause; `advice` says what to do. The most severe findings come first.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from analytics.aggregates import MINUTE_US, Aggregates, Queue
-from analytics.latency_findings import Rise, rises
-from analytics.wording import duration, exchange_shown, moment, plural, shown
+from leveret.analytics.aggregates import MINUTE_US, Aggregates, Queue
+from leveret.analytics.formatting import duration, exchange_shown, moment, plural, shown
+from leveret.analytics.latency_findings import Rise, rises
 
 FINDINGS_MAX = 60
 OF_ONE_KIND_MAX = 5
@@ -22,7 +22,7 @@ NOT_ACKNOWLEDGED_MIN = 1
 
 
 class Severity(IntEnum):
-    """How bad it is."""
+    """How severe a finding is."""
 
     BAD = 0
     WARNING = 1
@@ -30,7 +30,7 @@ class Severity(IntEnum):
 
 
 class Finding(NamedTuple):
-    """A sentence. weight: orders findings of the same kind and severity, the greatest first."""
+    """A sentence with advice. weight: sorts findings of one kind and severity, greatest first."""
 
     severity: Severity
     sentence: str
@@ -39,14 +39,14 @@ class Finding(NamedTuple):
 
 
 def findings(data: Aggregates) -> list[Finding]:
-    """All findings, the worst first."""
+    """Return all findings, the most severe first."""
     found: list[Finding] = []
     for find in _FINDERS:
         of_kind = sorted(find(data), key=_order)
         found += of_kind[:OF_ONE_KIND_MAX]
         if len(of_kind) > OF_ONE_KIND_MAX:
             found.append(_more(of_kind[OF_ONE_KIND_MAX:]))
-    # Kinds stay in the order of the finders within a severity.
+    # The sort is stable: within a severity, kinds stay in the order of the finders.
     return sorted(found, key=lambda finding: finding.severity)[:FINDINGS_MAX]
 
 
@@ -56,12 +56,12 @@ def _order(finding: Finding) -> tuple[int, float]:
 
 def _more(rest: Sequence[Finding]) -> Finding:
     first = rest[0]
-    words = f"{len(rest)} more of this kind, the next: {first.sentence}"
+    words = f"{len(rest)} more of this kind; the next: {first.sentence}"
     return Finding(Severity.NOTE, words, first.advice, first.weight)
 
 
 def queue_shown(data: Aggregates, queue: Queue) -> str:
-    """A queue's name, with its vhost if there are several."""
+    """Return a queue's name, with its virtual host if there are several."""
     name = f"queue {shown(queue.name)}"
     return name if len(data.vhosts) < 2 else f"{name} in {shown(queue.vhost)}"
 
@@ -98,24 +98,24 @@ def _backlogs(data: Aggregates) -> Iterator[Finding]:
         start = series.ready[first]
         name = queue_shown(data, series.queue)
         if not any(series.delivered.values()):
-            sentence = f"{name}: {end:,} messages wait, and nobody has consumed any"
+            sentence = f"{name}: {end:,} messages are ready, and none has been consumed"
             yield Finding(Severity.BAD, sentence, "Start a consumer, or delete the queue.", end)
         elif end > 3 * start:
             minutes = max(1.0, (data.ends_us - data.time_of(first)) / MINUTE_US)
             yield Finding(
                 Severity.BAD,
-                f"{name}: {end:,} messages wait at the end, and {start:,} did at"
-                f" {data.clock(data.time_of(first))}: {(end - start) / minutes:,.0f} more each"
+                f"{name}: {end:,} messages are ready at the end, up from {start:,} at"
+                f" {data.clock(data.time_of(first))}: {(end - start) / minutes:,.0f} more per"
                 " minute",
-                "Add consumers, or make them quicker; a max-length or a TTL bounds the queue.", end,
+                "Add consumers or make them faster; a max-length or a TTL limits the queue.", end,
             )  # fmt: skip
 
 
 def _stalled(data: Aggregates) -> Iterator[Finding]:
-    # What is told as the cause of a rise is not told again.
-    told = {(rise.queue, rise.consumer) for rise in rises(data)}
+    # A consumer that is named as the cause of a rise is not reported again.
+    reported = {(rise.queue, rise.consumer) for rise in rises(data)}
     for one in data.consumers:
-        if one.unacknowledged < NOT_ACKNOWLEDGED_MIN or (one.queue, one.tag) in told:
+        if one.unacknowledged < NOT_ACKNOWLEDGED_MIN or (one.queue, one.tag) in reported:
             continue
         who = f"consumer {shown(one.tag)}" if one.tag is not None else "a client of basic.get"
         since = "has acknowledged none of them"
@@ -126,7 +126,7 @@ def _stalled(data: Aggregates) -> Iterator[Finding]:
             Severity.WARNING if is_stalled else Severity.NOTE,
             f"{queue_shown(data, one.queue)}: {who} ({shown(one.connection)}) holds"
             f" {plural(one.unacknowledged, 'unacknowledged message')}, and {since}",
-            "Look at what it is doing; closing its connection gives them back." if is_stalled
+            "Check what it is doing; closing its connection requeues them." if is_stalled
             else "", one.unacknowledged,
         )  # fmt: skip
 
@@ -147,7 +147,7 @@ def _slow_consumers(data: Aggregates) -> Iterator[Finding]:
                     Severity.WARNING,
                     f"{queue_shown(data, queue)}: consumer {name} takes {duration(slow)} to"
                     f" acknowledge (median), the others {duration(quick)}",
-                    "Look at the machine it runs on, and at its prefetch count.", slow / quick,
+                    "Check the machine it runs on, and its prefetch count.", slow / quick,
                 )  # fmt: skip
 
 
@@ -159,11 +159,11 @@ def _poison(data: Aggregates) -> Iterator[Finding]:
         named = f" (message-id {shown(one.message_id)})" if one.message_id else ""
         yield Finding(
             Severity.BAD,
-            f"{queue_shown(data, one.queue)}: {plural(one.messages, 'message')} delivered again and"
-            f" again; message {one.message}{named} {one.deliveries:,} times, and its fate is"
+            f"{queue_shown(data, one.queue)}: {plural(one.messages, 'message')} delivered too"
+            f" often; message {one.message}{named} {one.deliveries:,} times, and its fate is"
             f" {one.fate.replace('_', ' ')}",
-            "See leveret journey for what happens to it; a dead-letter exchange and a rejection"
-            " without requeue take such messages out.", one.deliveries,
+            "leveret journey shows its history; a dead-letter exchange and a reject without"
+            " requeue remove such messages.", one.deliveries,
         )  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def _deaths(data: Aggregates) -> Iterator[Finding]:
             f" {_from_to(data, one.first_us, one.last_us)}"
         )
         if one.lost:
-            words += f"; {plural(one.lost, 'dead letter')} went to no queue, and so to nobody"
+            words += f"; {plural(one.lost, 'dead letter')} routed to no queue, and lost"
             yield Finding(
                 Severity.BAD, words, "Bind a queue to the dead-letter exchange.", one.lost
             )
@@ -195,7 +195,7 @@ def _lost(data: Aggregates) -> Iterator[Finding]:
             yield Finding(
                 Severity.WARNING,
                 f"{queue_shown(data, queue)}: {plural(count, 'message')} {_FATES[fate]}",
-                "The table fates has each of them.", count,
+                "The table fates lists them.", count,
             )  # fmt: skip
 
 
@@ -204,14 +204,14 @@ def _unroutable(data: Aggregates) -> Iterator[Finding]:
         is_silent = one.returned < one.messages
         words = (
             f"{exchange_shown(one.exchange)}: {plural(one.messages, 'message')} with routing key"
-            f" {shown(one.routing_key) or '(none)'} went to no queue"
+            f" {shown(one.routing_key) or '(none)'} routed to no queue"
         )
         if one.user:
             words += f", by user {shown(one.user)} on {shown(one.connection)}"
-        words += "; nobody was told" if is_silent else "; returned to the publisher"
+        words += "; not returned" if is_silent else "; returned to the publisher"
         yield Finding(
             Severity.BAD if is_silent else Severity.WARNING, words,
-            "Bind a queue with this key, or publish as mandatory to notice." if is_silent else "",
+            "Bind a queue with this key, or publish with the mandatory flag." if is_silent else "",
             one.messages,
         )  # fmt: skip
 
@@ -223,7 +223,7 @@ def _duplicates(data: Aggregates) -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(data.duplicates_total, 'message-id')} published more than once;"
             f" {shown(worst.message_id)} {worst.messages:,} times",
-            "Publishers that publish again after a lost confirm do that; consumers must bear it.",
+            "Publishers repeat messages after a lost confirm; consumers must tolerate it.",
             data.duplicates_total,
         )  # fmt: skip
 
@@ -238,7 +238,7 @@ def _hot_keys(data: Aggregates) -> Iterator[Finding]:
                 Severity.NOTE,
                 f"{exchange_shown(one.exchange)}: {one.share:.0%} of its messages have the routing"
                 f" key {shown(one.routing_key) or '(none)'}",
-                "One queue gets them all: a consistent-hash exchange spreads them.",
+                "One queue receives them all: a consistent-hash exchange would spread them.",
                 one.messages,
             )  # fmt: skip
 
@@ -250,15 +250,15 @@ def _churn(data: Aggregates) -> Iterator[Finding]:
         if rate >= CHURN_PER_MINUTE_MIN:
             yield Finding(
                 Severity.WARNING,
-                f"{rate:,.0f} connections were opened a minute at {data.clock(data.time_of(step))}",
-                "Clients should keep their connections, and open channels on them.", rate,
+                f"{rate:,.0f} connections per minute opened at {data.clock(data.time_of(step))}",
+                "Clients should keep connections open, and open channels on them.", rate,
             )  # fmt: skip
     for user, count in data.short_lived.items():
         if count >= SHORT_LIVED_MIN:
             yield Finding(
                 Severity.WARNING,
-                f"user {shown(user)}: {count:,} connections lived less than 10 s",
-                "Clients should keep their connections, and open channels on them.", count,
+                f"user {shown(user)}: {count:,} connections lasted less than 10 s",
+                "Clients should keep connections open, and open channels on them.", count,
             )  # fmt: skip
 
 
@@ -276,8 +276,8 @@ def _gaps(data: Aggregates) -> Iterator[Finding]:
         yield Finding(
             Severity.WARNING,
             f"The trace has {plural(data.gaps, 'gap')}, the first at {moment(data.first_gap_us)}:"
-            f" {plural(data.lost_records, 'record')} could not be written, so some of what follows"
-            " may look worse than it was",
+            f" {plural(data.lost_records, 'record')} could not be written, so other findings may"
+            " overstate a problem",
             "The disk of the trace directory is too slow: use another, or sample.",
         )  # fmt: skip
 
@@ -288,7 +288,7 @@ def _rejected(data: Aggregates) -> Iterator[Finding]:
             Severity.WARNING,
             f"{plural(one.times, 'line or file', 'lines or files')} of the trace could not be used:"
             f" {shown(one.reason)} (such as {shown(one.example)})",
-            "The table rejected has each of them.", one.times,
+            "The table rejected lists them.", one.times,
         )  # fmt: skip
 
 
@@ -298,9 +298,9 @@ _DEATHS = {
     "maxlen": "the queue was full",
 }
 _FATES = {
-    "expired": "expired, and went nowhere",
-    "rejected": "rejected, and went nowhere",
-    "dropped": "dropped by a full queue, a purge or the queue's end",
+    "expired": "expired, without dead-lettering",
+    "rejected": "rejected, without dead-lettering",
+    "dropped": "dropped by a full queue, a purge or the deletion of the queue",
 }
 _FINDERS: tuple[Callable[[Aggregates], Iterator[Finding]], ...] = (
     _gaps, _latency, _backlogs, _stalled, _slow_consumers, _poison, _deaths, _lost, _unroutable,

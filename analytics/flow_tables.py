@@ -1,4 +1,4 @@
-"""Tables that are counted from flows: who sent how much to whom, minute by minute."""
+"""Tables counted from flows: traffic by minute between users, exchanges, queues and consumers."""
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -163,5 +163,5 @@ QUERIES = {
 
 
 def flow_tables(session: SparkSession) -> dict[str, DataFrame]:
-    """The tables, made of the view `flows`."""
+    """Return the tables, made from the view `flows`."""
     return {name: session.sql(query) for name, query in QUERIES.items()}

@@ -1,13 +1,13 @@
-"""`--follow`: the same tables while logs are being written, by Structured Streaming.
+"""`--follow`: updates the tables while logs are being written, with Structured Streaming.
 
-The stream tells which files are new; its checkpoint remembers which were taken. Each batch of
-files is read as the batch job reads them, and its records are staged in a directory named by the
-batch, in place of what an interrupted attempt at it has left: so every record is there exactly
-once, whenever the job is stopped. Then the tables are written from all staged records, and are what
-the batch job would have made of the same files.
+The stream lists new files; its checkpoint records which were processed. Each batch of files is read
+like in the batch job, and its records are staged in a directory named after the batch, which
+replaces what an interrupted attempt left there. So every record is staged exactly once, whenever
+the job is stopped. The tables are then written from all staged records, and are equal to what the
+batch job makes of the same files.
 
-What is older than the watermark (days before the latest event) is let go: batches with nothing
-later are deleted, and tables of earlier dates are final.
+Data older than the watermark (a number of days before the latest event) is released: batches
+without later events are deleted, and tables of earlier dates are final.
 """
 
 import re
@@ -20,30 +20,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from analytics.files import delete_directory
-from analytics.job import WEIGHTS, WORK, Options, write_tables
-from analytics.progress import Progress
-from analytics.reading import read_files
-from analytics.staging import stage_records
-from analytics.trace_files import described
-from broker.tracing.record import SUFFIX
+from leveret.analytics.files import delete_directory
+from leveret.analytics.job import WEIGHTS, WORK, Options, write_tables
+from leveret.analytics.progress import Progress
+from leveret.analytics.reading import read_files
+from leveret.analytics.staging import stage_records
+from leveret.analytics.trace_files import described
+from leveret.broker.tracing.record import SUFFIX
 
 STATE = "_follow"
 LOOK_SECONDS = 1
-"""How often it looks whether somebody wants it to end."""
+"""Seconds between checks for an interrupt."""
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 
 
 def follow(
     session: SparkSession, options: Options, every_seconds: float | None, keep_days: int
 ) -> None:
-    """Take files as they are completed. every_seconds: None takes those there are, and ends."""
+    """Process files as they are completed. every_seconds: None processes existing files and
+    returns.
+    """
     files = session.readStream.format("binaryFile").schema(_FILES)
     files = files.option("pathGlobFilter", f"*{SUFFIX}").option("recursiveFileLookup", "true")
-    # Without `content` nothing of the files is read here.
+    # Without `content` Spark does not read the files here.
     paths = files.load(options.directory).select("path", "length")
     writer = paths.writeStream.foreachBatch(
-        lambda batch, number: _take(session, options, keep_days, batch, number)
+        lambda batch, number: _process_batch(session, options, keep_days, batch, number)
     ).option("checkpointLocation", f"{options.out}/{STATE}/checkpoint")
     if every_seconds is None:
         writer = writer.trigger(availableNow=True)
@@ -53,9 +55,9 @@ def follow(
 
 
 def _await(query: StreamingQuery) -> None:
-    """Until it ends, or Ctrl-C is pressed: then the batch that is being taken is ended first.
+    """Wait until the query ends. Ctrl-C lets the current batch finish; a second one ends at once.
 
-    Pressed again it ends at once. Raises KeyboardInterrupt.
+    Raises KeyboardInterrupt.
     """
     interrupted = threading.Event()
 
@@ -74,7 +76,7 @@ def _await(query: StreamingQuery) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def _take(
+def _process_batch(
     session: SparkSession, options: Options, keep_days: int, batch: DataFrame, number: int
 ) -> None:
     """Stage the records of new files, and write the tables."""
@@ -88,28 +90,28 @@ def _take(
         stage_records(session, reading, f"{staged}/batch={number}")
         records = session.read.parquet(staged)
         progress.rows = records.count()
-    since = _let_go(session, records, staged, keep_days, number)
+    since = _release_old(session, records, staged, keep_days, number)
     if since:
         records = session.read.parquet(staged)
     write_tables(session, records, options._replace(since=since), progress)
     delete_directory(session, f"{options.out}/{WORK}")
 
 
-def _let_go(
+def _release_old(
     session: SparkSession, records: DataFrame, staged: str, keep_days: int, number: int
 ) -> str:
-    """Delete batches that are older than the watermark; the first date that is not final."""
+    """Delete batches older than the watermark, and return the first date that is not final."""
     rows: list[Any] = records.groupBy("batch").agg(F.max("time_us").alias("last")).collect()
     latest = max((row.last for row in rows if row.last is not None), default=0)
     watermark = datetime.fromtimestamp(latest / 1e6, UTC) - timedelta(days=keep_days)
     old = [row.batch for row in rows if (row.last or latest) < watermark.timestamp() * 1e6]
     for batch in old:
         delete_directory(session, f"{staged}/batch={batch}")
-    # Batches are numbered from 0 on, so a number that is missing was let go earlier.
+    # Batches are numbered from 0, so a missing number was released earlier.
     is_partial = bool(old) or len(_batches(records)) <= number
     return str(watermark.date() + timedelta(days=1)) if is_partial else ""
 
 
 def _batches(records: DataFrame) -> set[str]:
-    """The batches that are staged, also those of which nothing was of interest."""
+    """Return the staged batches, including those without any wanted record."""
     return set(re.findall(r"/batch=(\d+)/", "\n".join(records.inputFiles())))

@@ -1,9 +1,9 @@
-"""Random trace logs of which everything is known: for trying the job out, and for measuring it.
+"""Generates random trace logs with known contents, for trying out and measuring the job.
 
-`python -m analytics.generate DIR --events 50000000` writes files as the broker does, one after the
-other, with a skewed load (most messages go to the first queue), and says what is in them. The same
-seed gives the same logs. Each message has a fate: most are delivered and acknowledged, a few are
-delivered twice, expire, are dead-lettered, are routed nowhere, or are left in their queue.
+`python -m leveret.analytics.generate DIR --events 50000000` writes files in the broker's layout
+with a skewed load (most messages go to the first queue), and prints what they contain. The same
+seed gives the same logs. Most messages are delivered and acknowledged; a few are delivered twice,
+expire, are dead-lettered, are unroutable, or stay in their queue.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
-from broker.tracing import record
+from leveret.broker.tracing import record
 
 NODE, VHOST = "leveret@generated", "/"
 DEAD_QUEUE = "graveyard"
@@ -32,7 +32,9 @@ WEIGHTS = (93.0, 3.0, 1.0, 1.0, 1.0, 1.0)
 
 
 class Load(NamedTuple):
-    """What to generate. skew: the first queue's part; rate: messages a second in the log's time."""
+    """What to generate. skew: share of the first queue, 0 to 1; rate: messages per second of log
+    time.
+    """
 
     events: int
     queues: int = 20
@@ -56,7 +58,7 @@ Line = tuple[int, str]
 
 
 class _Generator:
-    """Makes the lines of one message after the other, and counts what became of them."""
+    """Makes the lines of one message after the other, and counts their fates."""
 
     def __init__(self, load: Load) -> None:
         self.facts: Counter[str] = Counter()
@@ -66,7 +68,7 @@ class _Generator:
         self._tag = 0
 
     def message(self, time_us: int) -> list[Line]:
-        """All lines of one more message."""
+        """Return all lines of the next message."""
         draw = self._random.random
         queue = 0 if draw() < self._load.skew else 1 + int(draw() * (self._load.queues - 1))
         fate = SETTLED if draw() < WEIGHTS[0] / 100 else self._rare_fate()
@@ -142,7 +144,7 @@ class _Generator:
 
 
 class _Files:
-    """Writes lines into the layout of a trace directory, a file after the other."""
+    """Writes lines in the layout of a trace directory, one file after the other."""
 
     def __init__(self, directory: Path, lines_per_file: int) -> None:
         self._directory = directory
@@ -152,7 +154,7 @@ class _Files:
         self._file: BinaryIO | None = None
 
     def write(self, time_us: int, lines: list[str]) -> None:
-        """Write lines of one hour."""
+        """Write lines that belong to one hour."""
         if time_us // HOUR_US != self._hour:
             self.close()
         file = self._file or self._open(time_us)
@@ -162,7 +164,7 @@ class _Files:
             self.close()
 
     def close(self) -> None:
-        """End the file that is open."""
+        """Close the current file."""
         if self._file is not None:
             self._file.write(self._zip.flush())
             self._file.close()
@@ -184,7 +186,7 @@ class _Files:
 
 
 def _sorted_lines(generator: _Generator, load: Load) -> Iterator[list[Line]]:
-    """Lines by time, some thousands at once."""
+    """Return lines in order of time, in batches."""
     step_us = 1_000_000 / load.rate
     time_us, pending = float(load.start_us), list[Line]()
     while generator.facts["events"] < load.events:
@@ -199,7 +201,7 @@ def _sorted_lines(generator: _Generator, load: Load) -> Iterator[list[Line]]:
 
 
 def generate(directory: Path, load: Load) -> Counter[str]:
-    """Write logs; how many messages have which fate, and how many events there are."""
+    """Write the logs, and return the number of events and of messages with each fate."""
     generator, files = _Generator(load), _Files(directory, load.lines_per_file)
     for lines in _sorted_lines(generator, load):
         for _, of_hour in groupby(lines, lambda line: line[0] // HOUR_US):
@@ -210,13 +212,15 @@ def generate(directory: Path, load: Load) -> Counter[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Generate logs by the command line's options."""
-    parser = argparse.ArgumentParser(prog="python -m analytics.generate", description=__doc__)
+    """Run the command and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m leveret.analytics.generate", description=__doc__
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--queues", type=int, default=20)
-    parser.add_argument("--skew", type=float, default=0.9, help="the first queue's part, 0 to 1")
-    parser.add_argument("--rate", type=float, default=5_000.0, help="messages a second")
+    parser.add_argument("--skew", type=float, default=0.9, help="first queue's share, 0 to 1")
+    parser.add_argument("--rate", type=float, default=5_000.0, help="messages per second")
     parser.add_argument("--seed", type=int, default=1)
     options = vars(parser.parse_args(arguments))
     facts = generate(options.pop("directory"), Load(**options))

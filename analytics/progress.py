@@ -1,4 +1,4 @@
-"""What the job is doing, while it does it: the step, its tasks, rows, and the time that is left."""
+"""Progress of the job on standard error: the step, its tasks, rows and the estimated time left."""
 
 import sys
 import threading
@@ -14,9 +14,9 @@ _WIDTH = 100
 
 
 class Progress:
-    """Shows how far the job is. On a terminal one line changes; else each step has its own.
+    """Shows the progress. On a terminal one line is updated; otherwise each step prints a line.
 
-    weights: the steps, and which part of the time each is likely to take.
+    weights: the steps, and the expected share of the run time of each.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Progress:
             self._show(f"{self._title(name)}{tasks}{self._rows()}{self._left(part)}", "\r")
 
     def _tasks(self) -> tuple[int, int]:
-        """Tasks that are done, and all, of the stages that run."""
+        """Return the completed tasks, and all tasks, of the running stages."""
         found = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
         stages = [stage for stage in found if stage is not None]
         done = sum(stage.numCompletedTasks for stage in stages)

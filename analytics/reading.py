@@ -1,7 +1,7 @@
-"""Reading trace logs: from files of any state to a table of records, sound ones and others.
+"""Reads trace logs, in any state, into one data frame of valid and rejected records.
 
-Each file is read by one of Spark's workers, which hands over columns (log_records.py). Local files
-are opened by the workers themselves; those of other file systems come from Spark.
+One Spark task reads each file and returns Arrow batches (log_records.py). Workers open local files
+themselves; Spark reads the content of files on other file systems.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.files import is_local, list_files
-from analytics.log_records import read_log
-from analytics.schema import SQL_COLUMNS
-from analytics.trace_files import TraceFile, Window
+from leveret.analytics.files import is_local, list_files
+from leveret.analytics.log_records import read_log
+from leveret.analytics.schema import SQL_COLUMNS
+from leveret.analytics.trace_files import TraceFile, Window
 
 TASKS_MAX = 1_000
 EVERYTHING = Window()
@@ -23,7 +23,7 @@ _FILES = "path string, content binary"
 
 
 class Reading(NamedTuple):
-    """What is to be read. files: a row for each of so many, with its content if it is distant."""
+    """The files to read. files: a row for each of `file_count` files, with content if not local."""
 
     files: DataFrame
     file_count: int
@@ -31,22 +31,22 @@ class Reading(NamedTuple):
 
     @property
     def records(self) -> DataFrame:
-        """The records, with the columns of schema.COLUMNS. They are read when they are used."""
+        """The records, with the columns of schema.COLUMNS. Evaluated lazily."""
         window = self.window
         return self.files.mapInArrow(lambda files: records_of(files, window), SQL_COLUMNS)
 
 
 def records_of(files: Iterable[pa.RecordBatch], window: Window) -> Iterator[pa.RecordBatch]:
-    """What is in files."""
+    """Read the records of files: rows of (path, content)."""
     for batch in files:
         for path, content in zip(*batch.to_pydict().values(), strict=True):
             yield from read_log(path, content, window)
 
 
 def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> Reading:
-    """Read the trace logs below a directory (a local path, or a URL that Hadoop knows).
+    """Read the trace logs below a directory: a local path or a Hadoop URL.
 
-    Raises FileNotFoundError.
+    Raises FileNotFoundError if the directory does not exist.
     """
     return read_files(session, list_files(session, directory, window), window)
 
@@ -54,7 +54,7 @@ def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHIN
 def read_files(
     session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
 ) -> Reading:
-    """Read trace logs, each in a task, or some together if they are very many."""
+    """Read trace logs, one task for each file up to TASKS_MAX tasks."""
     local = [(file.path.removeprefix("file://"), None) for file in files if is_local(file.path)]
     distant = [_escaped(file.path) for file in files if not is_local(file.path)]
     rows = session.sparkContext.parallelize(local, max(1, min(len(local), TASKS_MAX)))
@@ -65,5 +65,5 @@ def read_files(
 
 
 def _escaped(path: str) -> str:
-    """A path as Spark takes it: it reads some letters as patterns."""
+    """Escape a path for Spark, which would expand glob characters."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)

@@ -1,17 +1,18 @@
-"""The report's page: findings first, then charts, in one file that needs nothing else. Pure.
+"""The HTML page of a report: findings first, then charts, in one self-contained file. Pure.
 
-It has no script, and a policy that allows no request. Light and dark follow the reader's settings;
-printed, it is light, and all tables are open.
+It has no script, and its content security policy allows no request. Colours follow the reader's
+light or dark setting; the print style is light, with all tables open.
 """
 
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
-from analytics.aggregates import MINUTE_US, Aggregates, Queue, QueueSeries
-from analytics.charts import Line, bar_chart, escaped, heat_map, line_chart, table
-from analytics.findings import Finding, Severity, findings, queue_shown
-from analytics.topology_chart import topology_chart
-from analytics.wording import duration, listed, moment, plural
+from leveret.analytics.aggregates import MINUTE_US, Aggregates, Queue, QueueSeries
+from leveret.analytics.charts import Line, bar_chart, escaped, heat_map, line_chart, table
+from leveret.analytics.findings import Finding, Severity, findings, queue_shown
+from leveret.analytics.formatting import duration, listed, moment, plural
+from leveret.analytics.topology_chart import topology_chart
 
 QUEUES_SHOWN = 12
 HEAT_MAPS = 6
@@ -21,8 +22,8 @@ _WORDS = {Severity.BAD: "Act", Severity.WARNING: "Look", Severity.NOTE: "Note"}
 
 
 def page(data: Aggregates) -> str:
-    """The whole page."""
-    # A short trace begins and ends in the same minute.
+    """Return the whole page."""
+    # A short trace can begin and end in the same minute, so seconds are shown.
     length = 16 if data.ends_us - data.begins_us > 2 * MINUTE_US else 19
     begins, ends = moment(data.begins_us)[:length], moment(data.ends_us)[:length]
     title = f"Trace report, {begins} to {ends} UTC"
@@ -32,9 +33,9 @@ def page(data: Aggregates) -> str:
         _section("traffic", "Traffic", "".join(_traffic(data))),
         _section("latency", "How long messages waited", "".join(_latency(data))),
         _section("depth", "Queue depth", "".join(_depth(data))),
-        _section("topology", "What really flowed", "".join(_topology(data))),
+        _section("topology", "Topology", "".join(_topology(data))),
         _section("consumers", "Consumers", _consumers(data)),
-        _section("outcomes", "What became of messages", _outcomes(data)),
+        _section("outcomes", "Outcomes", _outcomes(data)),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -81,7 +82,7 @@ def _facts(data: Aggregates) -> str:
 
 def _findings(found: list[Finding]) -> str:
     if not found:
-        return "<p>Nothing is wrong, as far as the trace shows.</p>"
+        return "<p>The trace shows no problem.</p>"
     return f'<ol class="findings">{"".join(map(_finding, found))}</ol>'
 
 
@@ -95,8 +96,8 @@ def _finding(finding: Finding) -> str:
 
 
 def escaped_long(text: str) -> str:
-    """A sentence, whose names are made printable and short already."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape a sentence, in which names are already printable and short."""
+    return escape(text, quote=False)
 
 
 # Charts
@@ -136,9 +137,9 @@ def _size(count: int) -> str:
 
 def _latency(data: Aggregates) -> Iterator[str]:
     if not data.heat:
-        yield "<p>No message was delivered whose publish is in the trace.</p>"
+        yield "<p>The trace has no delivery together with its publish.</p>"
         return
-    yield "<p>From publish to first delivery. The stronger the colour, the more messages.</p>"
+    yield "<p>From publish to first delivery. A stronger colour means more messages.</p>"
     for queue, cells in list(data.heat.items())[: HEAT_MAPS + 1]:
         name = "all queues" if queue is None else queue_shown(data, queue)
         yield f"<h3>{escaped(name[0].upper() + name[1:])}</h3>"
@@ -162,7 +163,7 @@ def _depth(data: Aggregates) -> Iterator[str]:
     deepest = sorted(data.queues, key=lambda one: -_deepest(one))[:QUEUES_SHOWN]
     deepest = [one for one in deepest if _deepest(one)]
     if not deepest:
-        yield "<p>No message waited at the end of any second.</p>"
+        yield "<p>No message was ready at the end of any second.</p>"
     for one in deepest:
         name = queue_shown(data, one.queue)
         lines = [Line("ready", carried(data, one.ready)),
@@ -183,7 +184,7 @@ def _deepest(series: QueueSeries) -> int:
 
 
 def carried(data: Aggregates, values: dict[int, int]) -> dict[int, int]:
-    """With the steps in which nothing happened: there the depth is what it was."""
+    """Fill in the steps without events, in which the depth does not change."""
     whole, depth = {}, 0
     for step in range(data.steps):
         depth = values.get(step, depth)
@@ -193,9 +194,9 @@ def carried(data: Aggregates, values: dict[int, int]) -> dict[int, int]:
 
 def _topology(data: Aggregates) -> Iterator[str]:
     if not data.topology:
-        yield "<p>Nothing flowed.</p>"
+        yield "<p>No messages.</p>"
         return
-    yield "<p>The wider, the more messages; dashed ways are of dead letters.</p>"
+    yield "<p>Wider lines mean more messages; dashed lines are dead letters.</p>"
     yield topology_chart(data.topology)
     seconds = max(1.0, (data.ends_us - data.begins_us) / 1e6)
     rows = [
@@ -203,8 +204,8 @@ def _topology(data: Aggregates) -> Iterator[str]:
          one.dead_letters, one.messages, f"{one.messages / seconds:,.2f}")
         for one in data.topology[:TABLE_ROWS_MAX]
     ]  # fmt: skip
-    heads = ("vhost", "from", "to", "dead letters", "messages", "a second")
-    yield _details("As a table", table("The ways with the most messages", heads, rows))
+    heads = ("vhost", "from", "to", "dead letters", "messages", "per second")
+    yield _details("As a table", table("The busiest edges", heads, rows))
 
 
 def _consumers(data: Aggregates) -> str:
@@ -215,7 +216,7 @@ def _consumers(data: Aggregates) -> str:
         for one in data.consumers[:TABLE_ROWS_MAX]
     ]  # fmt: skip
     if not rows:
-        return "<p>Nobody consumed.</p>"
+        return "<p>No consumers.</p>"
     heads = (
         "queue", "consumer", "connection", "delivered", "acknowledged", "unacknowledged",
         "median until acknowledged",
@@ -232,8 +233,8 @@ def _outcomes(data: Aggregates) -> str:
         for queue, fates in list(by_queue.items())[:TABLE_ROWS_MAX]
     ]
     if not rows:
-        return "<p>No message came into a queue.</p>"
-    return table("What became of the messages of each queue", ("queue", "messages"), rows)
+        return "<p>No message entered a queue.</p>"
+    return table("Outcomes of the messages of each queue", ("queue", "messages"), rows)
 
 
 def _details(summary: str, content: str, is_open: bool = False) -> str:

@@ -1,19 +1,19 @@
-"""What records are, for the tables: their columns, and what makes one unsound.
+"""The columns of records, and the checks that make a record valid.
 
-The fields are those of broker.tracing.record. Fields that are not known are left out. A record is
-set aside, with the reason, if it is no JSON object, has a field of another type, lacks a field that
-its event cannot do without, or is of an event that is not known.
+The fields are those of leveret.broker.tracing.record; unknown fields are ignored. A record is
+rejected, with a reason, if it is not a JSON object, a field has the wrong type, a field that its
+event requires is missing, or its event is unknown.
 """
 
 from typing import Any, NamedTuple
 
-from broker.tracing import record
+from leveret.broker.tracing import record
 
 Record = dict[str, Any]
 
 
 class Entry(NamedTuple):
-    """A line, or what else is one record of a log. wrong: why `found` is of no use; or empty."""
+    """A line, or another unit, of a log. wrong: why `found` is rejected; empty if it is valid."""
 
     line: int
     found: object
@@ -25,10 +25,10 @@ _UNSEEN = ("body", "delivery_tag", "reply_code", "reply_text", "sample")
 FIELDS: dict[str, str] = {
     field.name: field.type for field in record.FIELDS if field.name not in _UNSEEN
 }
-"""The fields that are looked at, and their types: tables need no others."""
+"""The fields that the tables use, and their types."""
 
 IDS = ("message_id", "correlation_id")
-"""Of the properties only those that identify are of use. They are taken from publishes."""
+"""The only message properties that are kept, taken from publishes."""
 
 _KEPT = (
     "event", "time_us", "node", "vhost", "connection", "channel", "user", "message", "new_message",
@@ -45,10 +45,10 @@ COLUMNS: dict[str, str] = {
     "file": record.STRING,
     "line": record.LONG,
 }
-"""The columns of records, as the job has them, and their types.
+"""The columns of staged records, and their types.
 
-weight: how many messages a record stands for. wrong: what is wrong with it, null if it is sound;
-only then there are text, file and line, too.
+weight: the number of messages that a record stands for. wrong: why the record was rejected, null if
+it is valid; only rejected records have text, file and line.
 """
 
 _SQL_TYPES = {
@@ -58,10 +58,10 @@ _SQL_TYPES = {
 SQL_COLUMNS = ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in COLUMNS.items())
 
 TEXT_MAX = 1_000
-"""Characters of a bad line that are kept."""
+"""Characters that are kept of a rejected line."""
 
 _DISPENSABLE = {"consumer_tag", "properties", "user", "connection", "channel"}
-"""Fields that the tables can do without, of records that are sound otherwise."""
+"""Fields that the tables can do without: a record is valid without them."""
 
 
 def _events_that_need(name: str) -> frozenset[str]:
@@ -73,11 +73,11 @@ NEEDED: dict[str, frozenset[str]] = {
     for name in FIELDS
     if name not in _DISPENSABLE and _events_that_need(name)
 }
-"""Which events cannot do without a field."""
+"""For each field, the events that require it."""
 
 
 def what_is_wrong(found: object) -> str:
-    """Why a record is of no use; empty if it is sound."""
+    """Return why a record is rejected; empty if it is valid."""
     if not isinstance(found, dict):
         return "is not one JSON object"
     for name, kind in FIELDS.items():
@@ -88,9 +88,9 @@ def what_is_wrong(found: object) -> str:
     if event is None:
         return "has no event"
     if event not in record.EVENTS:
-        return f"the event {event} is not known"
+        return f"the event {event} is unknown"
     if (found.get("version") or 0) > record.VERSION:
-        return "is of a version that is not known"
+        return "is of an unknown version"
     missing = [name for name in FIELDS if event in NEEDED.get(name, ()) and found.get(name) is None]
     return f"has no {missing[0]}" if missing else ""
 
@@ -108,7 +108,7 @@ def _is_of_type(value: object, kind: str) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """It is a string that can be written: JSON knows halves of characters, too."""
+    """Tell whether a value is a string that UTF-8 can encode: JSON allows lone surrogates."""
     try:
         return isinstance(value, str) and value.encode() is not None
     except UnicodeEncodeError:

@@ -1,9 +1,9 @@
-"""Finds all records about some messages in the files of a trace, in several processes.
+"""Finds all records of given messages in the files of a trace, using several processes.
 
-Files are looked through in their order in time, a wave of them at once. In a file, the bytes that
-a record of interest has to have are looked for (needles.py), and only lines that have them are
-parsed. A message-id leads to message numbers, and a dead letter to the number of the next message;
-they are looked for from there on, and in the other files of the same wave, too.
+Files are searched in order of time, several at once (a wave). In each file, byte_finder.py looks
+for the bytes that a wanted record contains, and only lines with a match are parsed. A message-id
+leads to message numbers, and a dead letter to the number of the new message; numbers that are found
+are then searched in the same file and in the other files of the wave.
 """
 
 import json
@@ -13,21 +13,21 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from analytics.log_blocks import Block, Problem, read_blocks
-from analytics.needles import Needles
-from analytics.trace_files import TraceFile, Window
-from broker.tracing import record
+from leveret.analytics.byte_finder import ByteFinder
+from leveret.analytics.log_blocks import Block, Problem, read_blocks
+from leveret.analytics.trace_files import TraceFile, Window
+from leveret.broker.tracing import record
 
 Record = dict[str, Any]
 WAVE_FILES_PER_PROCESS = 4
 GAPS_MAX, PROBLEMS_MAX = 10_000, 1_000
-"""Gaps and purges, and problems, that are kept of one file."""
+"""Limits for one file: records of gaps and purges, and problems."""
 
 
 class Wanted(NamedTuple):
-    """What is looked for: messages with one of these ids or numbers, in the window.
+    """The messages to find: those with one of these ids or numbers, in the window.
 
-    with_gaps: gaps, and purges of whole queues, too.
+    with_gaps: also return records of gaps and of purges of whole queues.
     """
 
     message_ids: frozenset[str] = frozenset()
@@ -38,9 +38,10 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a file has. lines: the records as they stand there. numbers: all that are known by now.
+    """The result for one file. lines: the wanted records, as JSON. numbers: all message numbers
+    known.
 
-    sample: of the file's header. last_us: the time of its last record; 0 if there is none.
+    sample: from the file's header. last_us: the time of its last record; 0 if there is none.
     """
 
     lines: list[bytes]
@@ -54,7 +55,9 @@ class Found(NamedTuple):
 
 @dataclass
 class Result:
-    """What all files have. records, gaps: in the order of their times. samples: one in so many."""
+    """The result for all files. records, gaps: in order of time. samples: the sampling factors
+    found.
+    """
 
     records: list[Record] = field(default_factory=list)
     gaps: list[Record] = field(default_factory=list)
@@ -67,7 +70,7 @@ class Result:
     unpacked_bytes: int = 0
 
     def add(self, found: Found, seen: set[bytes]) -> None:
-        """Add what a file has, but for lines that were seen already."""
+        """Add the result of a file, except for lines in `seen`."""
         for lines, records in ((found.lines, self.records), (found.gaps, self.gaps)):
             for line in lines:
                 if line not in seen:
@@ -88,7 +91,9 @@ def search(
     is_enough: Callable[[Result], bool] = lambda result: False,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Result:
-    """Look through files. is_enough: asked now and then; progress: told of files' bytes."""
+    """Search files. is_enough: called after each wave, may end the search. progress: bytes done,
+    total.
+    """
     result, seen = Result(numbers=set(wanted.numbers)), set[bytes]()
     total = sum(file.size for file in files)
     with _Pool(processes) as pool:
@@ -104,7 +109,7 @@ def search(
 
 
 def _waves(files: Sequence[TraceFile], processes: int) -> Iterator[Sequence[TraceFile]]:
-    """Small ones first: most messages are out of their queues soon."""
+    """Split files into waves, small ones first: most messages leave their queues soon."""
     at, size = 0, processes
     while at < len(files):
         yield files[at : at + size]
@@ -131,7 +136,7 @@ def _search_wave(
 
 
 class _Pool:
-    """Processes that look through files; none for a single one."""
+    """A pool of processes that search files; a single process searches in this one."""
 
     def __init__(self, processes: int) -> None:
         self._executor = None
@@ -147,14 +152,14 @@ class _Pool:
             self._executor.shutdown(cancel_futures=True)
 
     def scan(self, asked: Iterable[tuple[TraceFile, Wanted]]) -> Iterator[Found]:
-        """What each file has."""
+        """Search each file."""
         if self._executor is None:
             return map(scan_file, asked)
         return self._executor.map(scan_file, asked)
 
 
 def scan_file(asked: tuple[TraceFile, Wanted]) -> Found:
-    """Look through one file."""
+    """Search one file."""
     file, wanted = asked
     scan = _Scan(file, wanted)
     for block in read_blocks(file, scan.problems):
@@ -164,14 +169,14 @@ def scan_file(asked: tuple[TraceFile, Wanted]) -> Found:
 
 
 class _Scan:
-    """What one file has so far."""
+    """The search of one file."""
 
     def __init__(self, file: TraceFile, wanted: Wanted) -> None:
         self.problems: list[Problem] = []
         self._file = file
         self._wanted = wanted
         self._numbers = set(wanted.numbers)
-        self._needles = Needles(
+        self._finder = ByteFinder(
             wanted.message_ids | wanted.correlation_ids, wanted.numbers, wanted.with_gaps
         )
         self._lines: list[bytes] = []
@@ -180,23 +185,23 @@ class _Scan:
         self._is_first = True
 
     def found(self) -> Found:
-        """All of it."""
+        """Return the result."""
         return Found(
             self._lines, self._gaps, frozenset(self._numbers), self.problems[:PROBLEMS_MAX],
             self._sample, self._last_us, self._unpacked_bytes,
         )  # fmt: skip
 
     def take(self, block: Block) -> bool:
-        """Look through a block. False if the file is of no use."""
+        """Search a block. False if the file cannot be read any further."""
         data = block.data
         if self._is_first and not self._take_header(data[: data.index(b"\n")]):
             return False
         self._unpacked_bytes += len(data)
         at = 0
-        while (hit := self._needles.find(data, at)) >= 0:
+        while (hit := self._finder.find(data, at)) >= 0:
             start, at = data.rfind(b"\n", 0, hit) + 1, data.index(b"\n", hit) + 1
             self._take_line(data, start, at, block.line)
-        self._needles.end_block()
+        self._finder.end_block()
         last = _parsed(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
         if last is not None:
             self._last_us = max(self._last_us, _time_of(last))
@@ -206,11 +211,11 @@ class _Scan:
         self._is_first = False
         header = _parsed(line)
         if header is None or header.get("event") != record.HEADER:
-            self._note(1, "no header; the file is read all the same")
+            self._note(1, "no header; the file is read without it")
             return True
         version = header.get("version")
         if not isinstance(version, int) or version > record.VERSION:
-            self._note(None, f"is of version {version}, and {record.VERSION} is what can be read")
+            self._note(None, f"is of version {version}; the latest supported is {record.VERSION}")
             return False
         sample = header.get("sample")
         self._sample = sample if isinstance(sample, int) else 1
@@ -221,7 +226,7 @@ class _Scan:
         read = _parsed(line)
         if read is None:
             number = first_line + data.count(b"\n", 0, start)
-            self._note(number, "is no record, and may be about what is looked for")
+            self._note(number, "is not a record; it may be about a message that was searched for")
         elif not self._wanted.window.holds(_time_of(read)) or not self._is_in_vhost(read):
             return
         elif read.get("event") == record.GAP or "count" in read:
@@ -249,11 +254,11 @@ class _Scan:
     def _follow(self, read: Record) -> None:
         leads_to = {read.get("message"), read.get("new_message")}
         if read.get("message") not in self._numbers and "properties" not in read:
-            # The dead letter is looked for, and where it came from is another search.
+            # Search forward from the dead letter; finding where it came from is another search.
             leads_to.discard(read.get("message"))
         new = {number for number in leads_to if number and isinstance(number, int)} - self._numbers
         self._numbers |= new
-        self._needles.add(new)
+        self._finder.add(new)
 
     def _note(self, line: int | None, reason: str) -> None:
         self.problems.append(Problem(self._file.path, line, reason))

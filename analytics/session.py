@@ -1,4 +1,4 @@
-"""The Spark session that the job runs in."""
+"""Starts the Spark session of the job."""
 
 import atexit
 import os
@@ -10,12 +10,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from analytics.java import find_java
+from leveret.analytics.java import find_java
 
-_WORKERS_NEED = ("broker/__init__.py", "broker/tracing/__init__.py", "broker/tracing/record.py")
+_WORKERS_NEED = (
+    "leveret/__init__.py", "leveret/broker/__init__.py", "leveret/broker/tracing/__init__.py",
+    "leveret/broker/tracing/record.py", "leveret/broker/erlang/__init__.py",
+    "leveret/broker/erlang/parser.py", "leveret/broker/erlang/terms.py",
+)  # fmt: skip
 
 DRIVER_MEMORY = "4g"
-"""The heap of a local run; spark-submit has its own option."""
+"""Heap of a local run; spark-submit has its own option."""
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -23,9 +27,9 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
-    # The aggregates of percentiles are small, and sorting for them is not.
+    # The aggregation state of percentiles is small, and sorting would be expensive.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
-    # A misplaced comma is one corrupt line, never the end of the job.
+    # A syntax error makes one corrupt line, and does not end the job.
     "spark.sql.json.enablePartialResults": "true",
     "spark.sql.ansi.enabled": "false",
 }
@@ -36,9 +40,9 @@ def start_session(
     shuffle_partitions: int | None = None,
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or join the session that spark-submit has started. settings: more of Spark's."""
+    """Start Spark, or use the session of spark-submit. settings: further Spark settings."""
     find_java()
-    # The workers are to be the Python that runs this, not any that is on the PATH.
+    # Workers must use the Python that runs this, not the first one on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("leveret analyze")
     if master is not None:
@@ -55,9 +59,10 @@ def start_session(
 
 
 def _packed_code() -> Path:
-    """The modules that workers need, in a file that Spark takes to them."""
-    root = Path(__file__).resolve().parents[1]
-    ours = [f"analytics/{path.name}" for path in root.glob("analytics/*.py")]
+    """Pack the modules that workers need into a zip file for Spark, and return its path."""
+    # Not resolved: in a checkout `leveret/analytics` is a link that leads out of `leveret`.
+    root = Path(__file__).absolute().parents[2]
+    ours = [f"leveret/analytics/{path.name}" for path in root.glob("leveret/analytics/*.py")]
     directory = tempfile.mkdtemp(prefix="leveret-code-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     packed = Path(directory) / "leveret_analytics.zip"

@@ -1,8 +1,8 @@
-"""The records once more, as Parquet: parsed once, with the columns that the tables are made of.
+"""Staged data: records and flows as Parquet files, from which the tables are made.
 
-Parsing is done once, and all tables are made from the result, which is in a directory of its own
-below the output and is deleted in the end. From the records come `flows` (what happened in a minute
-between the same parties, counted), of which many tables are made.
+Each log is parsed once. The records go to a directory below the output directory that is deleted
+when the job ends. `flows` holds the records counted by minute, participants and event; many tables
+need nothing else.
 """
 
 import os
@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.files import is_local
-from analytics.parsing import ARROW_COLUMNS
-from analytics.reading import Reading, records_of
-from analytics.schema import SQL_COLUMNS
+from leveret.analytics.files import is_local
+from leveret.analytics.parsing import ARROW_COLUMNS
+from leveret.analytics.reading import Reading, records_of
+from leveret.analytics.schema import SQL_COLUMNS
 
 STAGED_COMPRESSION = "snappy"
-"""What is deleted soon is to be written quickly. Not LZ4: Parquet for Java does not read all of it
-back (its issue 3478)."""
+"""Chosen for speed, since the files are short-lived. Not LZ4: Parquet for Java cannot read all of
+PyArrow's LZ4 files (parquet-java issue 3478)."""
 GROUP_ROWS = 200_000
-"""Rows that are encoded together: some 30 MB in memory."""
+"""Rows of one row group: about 30 MB in memory."""
 
 _FLOWS = """
     select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
@@ -36,7 +36,7 @@ _FLOWS = """
 
 
 def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFrame:
-    """Write all records to a directory, and read them back."""
+    """Write all records to a directory and read them back."""
     if (session.sparkContext.master or "").startswith("local") and is_local(path):
         _write_directly(reading, path.removeprefix("file://"))
     else:
@@ -45,13 +45,15 @@ def stage_records(session: SparkSession, reading: Reading, path: str) -> DataFra
 
 
 def stage(rows: DataFrame, path: str) -> DataFrame:
-    """Write rows that are needed more than once to a directory, and read them back."""
+    """Write rows that are used more than once to a directory and read them back."""
     rows.write.mode("overwrite").option("compression", STAGED_COMPRESSION).parquet(path)
     return rows.sparkSession.read.parquet(path)
 
 
 def _write_directly(reading: Reading, path: str) -> None:
-    """Let the workers write what they have read: to hand it to Java costs twice the reading."""
+    """Write Parquet from the Python workers: passing the rows to Java takes twice as long as
+    reading.
+    """
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
     window = reading.window
@@ -67,7 +69,7 @@ def _write_directly(reading: Reading, path: str) -> None:
 
 
 def write_batches(batches: Iterator[pa.RecordBatch], path: str) -> int:
-    """Write a file of Parquet; how many rows it has."""
+    """Write one Parquet file and return its number of rows."""
     rows = pending_rows = 0
     pending: list[pa.RecordBatch] = []
     with pq.ParquetWriter(path, ARROW_COLUMNS, compression=STAGED_COMPRESSION) as file:
@@ -83,5 +85,5 @@ def write_batches(batches: Iterator[pa.RecordBatch], path: str) -> int:
 
 
 def stage_flows(session: SparkSession, path: str) -> None:
-    """Count what is in the view `events`, and make the view `flows` of it."""
+    """Count the view `events` by minute and create the view `flows`."""
     stage(session.sql(_FLOWS), path).createOrReplaceTempView("flows")

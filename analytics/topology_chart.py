@@ -1,14 +1,14 @@
-"""What really flowed, drawn: users, exchanges, queues and consumers in columns. Pure.
+"""Draws the message flow: users, exchanges, queues and consumers in columns. Pure.
 
-The width of a way is how many messages took it; dead letters go back from a queue to an exchange,
-and are dashed. Only the ways with the most messages are drawn; the table has the others.
+The width of a line shows its number of messages. Dead letters lead back from a queue to an exchange
+and are dashed. Only the busiest lines are drawn; the table has the others.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 
-from analytics.aggregates import Edge
-from analytics.charts import WIDTH, escaped, framed
+from leveret.analytics.aggregates import Edge
+from leveret.analytics.charts import WIDTH, escaped, framed
 
 EDGES_MAX = 60
 COLUMNS = ("user", "exchange", "queue", "consumer")
@@ -18,12 +18,12 @@ LABEL_MAX = 21
 STROKE_MAX = 12.0
 
 Node = tuple[str, str, str]
-"""Vhost, kind and name."""
+"""Virtual host, kind and name."""
 Places = dict[Node, tuple[float, float]]
 
 
 def topology_chart(edges: Sequence[Edge]) -> str:
-    """The ways with the most messages."""
+    """Draw the edges with the most messages."""
     drawn = sorted(edges, key=lambda edge: -edge.messages)[:EDGES_MAX]
     if not drawn:
         return ""
@@ -47,7 +47,7 @@ def _ends(edge: Edge) -> tuple[Node, Node]:
 
 
 def _places(edges: Iterable[Edge]) -> Places:
-    """Each column in the order of its neighbours to the left, so that few lines cross."""
+    """Place each column in the order of its neighbours to the left, which avoids crossing lines."""
     weights: dict[Node, int] = {}
     left: dict[Node, list[Node]] = {}
     for edge in edges:

@@ -1,21 +1,22 @@
-"""Which files of a trace directory can hold what is looked for. Plain Python, for one machine.
+"""Selects the files of a trace directory by virtual host and time. Plain Python, without Spark.
 
-Files are in partitions, `vhost=V/date=D/hour=H`, as broker/tracing/record.py says; a file that is
-in none, because someone has copied it elsewhere, can hold anything.
+Files are partitioned as `vhost=V/date=D/hour=H` (broker/tracing/record.py). A file outside this
+layout, for example a copy, can hold records of any virtual host and time.
 """
 
 import os
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from broker.tracing.record import OPEN_SUFFIX, SUFFIX
+from leveret.broker.tracing.record import OPEN_SUFFIX, SUFFIX
 
 PLAIN_SUFFIX = ".jsonl"
-"""A log that someone has unpacked."""
+"""Suffix of a log that was decompressed by hand."""
 HOUR_US = 3_600_000_000
 
 _PARTITION = re.compile(
@@ -24,36 +25,42 @@ _PARTITION = re.compile(
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d:\d\d)?")
 
 
-class MomentError(ValueError):
-    """A text is no moment; the message says what one looks like."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MomentError(ArgumentTypeError):
+    """The text is not a valid time; the message, which argparse prints, shows the format."""
 
 
 class Window(NamedTuple):
-    """What to look at. from_us, to_us: from here and before there, microseconds since 1970."""
+    """A virtual host and a time range, from_us <= time < to_us, in microseconds since 1970.
+
+    None means no limit.
+    """
 
     from_us: int | None = None
     to_us: int | None = None
     vhost: str | None = None
 
     def holds(self, time_us: int) -> bool:
-        """The moment is in the window."""
+        """Tell whether a time is within the range."""
         return (self.from_us is None or time_us >= self.from_us) and (
             self.to_us is None or time_us < self.to_us
         )
 
     def meets(self, file: "TraceFile") -> bool:
-        """The file can have records that are in the window."""
+        """Tell whether the file can contain records of this window."""
         if None not in (self.vhost, file.vhost) and self.vhost != file.vhost:
             return False
         if file.hour_us is None:
             return True
-        is_over = self.from_us is not None and file.hour_us + HOUR_US <= self.from_us
-        is_to_come = self.to_us is not None and file.hour_us >= self.to_us
-        return not (is_over or is_to_come)
+        ends_before = self.from_us is not None and file.hour_us + HOUR_US <= self.from_us
+        begins_after = self.to_us is not None and file.hour_us >= self.to_us
+        return not (ends_before or begins_after)
 
 
 class TraceFile(NamedTuple):
-    """A file. vhost, hour_us: of its partition (when the hour begins); None if it is in none."""
+    """A log file, size in bytes. vhost, hour_us (start of the hour): its partition, or None."""
 
     path: str
     vhost: str | None
@@ -62,12 +69,12 @@ class TraceFile(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """It is being written."""
+        """The broker is still writing this file."""
         return self.path.endswith(OPEN_SUFFIX)
 
 
 def trace_files(directory: Path, window: Window) -> list[TraceFile]:
-    """The files below a directory that meet a window, the oldest first. Raises OSError."""
+    """List the files below a directory that overlap a window, oldest first. Raises OSError."""
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is not a directory of trace logs")
     found = [file for file in _all_files(directory) if window.meets(file)]
@@ -86,7 +93,7 @@ def _all_files(directory: Path) -> Iterator[TraceFile]:
 
 
 def described(path: str, size: int) -> TraceFile:
-    """A file by its path, or the URL of one, and its bytes."""
+    """Describe a file, given its path or URL and its size in bytes."""
     found = _PARTITION.search(path.replace(os.sep, "/"))
     if found is None:
         return TraceFile(path, None, None, size)
@@ -99,17 +106,20 @@ def described(path: str, size: int) -> TraceFile:
 
 
 def read_moment(text: str) -> int:
-    """A moment in microseconds since 1970: 2026-03-01, 2026-03-01T14:05, with Z or an offset.
+    """Parse a time such as 2026-03-01 or 2026-03-01T14:05, optionally with Z or a UTC offset.
 
-    Without an offset it is UTC. Raises MomentError.
+    Returns microseconds since 1970. Without an offset the time is UTC. Raises MomentError.
     """
-    problem = f"'{text}' is no moment: write 2026-03-01 or 2026-03-01T14:05:00 (UTC)"
+    problem = f"'{text}' is not a valid time: write 2026-03-01 or 2026-03-01T14:05:00 (UTC)"
     if not _MOMENT.fullmatch(text):
         raise MomentError(problem)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise MomentError(problem) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000_000)
+    return microseconds_of(moment)
+
+
+def microseconds_of(moment: datetime) -> int:
+    """Return microseconds since 1970. Without an offset the time is UTC."""
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // timedelta(microseconds=1)

@@ -2,26 +2,26 @@
 
 from typing import Any
 
-from broker.amqp.field_table import Table, encode_table
-from broker.exchanges.exchange_type import ExchangeType
-from broker.names import EXCHANGE, QUEUE
-from broker.queues.actor import Queue
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.exchanges.exchange_type import ExchangeType
+from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.queues.queue_client import QueueClient
 
 BindingKey = tuple[str, str, str, str, bytes]
 
 
 class Exchange:
-    """One exchange. `type` holds its bindings in the form that routes; `bindings` for the registry.
+    """One exchange. `type` has its bindings in the form that routes; the others by key.
 
-    alternate_name: where messages go that match nothing here; the exchange need not exist.
-    published_count, unroutable_count: messages that came in, and those that matched nothing;
-    routed_count: the copies that queues got. policy: the one that counts for it.
+    alternate_name: the exchange for messages that match nothing here; it need not exist.
+    published_count: messages that were published. routed_count: the copies that queues got. policy:
+    the policy that applies.
     """
 
     __slots__ = (
         "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "durable",
         "incoming", "internal", "name", "policy", "published_count", "routed_count", "type",
-        "type_name", "unroutable_count",
+        "type_name",
     )  # fmt: skip
 
     is_exchange = True
@@ -49,26 +49,30 @@ class Exchange:
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[BindingKey, Binding] = {}
         self.policy: Any = None
-        self.published_count = self.routed_count = self.unroutable_count = 0
+        self.published_count = self.routed_count = 0
 
     def __repr__(self) -> str:
         return f"<Exchange {self.name!r}>"
 
     @property
     def alternate(self) -> "Exchange | None":
-        """The alternate exchange, if there is one now."""
+        """The alternate exchange, if it exists at this moment."""
         if self.alternate_name is None:
             return None
         return self._exchanges.get(self.alternate_name)
 
 
 class Binding:
-    """From an exchange to a queue or another exchange, under a routing key and arguments."""
+    """From an exchange to a queue or another exchange, with a routing key and arguments."""
 
     __slots__ = ("arguments", "destination", "key", "routing_key", "source")
 
     def __init__(
-        self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table
+        self,
+        source: Exchange,
+        destination: QueueClient | Exchange,
+        routing_key: str,
+        arguments: Table,
     ) -> None:
         self.source = source
         self.destination = destination
@@ -86,17 +90,17 @@ class Binding:
 
     @property
     def is_durable(self) -> bool:
-        """It outlives a restart because both of its ends do."""
+        """It survives a restart, because both of its ends do."""
         return self.source.durable and self.destination.durable
 
     def attach(self) -> None:
-        """Enter it at both ends."""
+        """Add it at both ends."""
         self.source.bindings[self.key] = self
         self._incoming()[self.key] = self
         self.source.type.bind(self.destination, self.routing_key, self.arguments)
 
     def detach(self) -> None:
-        """Take it out at both ends."""
+        """Remove it at both ends."""
         del self.source.bindings[self.key]
         del self._incoming()[self.key]
         self.source.type.unbind(self.destination, self.routing_key, self.arguments)

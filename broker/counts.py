@@ -1,7 +1,7 @@
-"""What is counted of messages, for statistics: plain integers on the objects they are about.
+"""Counts of messages for statistics: plain integers on the objects that they are about.
 
-Nothing is computed on a message's way but these sums, a run or a batch at a time. Acks are not
-counted at all: what was delivered, and is neither unsettled nor was given back, was acked.
+The message path updates nothing but these sums, a run or a batch at a time. Acks are not counted at
+all: what was delivered, is not unsettled and was not given back, was acked.
 """
 
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ class MessageCounts:
         self.redelivered = self.acked = self.given_back = self.refused = 0
 
     def add(self, other: "MessageCounts") -> None:
-        """Add what somebody else counted."""
+        """Add the counts of another object."""
         for name in NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def copy(self) -> "MessageCounts":
-        """The same numbers, which do not change any more."""
+        """A copy, which does not change."""
         made = MessageCounts()
         made.add(self)
         return made
@@ -43,12 +43,12 @@ class MessageCounts:
 
 
 class NodeCounts:
-    """What has happened on the node since it started.
+    """Counts of the node since it started.
 
-    closed_channels: the messages of channels that are gone. published_with_confirms: those
-    published on channels that are gone and had confirms. bytes_in, bytes_out, reads, writes: of
-    connections that are gone. dead_lettered, discarded: messages that died, by reason, in queues
-    with a dead-letter exchange and in others.
+    closed_channels: the messages of closed channels. published_with_confirms: those published on
+    closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
+    dead_lettered, discarded: messages that died, by reason, in queues with a dead-letter exchange
+    and in others.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class NodeCounts:
         self.discarded: dict[str, int] = {}
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
-        """One has ended; the node's totals are not to shrink by what it has counted."""
+        """A connection has closed; keep its counts, so that the node's totals do not shrink."""
         self.connections_closed += 1
         self.bytes_in += bytes_in
         self.bytes_out += bytes_out

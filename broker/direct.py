@@ -1,35 +1,38 @@
-"""A channel without a socket: how management declares, publishes and gets, as the user who asks.
+"""A channel without a socket: management declares, publishes and gets with it, as its user.
 
-What a client's method does, this does: the same checks in the same order, with the same texts,
-since it goes through the very functions that handle methods off the wire. Replies are collected
-instead of written; a fault is raised to whoever called.
+It calls the same functions that handle methods from clients, so the checks, their order and their
+texts are the same. Replies are collected instead of written, and faults are raised to the caller.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pamqp import base, commands
 
-from broker.amqp.content import encode_address
-from broker.amqp.errors import not_allowed
-from broker.amqp.properties import ContentHeader
-from broker.auth.identity import Identity
-from broker.channel import publishing
-from broker.channel.access import check, check_exclusive_access
-from broker.channel.channel import Channel
-from broker.channel.dispatch import dispatch
-from broker.names import QUEUE
-from broker.queues.actor import Queue
-from broker.services import Services
-from broker.vhost import VirtualHost
-from storage.message import Message
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.auth.identity import Identity
+from leveret.broker.channel import methods_basic, publishing
+from leveret.broker.channel.access import check, check_exclusive_access
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.dispatch import described, handle, timed_out
+from leveret.broker.channel.unacked import Unacked
+from leveret.broker.names import QUEUE
+from leveret.broker.pending import Steps
+from leveret.broker.pending_in_task import finish
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Entry, Message
 
 _TICKET = bytes(2)
 _MANDATORY = b"\x01"
 
 
 class Reply(NamedTuple):
-    """What the broker would have sent. message: with basic.get-ok and basic.return."""
+    """A method that the channel sent. message: with basic.get-ok and basic.return."""
 
     method: type[base.Frame]
     arguments: dict[str, Any]
@@ -37,7 +40,7 @@ class Reply(NamedTuple):
 
 
 class DirectChannel(Channel):
-    """A channel that keeps its replies."""
+    """A channel that collects its replies."""
 
     __slots__ = ("replies",)
 
@@ -48,94 +51,137 @@ class DirectChannel(Channel):
         self.replies: list[Reply] = []
 
     def send(self, method: type[base.Frame], **arguments: Any) -> None:
-        """Keep a reply."""
+        """Collect a reply."""
         self.replies.append(Reply(method, arguments))
 
     def send_content(self, method: type[base.Frame], message: Message, **arguments: Any) -> None:
-        """Keep a reply that carries a message."""
+        """Collect a reply with a message."""
         self.replies.append(Reply(method, arguments, message))
 
     def send_confirms(self) -> None:
-        """Nobody waits for them."""
+        """Do nothing: management does not use confirms."""
+
+
+class NoOutput:
+    """The output of a channel without a socket."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.pieces: list[bytes] = []
+        self.gathered_bytes = 0
+        self.is_congested = False
+        self.frame_bytes_max = 0
+        self.confirming: list[Channel] = []
+
+    def flush_later(self) -> None:
+        """Do nothing: there is no socket."""
 
 
 class DirectConnection:
-    """A user in a vhost, for as long as a request takes. Use as a context manager.
+    """A user's access to a vhost for one request. Use as a context manager.
 
-    Its channel gives back what was got and not settled when the block ends.
+    When the block ends, its channel requeues the messages that were got and not settled.
     """
 
     def __init__(
         self, services: Services, user: Identity, vhost: VirtualHost, peer_host: str
     ) -> None:
-        """peer_host: the address that the user asks from."""
+        """peer_host: the address from which the user sent the request."""
         self.services = services
         self.user = user
         self.vhost = vhost
-        self._peer_host = peer_host
+        self.peer_host = peer_host
+        self.peer_port = 0
         self.name = f"<management of {user.name}>"
-        self.out: list[bytes] = []
-        self.out_bytes = 0
-        self.is_congested = False
-        self.frame_bytes_max = 0
+        self.output = NoOutput(services)
         self.targets: dict[bytes, Any] = {}
-        self.exclusive_queues: dict[str, Queue] = {}
-        self.confirming: list[Channel] = []
+        self.exclusive_queues: dict[str, QueueClient] = {}
         self.channel = DirectChannel(self)
 
     def __enter__(self) -> "DirectConnection":
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.channel.is_closing = True
+        self.channel.end()
         self.channel.release()
 
-    def flush_later(self) -> None:
-        """There is no socket."""
-
     def forget_queue(self, name: str) -> None:
-        """An exclusive queue is gone; there are none here."""
+        """Do nothing: this connection owns no exclusive queues."""
 
     def has_capability(self, name: str) -> bool:
-        """No client, no capabilities."""
+        """False: there is no client."""
         return False
 
-    async def check_readable(self, queue: Queue) -> None:
-        """Make sure that the user may read from a queue. Raises ChannelFault, ConnectionFault."""
+    async def check_readable(self, queue: QueueClient) -> None:
+        """Check that the user may read from a queue. Raises ChannelFault, ConnectionFault."""
 
-        def check_all() -> None:
-            check(self.channel, QUEUE, queue.name, "read")
+        async def check_all() -> None:
+            await check(self.channel, QUEUE, queue.name, "read")
             check_exclusive_access(self.channel, queue)
 
-        await self._do(check_all)
+        await self._do(check_all(), f"reading from queue '{queue.name}'")
 
     async def call(self, method: base.Frame) -> list[Reply]:
-        """Do what a method asks for; the replies. Raises ChannelFault and ConnectionFault."""
-        return await self._do(lambda: dispatch(self.channel, method))
+        """Run a method and return the replies. Raises ChannelFault and ConnectionFault."""
+        return await self._do(handle(self.channel, method), described(self.channel, method))
 
     async def publish(
         self, exchange: str, routing_key: str, header: ContentHeader, body: bytes
     ) -> bool:
-        """Publish a mandatory message; whether it was routed. Raises as `call` does."""
+        """Publish a mandatory message; returns whether it was routed. Raises as `call` does."""
         address = encode_address(exchange, routing_key)
-        arguments = _TICKET + address + _MANDATORY
-        target = publishing.target_for(self.channel, arguments)
-        replies = await self._do(
-            lambda: publishing.publish(self.channel, target, header, len(body), [body])
-        )
+        target = publishing.target_for(self.channel, _TICKET + address + _MANDATORY)
+
+        async def publish() -> None:
+            steps = publishing.publish(self.channel, target, header, len(body), [body])
+            if steps is not None:
+                await steps
+
+        replies = await self._do(publish(), publishing.described(self.channel, target))
         return not any(reply.method is commands.Basic.Return for reply in replies)
 
-    async def _do(self, step: Callable[[], object]) -> list[Reply]:
+    def deliver(self, queue: QueueClient, entries: list[Entry]) -> list[int]:
+        """Register entries taken from a queue as unsettled; returns their delivery tags."""
+        channel = self.channel
+        now_ms = self.services.clock.now_ms()
+        first = channel.next_delivery_tag
+        channel.next_delivery_tag += len(entries)
+        tags = list(range(first, channel.next_delivery_tag))
+        for tag, entry in zip(tags, entries, strict=True):
+            channel.unacked.records[tag] = Unacked(entry, queue, None, now_ms)
+        channel.counts.got += len(entries)
+        if self.vhost.tracer is not None and entries:
+            self.vhost.tracer.delivered(channel, queue, None, entries, first, False)
+        return tags
+
+    def ack(self, tag: int) -> None:
+        """Acknowledge a delivery."""
+        methods_basic.ack(self.channel, tag, 0)
+
+    def withdraw(self, tags: Sequence[int]) -> list[Entry]:
+        """Remove deliveries; returns the unsettled entries, which the caller puts back."""
+        taken = [(tag, self.channel.unacked.take(tag)) for tag in tags]
+        withdrawn = [(tag, record) for tag, record in taken if record is not None]
+        if withdrawn and self.vhost.tracer is not None:
+            self.vhost.tracer.requeued(withdrawn)
+        return [record.entry for _, record in withdrawn]
+
+    async def _do(self, steps: Steps, description: str) -> list[Reply]:
+        """Run a method and return its replies. description: names it in the timeout fault."""
         access = self.services.access
-        await access.decided(
-            lambda: access.check_vhost(self.user, self.vhost.name, self._peer_host)
-        )
-        await access.decided(lambda: self._take(step))
+        timeout_ms = self.services.config.channel_operation_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await finish(access.check_vhost(self.user, self.vhost.name, self.peer_host))
+                await finish(steps, self._check_vhost_exists)
+        except TimeoutError:
+            raise timed_out(description, timeout_ms) from None
+        finally:
+            steps.close()
         replies, self.channel.replies = self.channel.replies, []
         return replies
 
-    def _take(self, step: Callable[[], object]) -> None:
+    def _check_vhost_exists(self) -> None:
         if self.vhost.is_deleted:
-            # While somebody was asked what the user may do.
+            # Deleted while a backend was checking.
             raise not_allowed(f"vhost {self.vhost.name} not found")
-        step()

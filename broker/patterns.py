@@ -1,15 +1,15 @@
-"""Regular expressions that users write, compiled and matched in bounded time.
+"""Regular expressions from users, compiled and matched in bounded time.
 
-Permissions, policies and filters of lists are expressions that somebody typed. One such as
-``(a+)+$`` can keep a backtracking matcher busy for longer than anybody lives, and the broker's
-event loop with it. PCRE, with which RabbitMQ matches, gives up after so many steps, and then the
-expression does not match. Python's `re` never gives up; the package `regex` takes the same
-expressions (lookaheads and back references among them, which a matcher without backtracking does
-not) and can be told when to. So `re` says whether an expression is one, and `regex` matches it.
+Permissions, policies and list filters contain expressions that users write. An expression such as
+``(a+)+$`` takes exponential time in a backtracking matcher and would block the event loop. PCRE,
+which RabbitMQ uses, stops after a number of steps, and then the expression does not match. Python's
+`re` has no limit. The package `regex` accepts the same expressions (including lookaheads and back
+references, which matchers without backtracking do not support) and has a timeout. So `re` validates
+an expression, and `regex` matches it.
 
-An expression that was slow several times gets next to no time for a while: with many names to look
-at it would otherwise cost its time for each of them. Compiling is bounded by an expression's
-length, and by its size with all repetitions written out, which is what `regex` makes of them.
+An expression that was slow several times gets a very short timeout for a while: otherwise it would
+use the full timeout for each of many names. Compile time is bounded by limits on the expression's
+length and on its size with all repetitions expanded, as `regex` expands them.
 """
 
 import logging
@@ -24,20 +24,20 @@ LENGTH_MAX = 2048
 SIZE_MAX = 10_000
 MATCH_SECONDS = 0.01
 SLOW_SECONDS = 0.001
-"""Of the processor's time; names are short, and what is no trap takes some microseconds."""
+"""CPU time. Names are short, and a match without exponential backtracking takes microseconds."""
 SLOW_SECONDS_MAX = 0.02
-"""What slow matches of an expression may take together before it has to pause."""
+"""Total CPU time of an expression's slow matches before it is paused."""
 PAUSE_SECONDS = 1.0
 PAUSED_MATCH_SECONDS = 0.000_005
-"""What a match may take in the meantime. Most names need half of it: whoever makes up one that is
-slow does not have others refused, or their queues without a policy."""
+"""Timeout of a match while the expression is paused. Most names need half of it, so one slow name
+does not cause the refusal of other names, or queues without a policy."""
 COMPILED_MAX = 1024
 
 logger = logging.getLogger("leveret.patterns")
 
 
 class OutOfTimeError(Exception):
-    """Whether an expression matches could not be told in time."""
+    """A match did not finish within its timeout."""
 
 
 class Pattern(Generic[AnyStr]):
@@ -50,17 +50,17 @@ class Pattern(Generic[AnyStr]):
         self._slow_seconds = self._paused_until = 0.0
 
     def is_found_in(self, text: AnyStr) -> bool:
-        """Whether it matches anywhere in a text. Raises OutOfTimeError."""
+        """Whether the expression matches anywhere in a text. Raises OutOfTimeError."""
         try:
             return self._compiled.search(text, timeout=MATCH_SECONDS) is not None
         except TimeoutError:
             raise OutOfTimeError from None
 
     def matches(self, text: AnyStr) -> bool:
-        """The same; not, if that cannot be told in time."""
+        """As `is_found_in`, but False if the match times out."""
         began = thread_time()
         is_pausing = self._paused_until and monotonic() < self._paused_until
-        is_matching = self._is_found_in_own_time(
+        is_matching = self._is_found_in_cpu_time(
             text, began, PAUSED_MATCH_SECONDS if is_pausing else MATCH_SECONDS
         )
         took = thread_time() - began
@@ -68,11 +68,11 @@ class Pattern(Generic[AnyStr]):
             self._count(took)
         return is_matching
 
-    def _is_found_in_own_time(self, text: AnyStr, began: float, seconds: float) -> bool:
-        """Whether it is found in so many seconds of the processor's time.
+    def _is_found_in_cpu_time(self, text: AnyStr, began: float, seconds: float) -> bool:
+        """As `is_found_in`, with a timeout in seconds of CPU time.
 
-        `regex` looks at the clock on the wall, which goes on while other programs are at work, and
-        nobody is to be refused for that.
+        The timeout of `regex` is wall-clock time, which includes the time of other processes; that
+        must not make a match fail.
         """
         while True:
             try:
@@ -94,7 +94,7 @@ class Pattern(Generic[AnyStr]):
 
 @lru_cache(maxsize=COMPILED_MAX)
 def compile_pattern(text: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
-    """An expression. flags: those of `re`. Raises re.error if it is none, or is too large."""
+    """Compile an expression. flags: those of `re`. Raises re.error if invalid or too large."""
     if len(text) > LENGTH_MAX:
         raise re.error(f"longer than {LENGTH_MAX} characters", text[:100])
     try:
@@ -120,7 +120,7 @@ _PIECE = re.compile(
 
 
 def expanded_size(expression: AnyStr) -> int:
-    """How many pieces an expression has, each as often as it is repeated at most."""
+    """The number of items of an expression with all bounded repetitions expanded."""
     text = expression if isinstance(expression, str) else expression.decode("latin-1")
     open_groups, last = [0], 0
     for piece in _PIECE.finditer(text):

@@ -1,89 +1,89 @@
-"""The broker: puts the parts together, opens its listeners, and stops in good order.
+"""The broker: composes its parts, opens its listeners, and shuts down in order.
 
 `Broker` needs a running event loop and nothing else: no process of its own, no signals, no global
-state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (broker/testing.py) runs
+state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (leveret/testing.py) runs
 one inside a test.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol
 
-from broker.actor import Turns
-from broker.alarms import DISK
-from broker.amqp.field_table import decode_table
-from broker.auth.access_control import AccessControl
-from broker.auth.backends.chain import build_chain
-from broker.auth.backends.internal import InternalBackend
-from broker.auth.permissions import PermissionTable
-from broker.auth.users import UserDirectory
-from broker.clock import Clock, SystemClock, Timer
-from broker.config import Config, Listener
-from broker.disk_monitor import DiskMonitor, free_bytes
-from broker.events import Events, acting_user
-from broker.limits import Limits
-from broker.memory_monitor import MemoryMonitor
-from broker.net.connection import Connection
-from broker.net.listeners import open_listener
-from broker.net.tls import CertificateWatcher, make_server_context
-from broker.net.tls_session import ServerContext
-from broker.node_events import NodeEvents
-from broker.object_events import vhost_created, vhost_deleted, vhost_updated
-from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST, Parameters
-from broker.policies import PolicyTable
-from broker.policing import Policing
-from broker.services import Services
-from broker.tracing.tracer import Tracing
-from broker.tracing.traces import Traces
-from broker.vhost import VirtualHost
-from storage.disk import Disk
-from storage.metadata import Metadata, NoMetadata
-from storage.metadata_rows import (
-    BindingRow,
-    Definitions,
-    ExchangeRow,
-    PermissionRow,
-    QueueRow,
-    VhostRow,
-)
-from storage.pager import Pager
-from storage.store import Store
+from leveret.broker.auth.access_control import AccessControl
+from leveret.broker.auth.backends.chain import build_chain
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.users import with_password
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.config import Config, Listener
+from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
+from leveret.broker.events.alarm_events import AlarmEvents
+from leveret.broker.events.events import Events
+from leveret.broker.net.connection import Connection
+from leveret.broker.net.listeners import open_listener
+from leveret.broker.net.tls import CertificateWatcher, make_server_context
+from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.broker.registry import rows
+from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.registry.registry import Dependents, Registry
+from leveret.broker.resources.alarms import DISK
+from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
+from leveret.broker.resources.memory_monitor import MemoryMonitor
+from leveret.broker.services import Services
+from leveret.broker.system_clock import SystemClock
+from leveret.broker.tracing.tracer import Tracing
+from leveret.broker.tracing.traces import Traces
+from leveret.broker.turns import Turns
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.disk import Disk
+from leveret.storage.metadata import Metadata, NoMetadata
+from leveret.storage.metadata_rows import Definitions
+from leveret.storage.pager import Pager
+from leveret.storage.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
-"""RabbitMQ looks for deliveries that were not settled in time once a minute."""
+"""RabbitMQ checks the consumer timeout once a minute."""
 STOP_SECONDS_MAX = 3.0
-"""How long clients may take to answer connection.close when the broker stops."""
+"""Time limit for clients to answer connection.close when the broker stops."""
 ABORT_SECONDS_MAX = 1.0
-"""How long it may take to let go of those that did not."""
+"""Time limit for aborting the connections that did not answer."""
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
-
-InVhost = TypeVar("InVhost", ExchangeRow, QueueRow, BindingRow)
 
 logger = logging.getLogger("leveret.broker")
 
 
+class NodeParts(Dependents, Protocol):
+    """What the registry needs of the broker."""
+
+    def make_vhost(self, name: str) -> VirtualHost:
+        """Create the object of a vhost, with the predeclared exchanges."""
+
+    def new_storage_id(self) -> int:
+        """Allocate the number under which a new queue's messages are stored; 0 without a store."""
+
+
 def make_services(
-    config: Config, metadata: Metadata, clock: Clock, loop: asyncio.AbstractEventLoop
+    config: Config,
+    metadata: Metadata,
+    clock: Clock,
+    loop: asyncio.AbstractEventLoop,
+    node: NodeParts,
 ) -> Services:
-    """What all connections share, with nothing in it yet. Raises BackendError for bad backends."""
+    """Create the empty services of all connections. Raises BackendError for invalid backends."""
     events = Events(clock.wall_time_s, config.node_name)
-    users, permissions = UserDirectory(metadata, events), PermissionTable(metadata, events)
-    internal = InternalBackend(users, permissions)
-    parameters = Parameters(metadata)
-    chain = build_chain(config, clock, internal) if config.auth_backends_are_set else None
+    registry = Registry(events, node.make_vhost, node, loop.call_soon)
+    internal = InternalBackend(registry.users, registry.permissions)
+    chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
     return Services(
         config=config,
         clock=clock,
         turns=Turns(loop, clock.now_ms),
         metadata=metadata,
-        users=users,
-        permissions=permissions,
+        registry=registry,
+        declarations=LocalDeclarationLog(registry, metadata, node.new_storage_id),
         access=AccessControl(config, clock, internal, chain),
-        parameters=parameters,
-        limits=Limits(parameters),
-        policies=PolicyTable(parameters),
         events=events,
     )
 
@@ -91,8 +91,8 @@ def make_services(
 class Broker:
     """One broker node.
 
-    connections: those that are open, for operators and tests to look at. tracing: who is told
-    what happens in its vhosts. traces: those that are written to files.
+    connections: the open connections. tracing: the sinks that receive the trace events of each
+    vhost. traces: the traces that are written to files.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Broker:
         self._tls_context: ServerContext | None = None
         self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
-        self.services = make_services(config, metadata, clock or SystemClock(loop), loop)
+        self.services = make_services(config, metadata, clock or SystemClock(loop), loop, self)
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -124,11 +124,9 @@ class Broker:
         self.failure: asyncio.Future[Exception] = loop.create_future()
         self.services.alarms.listen(self._alarms_changed)
         self.services.flow.listen(self._congestion_changed)
-        self.services.permissions.listen(self._permissions_changed)
-        self.policing = Policing(self.services)
-        NodeEvents(self.services.events, self.services.parameters, self.services.alarms)
+        AlarmEvents(self.services.events, self.services.alarms)
         self.certificates = CertificateWatcher(self.services.clock)
-        self.tracing = Tracing(self.services.clock.wall_time_s(), config.node_name)
+        self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir)
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
@@ -144,8 +142,9 @@ class Broker:
             log_file_bytes=self.config.message_log_file_bytes,
         )
         store.log.call_soon = services.turns.before_flush
-        store.congestion_changed = lambda: services.flow.set_congested(store.is_congested)
-        store.disk_filled = self._disk_filled
+        pressure = store.pressure
+        pressure.congestion_changed = lambda: services.flow.set_congested(pressure.is_congested)
+        pressure.disk_filled = self._disk_filled
         store.failed = self._store_failed
         return store
 
@@ -153,15 +152,16 @@ class Broker:
         config, clock, alarms = self.config, self.services.clock, self.services.alarms
         return [
             MemoryMonitor(
-                config, clock, alarms, held=lambda: pager.memory_bytes, allow=pager.set_budget
+                config.memory, clock, alarms,
+                held=lambda: pager.memory_bytes, allow=pager.set_budget,
             ),
             DiskMonitor(config, clock, alarms, lambda: free_bytes(data_dir)),
-        ]
+        ]  # fmt: skip
 
     # Starting
 
     async def start(self) -> None:
-        """Bring back what was declared, then serve clients."""
+        """Recover the declared objects and messages, then accept clients."""
         if self._store is not None:
             self._store.open()
         definitions = self._metadata.load()
@@ -170,23 +170,22 @@ class Broker:
         if definitions.vhosts or definitions.damaged:
             self._restore(definitions)
         else:
-            # All or nothing: a vhost without a user in it could never be used.
-            with self._metadata.batch():
-                self._make_defaults()
+            # In one transaction: a vhost without a user could never be used.
+            self.services.declarations.submit(*self._default_declarations()).result()
         if self._store is not None:
-            # Messages of a queue whose declaration is damaged are kept, for a repair to find.
+            # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
-        await self._open_listeners(self.config.tcp_listeners, self.config.tls_listeners)
+        await self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
 
     async def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
             self._servers += await open_listener(listener, self.config, self._make_connection)
         if tls and self._tls_context is None:
-            options = self.config.tls_options()
+            options = self.config.tls.options
             self._tls_context = make_server_context(options)
             self.certificates.watch(self._tls_context, options)
         for listener in tls:
@@ -195,7 +194,7 @@ class Broker:
             )
 
     def suspend_listeners(self) -> None:
-        """Accept no new clients, until `resume_listeners`; those that are connected stay."""
+        """Accept no new clients until `resume_listeners`; open connections are not affected."""
         if any(self._suspended):
             return
         self._suspended = self.listening_on, self.tls_listening_on
@@ -211,116 +210,81 @@ class Broker:
 
     @property
     def tls_listening_on(self) -> Sequence[Listener]:
-        """Where clients can connect with TLS."""
+        """The addresses on which clients can connect with TLS."""
         return _addresses(self._tls_servers)
 
     @property
     def listening_on(self) -> Sequence[Listener]:
-        """Where clients can connect, with the ports that the system chose."""
+        """The addresses on which clients can connect, with the ports that the system chose."""
         return _addresses(self._servers)
 
     def _make_connection(self) -> Connection:
-        """Called by the event loop for each client that connects."""
+        """Create the protocol of an accepted connection; called by the event loop."""
         return self._connection_type(self.services, self.connections)
 
-    def _make_defaults(self) -> None:
-        """An empty data directory: one vhost, and one user who may do everything in it."""
+    def _default_declarations(self) -> list[Declaration]:
+        """For an empty data directory: a vhost, and a user with full permissions in it."""
         config = self.config
-        services = self.services
-        self.add_vhost(config.default_vhost)
-        services.users.add(config.default_user, config.default_pass, config.default_user_tags)
-        services.permissions.set(
-            PermissionRow(
-                config.default_vhost,
-                config.default_user,
-                config.default_permissions_configure,
-                config.default_permissions_write,
-                config.default_permissions_read,
-            )
-        )
+        vhost, user = config.default_vhost, config.default_user
+        permission = Permission(
+            vhost, user, config.default_permissions_configure, config.default_permissions_write,
+            config.default_permissions_read,
+        )  # fmt: skip
+        return [
+            PutVhost(vhost),
+            PutUser(with_password(user, config.default_pass, config.default_user_tags)),
+            PutPermission(permission),
+        ]
 
     def _restore(self, definitions: Definitions) -> None:
-        services = self.services
-        for vhost_row in definitions.vhosts:
-            vhost = self._new_vhost(vhost_row.name)
-            vhost.description, vhost.tags = vhost_row.description, vhost_row.tags
-        services.users.restore(definitions.users)
-        services.permissions.restore(definitions.permissions, definitions.topic_permissions)
-        services.parameters.restore(definitions.parameters)
-        services.policies.restore()
-        for exchange in self._in_a_vhost(definitions.exchanges):
-            arguments = decode_table(exchange.arguments)[0]
-            services.vhosts[exchange.vhost].restore_exchange(exchange, arguments)
-        for queue in self._in_a_vhost(definitions.queues):
-            services.vhosts[queue.vhost].restore_queue(queue, decode_table(queue.arguments)[0])
-        for binding in self._in_a_vhost(definitions.bindings):
-            arguments = decode_table(binding.arguments)[0]
-            services.vhosts[binding.vhost].restore_binding(binding, arguments)
-
-    def _in_a_vhost(self, rows: Sequence[InVhost]) -> Iterator[InVhost]:
-        """The rows whose vhost is there; it may be missing if the metadata are damaged."""
-        for row in rows:
-            if row.vhost in self.services.vhosts:
-                yield row
-            else:
-                logger.error("%r is left out: there is no vhost %r", row, row.vhost)
+        registry = self.services.registry
+        for declaration in rows.declarations(definitions):
+            registry.apply(declaration)
+        # Recovered queues do not count as created.
+        self.services.counts.queues_created = 0
 
     # Virtual hosts
 
-    def add_vhost(
-        self, name: str, description: str = "", tags: str = "", maker: str = ""
-    ) -> VirtualHost:
-        """A new vhost, with the predeclared exchanges.
-
-        tags: separated by commas. maker: the user who may do everything in it, as in RabbitMQ.
-        """
-        self._metadata.put_vhost(VhostRow(name, description, tags))
-        vhost = self._new_vhost(name)
-        vhost.description, vhost.tags = description, tags
-        vhost_created(vhost, acting_user.get())
-        if self.services.users.get(maker) is not None:
-            self.services.permissions.set(PermissionRow(name, maker, ".*", ".*", ".*"))
-        return vhost
-
-    def describe_vhost(self, vhost: VirtualHost) -> None:
-        """Keep what was changed of a vhost; but for its tracing, which a restart ends."""
-        self._metadata.put_vhost(VhostRow(vhost.name, vhost.description, vhost.tags))
-        vhost_updated(vhost, acting_user.get())
-
     @property
     def store(self) -> Store | None:
-        """Where messages are kept; None if nothing is to survive."""
+        """The message store; None if nothing survives a restart."""
         return self._store
 
     @property
     def cluster_name(self) -> str:
-        """A global parameter, or else the configuration's, or else the node's own name."""
+        """The global parameter, else the configured name, else the node's name."""
         named = self.services.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
         return str(named or self.config.cluster_name or self.config.node_name)
 
-    def _new_vhost(self, name: str) -> VirtualHost:
+    def make_vhost(self, name: str) -> VirtualHost:
+        """See `NodeParts`."""
         services = self.services
-        vhost = VirtualHost(
-            name, services.turns, services.clock, self._metadata, self._store, self.policing,
-            services.counts, self.config.is_as_rabbitmq_4, services.events,
+        return VirtualHost(
+            name, services.turns, services.clock, services.declarations.submit, self._store,
+            services.registry.policing, services.counts, self.config.is_as_rabbitmq_4,
+            services.events, services.queue_kinds,
         )  # fmt: skip
-        services.vhosts[name] = vhost
-        return vhost
 
-    def delete_vhost(self, name: str) -> None:
-        """The vhost goes, with all in it; its connections are closed."""
-        vhost = self.services.vhosts.pop(name)
-        self._metadata.delete_vhost(name)
-        self.services.permissions.forget_vhost(name)
-        self.services.parameters.forget_vhost(name)
-        self.services.policies.forget_vhost(name)
+    def new_storage_id(self) -> int:
+        """See `NodeParts`."""
+        return 0 if self._store is None else self._store.new_storage_id()
+
+    def close_connections_to(self, vhost: VirtualHost) -> None:
+        """See `Dependents`."""
         for connection in tuple(self.connections):
             if connection.login is None and connection.vhost is vhost:
-                connection.force_close(f"vhost '{name}' is deleted")
-        vhost.delete()
+                connection.force_close(f"vhost '{vhost.name}' is deleted")
+
+    def close_connections_of(self, user: str) -> None:
+        """See `Dependents`."""
+        for connection in tuple(self.connections):
+            if connection.login is None and connection.user.name == user:
+                connection.force_close(f"user '{user}' is deleted")
+
+    def end_traces_of(self, vhost: VirtualHost) -> None:
+        """See `Dependents`."""
         self.tracing.forget_vhost(vhost)
-        self.traces.forget_vhost(name)
-        vhost_deleted(vhost, acting_user.get())
+        self.traces.forget_vhost(vhost.name)
 
     # Watching
 
@@ -333,24 +297,19 @@ class Broker:
             connection.congestion_changed()
 
     def _disk_filled(self, is_full: bool) -> None:
-        """The store could not write for lack of space, or can again."""
+        """The store cannot write because the disk is full, or can write again."""
         if is_full:
             self.services.alarms.set(DISK, "store")
         else:
             self.services.alarms.clear(DISK, "store")
 
     def _store_failed(self, error: Exception) -> None:
-        """Nothing can be promised any more: whoever runs the broker has to stop it."""
+        """The store failed, so no confirm can be given: the caller of the broker must stop it."""
         if not self.failure.done():
             self.failure.set_result(error)
 
-    def _permissions_changed(self) -> None:
-        """What publishers looked up may not be theirs to use any more."""
-        for vhost in self.services.vhosts.values():
-            vhost.routes_changed()
-
     def _watch_consumers(self) -> None:
-        """Look, once a minute, for clients that sit on deliveries for too long."""
+        """Check the consumer timeout of all connections once a minute."""
         if self.config.consumer_timeout_ms is None:
             return
         self._check_consumers(self.config.consumer_timeout_ms)
@@ -365,7 +324,7 @@ class Broker:
     # Stopping
 
     async def stop(self) -> None:
-        """Close the listeners, tell every client why, and wait a moment for their answers."""
+        """Close the listeners, send connection.close to every client, and await the answers."""
         if self._consumer_timer is not None:
             self._consumer_timer.cancel()
         for monitor in self.monitors:
@@ -381,7 +340,7 @@ class Broker:
         await self._connections_end(ABORT_SECONDS_MAX)
         for vhost in self.services.vhosts.values():
             vhost.close()
-        # Nothing happens any more that traces would have to be told.
+        # No more trace events occur.
         self.tracing.stop()
         await self.traces.stop()
         if self._store is not None:

@@ -1,25 +1,30 @@
-"""What every connection of a broker shares: its configuration, its time, its vhosts and users."""
+"""The services that all connections share: configuration, clock, vhosts, users and so on."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from broker.actor import Turns
-from broker.alarms import Alarms
-from broker.amqp.properties import HeaderCache
-from broker.auth.access_control import AccessControl
-from broker.auth.permissions import PermissionTable
-from broker.auth.users import UserDirectory
-from broker.clock import Clock
-from broker.config import Config
-from broker.counts import NodeCounts
-from broker.events import Events
-from broker.flow import Flow
-from broker.limits import Limits
-from broker.parameters import Parameters
-from broker.policies import PolicyTable
-from broker.vhost import VirtualHost
-from storage.message import Message
-from storage.metadata import Metadata
+from leveret.broker.amqp.properties import HeaderCache
+from leveret.broker.auth.access_control import AccessControl
+from leveret.broker.auth.permissions import PermissionTable
+from leveret.broker.auth.users import UserDirectory
+from leveret.broker.clock import Clock
+from leveret.broker.config import Config
+from leveret.broker.counts import NodeCounts
+from leveret.broker.events.events import Events
+from leveret.broker.message_numbers import MessageNumbers
+from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.parameters import Parameters
+from leveret.broker.policies.policy_table import PolicyTable
+from leveret.broker.queues.classic_queue import add_classic_queues
+from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.registry.declaration_log import DeclarationLog
+from leveret.broker.registry.registry import Registry
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import Flow
+from leveret.broker.turns import Turns
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Message
+from leveret.storage.metadata import Metadata
 
 
 class ReplyConsumer(Protocol):
@@ -30,38 +35,44 @@ class ReplyConsumer(Protocol):
 
 
 class Observer(Protocol):
-    """Sees what clients publish and are given; a broker that is embedded in a test has one."""
+    """Observes published and delivered messages; used by a broker embedded in a test."""
 
     def published(self, vhost: str, message: Message, queues: list[str]) -> None:
         """A client published a message."""
 
     def delivered(self, vhost: str, queue: str, message: Message, redelivered: bool) -> None:
-        """A client was given a message."""
+        """A message was delivered to a client."""
 
 
 @dataclass(slots=True)
 class Services:
-    """Made by the server, and given to each connection.
+    """Created by the server and passed to each connection.
 
-    reply_consumers: direct reply-to names in use, and the channels behind them.
-    header_cache: shared by all connections, since many publishers publish alike.
-    holds_confirms: publisher confirms are held back, as a test of a publisher may want it.
+    registry: the declared objects; vhosts, users and so on are its parts.
+    declarations: the log to which changes of declared objects are submitted.
+    reply_consumers: the direct reply-to names in use, and their channels.
+    header_cache: shared by all connections, since many publishers send equal headers.
+    holds_confirms: publisher confirms are withheld, for tests of publishers.
     """
 
     config: Config
     clock: Clock
     turns: Turns
     metadata: Metadata
-    users: UserDirectory
-    permissions: PermissionTable
+    registry: Registry
+    declarations: DeclarationLog
     access: AccessControl
-    parameters: Parameters
-    limits: Limits
-    policies: PolicyTable
     events: Events
-    vhosts: dict[str, VirtualHost] = field(default_factory=dict)
+    queue_kinds: QueueKinds = field(default_factory=lambda: add_classic_queues(QueueKinds()))
+    vhosts: dict[str, VirtualHost] = field(init=False)
+    users: UserDirectory = field(init=False)
+    permissions: PermissionTable = field(init=False)
+    parameters: Parameters = field(init=False)
+    limits: Limits = field(init=False)
+    policies: PolicyTable = field(init=False)
     alarms: Alarms = field(default_factory=Alarms)
     flow: Flow = field(init=False)
+    message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
     header_cache: HeaderCache = field(default_factory=HeaderCache)
@@ -70,3 +81,8 @@ class Services:
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
+        self.message_numbers = MessageNumbers(self.clock.wall_time_s())
+        registry = self.registry
+        self.vhosts, self.users = registry.vhosts, registry.users
+        self.permissions, self.parameters = registry.permissions, registry.parameters
+        self.limits, self.policies = registry.limits, registry.policies

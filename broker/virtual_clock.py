@@ -1,7 +1,7 @@
 """A clock that a test moves by hand: time stands still until `advance` is called.
 
-Whatever waits for time, a message's TTL, a delayed message, a heartbeat, a consumer timeout, is
-then called back at once, in the order in which it would have been.
+All timers that fall due on the way (a message's TTL, a delayed message, a heartbeat, a consumer
+timeout) are called at once, in the order in which they would have been.
 """
 
 import time
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 
-from broker.clock import Timer
+from leveret.broker.clock import Timer
 
 
 class VirtualTimer:
-    """A call that comes when the clock is moved past its time."""
+    """A call that is made when the clock is moved past its time."""
 
     __slots__ = ("callback",)
 
@@ -21,12 +21,12 @@ class VirtualTimer:
         self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Do not make the call."""
         self.callback = None
 
 
 class VirtualClock:
-    """See `broker.clock.Clock`. It starts at the real date."""
+    """See `leveret.broker.clock.Clock`. It starts at the real date."""
 
     def __init__(self) -> None:
         # Not 0: a deadline of 0 stands for none.
@@ -36,11 +36,11 @@ class VirtualClock:
         self._order = count()
 
     def now_ms(self) -> int:
-        """Milliseconds by which the clock was moved, and one."""
+        """The milliseconds by which the clock was moved, plus one."""
         return int(self._now_ms)
 
     def wall_time_s(self) -> float:
-        """The date that a client would be told."""
+        """Seconds since 1970 on this clock."""
         return self._started_at_s + self._now_ms / 1000
 
     def call_later_ms(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
@@ -50,7 +50,7 @@ class VirtualClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Move on, calling back all that falls due on the way, in order."""
+        """Move the clock, making all calls that fall due on the way, in order."""
         end_ms = self._now_ms + seconds * 1000
         while self._timers and self._timers[0][0] <= end_ms:
             self._now_ms, _, timer = heappop(self._timers)

@@ -1,1 +1,1 @@
-"""Everything an operator touches: the command line first of all."""
+"""Management of a node: the command line, the HTTP API and its pages, statistics and metrics."""

@@ -1,8 +1,8 @@
-"""Events on their way to one who listens over HTTP: a line of JSON each (broker/events.py).
+"""The stream of events (broker/events/events.py) to one HTTP client: a line of JSON for each event.
 
-An event becomes a line as it happens, and waits here until the listener has read what came before.
-What waits is bounded in bytes. A listener that is too slow misses events, and is told how many at
-the place where they are missing: `events.missed`, with their `count`.
+An event becomes a line when it happens, and the line waits here until the client has read those
+before it. The waiting lines are bounded in bytes. A client that is too slow misses events; in their
+place it gets one event `events.missed` with their `count`.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from broker.events import Event
-from mgmt.views.values import table_to_json, text
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.events.events import Event
 
 HELD_BYTES_MAX = 4 * 1024 * 1024
 """About 15,000 events."""
 PIECE_BYTES = 64 * 1024
-"""About as much as is handed out at once."""
+"""The size of the pieces in which lines are sent, roughly."""
 MISSED = "events.missed"
 TABLES = ("arguments", "client_properties")
-"""Facts that are field tables."""
+"""The fields of events that are field tables."""
 
 
 def line_of(event: Event) -> bytes:
@@ -36,7 +36,7 @@ def _shown(name: str, fact: Any) -> Any:
 
 
 class EventStream:
-    """The lines that wait for one listener. held_bytes_max: how much of them."""
+    """The lines that wait for one client. held_bytes_max: how many bytes may wait."""
 
     def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held_bytes_max = held_bytes_max
@@ -45,12 +45,12 @@ class EventStream:
         self._lines: deque[bytes] = deque()
         self._has_come = asyncio.Event()
 
-    def hear(self, event: Event) -> None:
-        """Something happened: to be given to `Events.listen`."""
+    def add(self, event: Event) -> None:
+        """Take an event: the listener for `Events.listen`."""
         if self._held_bytes >= self._held_bytes_max:
             self._missed_count += 1
             return
-        self._tell_missed()
+        self._report_missed()
         self._hold(line_of(event))
 
     def _hold(self, line: bytes) -> None:
@@ -58,14 +58,14 @@ class EventStream:
         self._held_bytes += len(line)
         self._has_come.set()
 
-    def _tell_missed(self) -> None:
+    def _report_missed(self) -> None:
         if self._missed_count:
             count, self._missed_count = self._missed_count, 0
             now_ms = int(time.time() * 1000)
             self._hold(line_of({"event": MISSED, "timestamp_in_ms": now_ms, "count": count}))
 
     async def take(self, patience_s: float) -> bytes:
-        """Lines that wait, as many as make a piece; nothing if none comes in this time."""
+        """The next piece of waiting lines; empty if no event happens within this time."""
         if not self._lines:
             self._has_come.clear()
             try:
@@ -77,5 +77,5 @@ class EventStream:
             piece += self._lines.popleft()
         self._held_bytes -= len(piece)
         if not self._lines:
-            self._tell_missed()
+            self._report_missed()
         return bytes(piece)

@@ -1,21 +1,23 @@
-"""Everything of management that a served node has: the HTTP API, its pages, the control socket.
+"""The management servers of a node: the HTTP API with its pages, the metrics, the control socket.
 
-What cannot listen stops the start, as an AMQP port would: an operator who asked for a port and does
-not get it should hear of it at once.
+If a server cannot listen on its port, the node does not start, as with an AMQP port: the operator
+learns at once that a configured port is not available.
 """
 
 import logging
 from pathlib import Path
 
-from broker.config import Listener
-from broker.config.tls_settings import TlsOptions
-from broker.net.tls import make_server_context
-from broker.net.tls_session import ServerContext
-from broker.server import Broker
-from mgmt.api.server import ManagementServer
-from mgmt.definitions import DefinitionsError, Import, read_definitions
-from mgmt.metrics.server import MetricsServer
-from mgmt.node import CertificateFiles, Node
+import aiofiles
+
+from leveret.broker.config import Listener
+from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.net.tls import make_server_context
+from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.server import Broker
+from leveret.mgmt.api.server import ManagementServer
+from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
+from leveret.mgmt.metrics.server import MetricsServer
+from leveret.mgmt.running_node import CertificateFiles, Node
 
 logger = logging.getLogger("leveret.management")
 
@@ -30,24 +32,26 @@ class Management:
         self._contexts: list[tuple[ServerContext, TlsOptions]] = []
 
     async def broker_started(self, broker: Broker) -> None:
-        """The broker listens, for the first time or again."""
+        """Register the broker's listeners, and load definitions. Called after each start."""
         config, node = self._node.config, self._node
         kept = [(name, one) for name, one in node.listeners if not name.startswith("amqp")]
         amqp = [("amqp", one) for one in broker.listening_on]
         amqps = [("amqp/ssl", one) for one in broker.tls_listening_on]
         node.listeners = [*amqp, *amqps, *kept]
         if amqps:
-            self._note_certificates("amqp/ssl", config.tls_options())
+            self._note_certificates("amqp/ssl", config.tls.options)
         for context, options in self._contexts:
             broker.certificates.watch(context, options)
         if config.definitions_file is not None:
             await self._load_definitions(broker, config.definitions_file)
 
     async def _load_definitions(self, broker: Broker, path: Path) -> None:
-        """Import a file at the start. Raises OSError if it cannot be read or makes no sense."""
+        """Import a definitions file. Raises OSError if it cannot be read or is not valid."""
         try:
             give_way = self._node.give_way
-            definitions = await read_definitions(path.read_bytes(), None, give_way)
+            async with aiofiles.open(path, "rb") as file:
+                content = await file.read()
+            definitions = await read_definitions(content, None, give_way)
             await Import(broker, definitions, give_way).run()
         except DefinitionsError as error:
             problems = "".join(f"\n  {path}: {reason}" for path, reason in error.problems)
@@ -63,25 +67,23 @@ class Management:
 
     async def start(self) -> None:
         """Listen for the HTTP API and the metrics. Raises OSError and TlsError."""
-        config, node = self._node.config, self._node
-        first = ("https", "management_tls") if config.management_listener_ssl else ("http", None)
-        for protocol, server, host, port, prefix in (
-            (first[0], self._server, config.management_bind, config.management_port, first[1]),
-            ("https", self._server, config.management_tls_bind, config.management_tls_port,
-             "management_tls"),
-            ("http/prometheus", self._metrics, config.prometheus_bind, config.prometheus_port,
-             None),
-            ("https/prometheus", self._metrics, config.prometheus_tls_bind,
-             config.prometheus_tls_port, "prometheus_tls"),
+        node, config = self._node, self._node.config
+        management, prometheus = config.management, config.prometheus
+        first = ("https", management.tls) if management.listener_ssl else ("http", None)
+        for protocol, server, host, port, options in (
+            (first[0], self._server, management.bind, management.port, first[1]),
+            ("https", self._server, management.tls_bind, management.tls_port, management.tls),
+            ("http/prometheus", self._metrics, prometheus.bind, prometheus.port, None),
+            ("https/prometheus", self._metrics, prometheus.tls_bind, prometheus.tls_port,
+             prometheus.tls),
         ):  # fmt: skip
             if port:
-                context = None if prefix is None else self._context(protocol, prefix)
+                context = None if options is None else self._context(protocol, options)
                 listener = await server.listen(Listener(host, port), context)
                 node.listeners.append((protocol, listener))
 
-    def _context(self, protocol: str, prefix: str) -> ServerContext:
-        """What a port speaks TLS with; replaced files count without a restart."""
-        options = self._node.config.tls_options(prefix)
+    def _context(self, protocol: str, options: TlsOptions) -> ServerContext:
+        """The TLS context of a port, whose files are watched and read again when they change."""
         context = make_server_context(options)
         self._contexts.append((context, options))
         if self._node.broker is not None:
@@ -94,6 +96,6 @@ class Management:
         self._node.certificates[protocol] = files
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         await self._server.close()
         await self._metrics.close()

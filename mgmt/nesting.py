@@ -1,17 +1,17 @@
-"""How deep JSON may be: lists and objects in each other, as deep as a field table may be.
+"""The limit on how deeply lists and objects may be nested in JSON: as deeply as in a field table.
 
-What is deeper is refused before anything walks through it, and comes to the end of the stack.
+Deeper JSON is refused before any recursive function processes it and overflows the stack.
 """
 
 from typing import Any
 
-from broker.amqp.field_table import NESTING_MAX
+from leveret.broker.amqp.field_table import NESTING_MAX
 
 TOO_DEEP = f"JSON may not be nested deeper than {NESTING_MAX} levels"
 
 
 def is_too_deep(content: Any) -> bool:
-    """Whether lists and objects are in each other more often than that."""
+    """Whether lists and objects are nested more than `NESTING_MAX` levels deep."""
     level = [content]
     for _ in range(NESTING_MAX):
         level = [

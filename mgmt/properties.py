@@ -1,9 +1,9 @@
-"""Message properties out of JSON, as the HTTP API takes them. What is unknown is left out."""
+"""Message properties from JSON, as the HTTP API takes them. Unknown names are ignored."""
 
 from typing import Any
 
-from broker.amqp.properties import PROPERTY_TYPES, ContentHeader, encode_properties
-from mgmt.views.values import json_to_table
+from leveret.broker.amqp.properties import PROPERTY_TYPES, ContentHeader, encode_properties
+from leveret.mgmt.views.to_json import json_to_table
 
 _KINDS = {name: kind for name, _, kind in PROPERTY_TYPES}
 _MAXIMUM = {"octet": 255, "timestamp": 2**64 - 1}
@@ -11,7 +11,7 @@ SHORT_STRING_BYTES_MAX = 255
 
 
 class PropertyError(ValueError):
-    """A property cannot be that. reason: as RabbitMQ's API says it."""
+    """A property has a value that is not valid. reason: RabbitMQ's, as JSON."""
 
     def __init__(self, reason: Any) -> None:
         super().__init__(str(reason))
@@ -19,7 +19,7 @@ class PropertyError(ValueError):
 
 
 def header_of_json(properties: Any) -> ContentHeader:
-    """The content header of these properties. Raises PropertyError."""
+    """The content header with these properties. Raises PropertyError."""
     if properties in ([], None):
         properties = {}
     if not isinstance(properties, dict):

@@ -1,4 +1,4 @@
-"""Long work in slices, so that deliveries do not wait for it."""
+"""Long work in slices, between which the event loop serves clients."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,17 +7,17 @@ from time import perf_counter
 SLICE_SECONDS = 0.002
 
 GiveWay = Callable[[], Awaitable[None]]
-"""Lets the node do its other work, if the slice has lasted long enough."""
+"""Ends the slice if it has lasted `SLICE_SECONDS`, and lets the event loop do its other work."""
 
 
 class Slices:
-    """Whoever works long calls `give_way` after each little piece; all share the same slices."""
+    """Long work calls `give_way` after each small step. Users of one object share its slices."""
 
     def __init__(self) -> None:
         self._ends = 0.0
 
     async def give_way(self) -> None:
-        """Let others work, if this slice has lasted long enough."""
+        """See `GiveWay`."""
         if perf_counter() > self._ends:
             await asyncio.sleep(0)
             self._ends = perf_counter() + SLICE_SECONDS

@@ -1,25 +1,52 @@
-"""The interface between a queue and whatever keeps its messages.
+"""The interface between a queue and the store of its messages.
 
-A queue (broker/queues) knows consumers, limits and dead letters; a backing queue knows only the
-order of messages and where they are kept: in memory alone, in the tiered store, or on other nodes
-too. A wrapper that implements this interface around another backing queue adds replication
-without the queue knowing.
+A queue (broker/queues) knows consumers, limits and dead letters. A backing queue knows the order of
+the messages and where they are kept: in memory (transient_queue.py), in memory and on disk
+(tiered_queue.py), by priority (broker/queues/priority.py). A decorator that implements this
+interface around another backing queue, and broadcasts each call, is a mirrored queue. The interface
+is that of RabbitMQ's `rabbit_backing_queue`, with runs in place of single messages.
 
 An entry is in one of three states. Ready: published and not fetched; ready entries have an order.
-Unacked: fetched, not yet settled; they still count as held. Gone: acked, dropped or purged.
+Unacked: fetched or taken, not yet settled; they still count as held. Gone: acked, dropped or
+purged.
+
+**Promises**, for every implementation (tests/storage/backing_contract runs on all of them)
+
+BQ1  Ready entries are fetched in the order of their positions. A position is given once.
+BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, wherever they are kept. So
+    the same calls, applied in the same order to two backing queues that began alike, take the same
+    messages: a mirror that applies what the leader has broadcast stays equal to it.
+BQ3  A requeued entry is at its old position again.
+BQ4  Entries are recognised by position, never by object identity. A mirror that fetched the same
+    messages settles them with entries of its own, which it keeps by position (`position_of`).
+BQ5  Each call updates the counts before it returns. Later writes and reads do not change them,
+    except when a message cannot be read back from a damaged disk and is lost.
+BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
+
+**Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
+When a message moves between memory and disk is not defined. There is no locking: all calls are made
+in the event loop's thread, and none waits.
+
+**Message identities.** Positions name entries of one queue; a mirror must also recognise a message
+that reaches it twice, by the leader's broadcast and from the channel directly. It does so by
+`Message.number`, which the node that took the message from its publisher gave it: a number is never
+given twice by one node (it begins with the time of the start), and a channel is on one node, so the
+number identifies the message among those of its channel. A backing queue that needs numbers has
+`needs_identities`. Publishers number the messages for it first, and its queue calls `is_duplicate`
+and `discard`. For other backing queues messages are not numbered and these are not called.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from storage.message import Entry, Message
+from leveret.storage.message import Entry, Message
 
 
 class Waiter(Protocol):
-    """One who published, and waits until it is safe."""
+    """A publisher that waits until its messages are safe."""
 
-    def confirm(self, sequence: int) -> None:
-        """The run whose first message has this number is safe."""
+    def confirm(self, first: int, holder: object) -> None:
+        """The run that this holder held, and whose first message has this number, is safe."""
 
 
 class Head(NamedTuple):
@@ -30,8 +57,37 @@ class Head(NamedTuple):
     entry: Entry | None
 
 
+class Cursor(Protocol):
+    """Reads the ready entries of a queue from a position on, and leaves them where they are.
+
+    It may be kept for many turns of the event loop while the queue changes. Each read returns what
+    is ready at that time: entries that are gone are skipped; entries published since are at the
+    end; an entry that was requeued is returned if its position is not below `position`, and missed
+    otherwise. In a priority queue, messages published with a higher priority than the cursor has
+    reached are missed.
+
+    position: where the next read begins, in the sense of `BackingQueue.position_of`.
+    """
+
+    @property
+    def position(self) -> int:
+        """Where the next read begins."""
+
+    def read(self, bytes_max: int) -> list[Entry]:
+        """The next entries, in order; none if there are no more, for now.
+
+        bytes_max: the memory they may take, counting ENTRY_BYTES and the body of each. The last
+        entry may exceed it, so at least one is returned if there is one. Messages on disk are read
+        in blocks of at most 256 KiB or one run. A message that cannot be read is skipped; it is
+        reported when a fetch reaches it.
+        """
+
+    def close(self) -> None:
+        """Close the files that are open for reading. The cursor must not be used any more."""
+
+
 class BackingQueue(Protocol):
-    """The messages of one queue."""
+    """The messages of one queue. See the head of this file for what all implementations promise."""
 
     @property
     def ready_count(self) -> int:
@@ -43,7 +99,7 @@ class BackingQueue(Protocol):
 
     @property
     def unacked_count(self) -> int:
-        """Entries that are fetched and not settled."""
+        """Entries that were fetched or taken, and are not settled."""
 
     @property
     def unacked_bytes(self) -> int:
@@ -54,54 +110,118 @@ class BackingQueue(Protocol):
         """There may be entries that expire."""
 
     @property
+    def needs_identities(self) -> bool:
+        """Messages must have numbers, and the queue calls `is_duplicate` and `discard`.
+
+        It does not change during the life of the backing queue.
+        """
+
+    @property
     def next_position(self) -> int:
-        """The position that the next message gets; of a priority queue, in a new priority."""
+        """The `Entry.position` of the message that is published next; of a priority queue, in a
+        priority that has had no message yet.
+        """
+
+    def position_of(self, entry: Entry) -> int:
+        """The position of an entry in this queue: unique, and growing in the order of fetching.
+
+        `Entry.position`, except in a priority queue, where each priority counts from 0.
+        """
 
     def set_lazy(self, is_lazy: bool) -> None:
-        """From now on messages are to be on disk rather than in memory, or not."""
+        """Set whether messages are kept on disk rather than in memory from now on."""
+
+    # Publishing
+
+    def is_duplicate(self, message: Message) -> bool:
+        """The queue has this message already, or has discarded it: it must not be published again.
+
+        A mirror that was promoted may have it: the old leader broadcast it, and the channel sends
+        it again. The queue calls this first for each message that is published to it (before
+        limits, expiry and counts), and confirms a duplicate as if it were published. Only called if
+        `needs_identities`.
+        """
 
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order; whether they will be safe only later (see `when_safe`).
 
         The messages are alike in address and properties, and the list is not changed any more.
-        body_bytes: the sum of their bodies' sizes.
+        body_bytes: the sum of their bodies' sizes. expires_at_ms: on the broker's clock, 0 if they
+        do not expire.
         """
 
-    def when_safe(self, waiter: Waiter, sequence: int) -> None:
-        """Confirm this sequence to the waiter when all published until now is safe."""
+    def discard(self, message: Message) -> None:
+        """A message reached the queue and will never be in it, so that mirrors stop waiting for it.
+
+        The queue calls it where it does not publish a message: when a limit rejects it
+        (overflow reject-publish), and when the queue is not to keep it because it has expired on
+        arrival. A message that is published and dropped later is not discarded. Only called if
+        `needs_identities`.
+        """
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm a run to the waiter, in the holder's name, when all published so far is safe.
+
+        first: the publisher's number of the run's first message.
+        """
+
+    # Taking
 
     def peek(self) -> Entry | None:
-        """The first ready entry, left where it is; None if there is none."""
+        """The first ready entry, without taking it; None if there is none. May read from disk."""
 
     def heads(self) -> list[Head]:
-        """The first ready entry of each priority that has any, the highest first; nothing is read.
+        """The first ready entry of each priority that has any, the highest first; reads nothing.
 
-        A queue without priorities has one, 0.
+        A queue without priorities has one priority, 0.
+        """
+
+    def fetchable(self, count: int) -> int:
+        """How many of the next `count` entries can be fetched with one read from disk at most.
+
+        At least 1 if `count` is and an entry is ready. For callers that must bound what they read
+        in one turn of the event loop: they fetch no more than this. It may do that one read.
         """
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Take entries off the head: at least one if there is any, and up to `count`.
+        """Take the first min(count, ready_count) entries, in order (BQ2).
 
-        If an ack is required they are unacked until settled, otherwise they are gone.
+        If an ack is required they are unacked until settled, otherwise they are gone. A message
+        that cannot be read is lost and no longer counts as ready; the others are returned.
         """
 
-    def drop(self) -> Entry:
-        """Take the first ready entry off the head for good. There must be one."""
+    def drop(self) -> Entry | None:
+        """Remove the first ready entry and return it; None if there is none."""
 
-    def ack(self, entry: Entry) -> None:
-        """An unacked entry is done with."""
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Take the ready entries at these positions, in order.
 
-    def requeue(self, entries: Iterable[Entry]) -> None:
-        """Unacked entries become ready again, each at its old place, marked as redelivered."""
+        Positions are those of `position_of`, ascending; a position without a ready entry is
+        skipped. The entries are unacked until settled. Unlike a fetch it takes time in proportion
+        to the entries in memory, and is for management.
+        """
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Unacked entries are gone."""
+
+    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
+        """Unacked entries become ready again, each at its old position (BQ3).
+
+        redelivered: mark them as redelivered. False if no client has received them.
+        """
 
     def purge(self) -> int:
-        """Drop every ready entry; how many there were."""
+        """Drop every ready entry. Returns how many there were."""
 
-    def entries(self) -> Iterable[Entry]:
-        """The ready entries in order, for those who only look."""
+    # Looking
+
+    def cursor(self, position: int = 0) -> Cursor:
+        """A cursor that reads from this position on (see `position_of`)."""
 
     def status(self) -> dict[str, Any]:
-        """What it holds and where: see queue_status.py."""
+        """What the queue holds and where: see queue_status.py."""
 
     def delete(self) -> None:
-        """The queue is gone: free all that is kept of it."""
+        """The queue is deleted: free its memory and remove its files."""

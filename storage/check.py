@@ -1,10 +1,9 @@
-"""Looking over the files of a stopped node, and setting damaged parts aside.
+"""Checking and repairing the files of a stopped node.
 
-`check_store` reads every file from end to end, says what is in it, and lists what is wrong.
-`repair_store` does the same and then moves what is damaged out of the way, into `damaged/` beside
-the store: a copy of a damaged log file or segment is kept there, and the file is written anew with
-what is whole of it. A node can start on a damaged store without that; a repair makes that it need
-not say again at each start what it has lost.
+`check_store` reads every file from beginning to end, counts what is in it and lists its problems.
+`repair_store` does the same and rewrites each damaged log file or segment with its intact records;
+a copy of the damaged file is kept in `damaged/` in the data directory. A node can start on a
+damaged store without a repair, but it then reports the same losses at each start.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from storage.disk import Disk, StoreError
-from storage.formats import (
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.formats import (
     BODIES_MAGIC,
     CLOSED,
     FILE_HEADER_BYTES,
@@ -32,7 +31,7 @@ from storage.formats import (
     encode_run,
     read_records,
 )
-from storage.message_store import bodies_path
+from leveret.storage.message_store import bodies_path
 
 LOG, QUEUES, BODIES, DAMAGED = "log", "queues", "bodies", "damaged"
 MAGICS = {".log": LOG_MAGIC, ".segment": SEGMENT_MAGIC, ".bodies": BODIES_MAGIC}
@@ -41,7 +40,7 @@ Progress = Callable[[int, int], object]
 
 
 class FileReport(NamedTuple):
-    """What was found in one file. counts: by what; problems: in words."""
+    """What was found in one file. counts: records, by description. problems: sentences."""
 
     path: Path
     size: int
@@ -50,7 +49,7 @@ class FileReport(NamedTuple):
 
 
 def store_files(directory: Path) -> list[Path]:
-    """Every file of a store but the metadata, in a settled order."""
+    """Every file of a store but the metadata: logs, segments, bodies, each sorted."""
     found: list[Path] = []
     for name, pattern in ((LOG, "*.log"), (QUEUES, "*/*.segment"), (BODIES, "*.bodies")):
         found += sorted((directory / name).glob(pattern))
@@ -58,7 +57,7 @@ def store_files(directory: Path) -> list[Path]:
 
 
 def check_store(directory: Path, progress: Progress = lambda done, total: None) -> list[FileReport]:
-    """Read all files. progress: called with the bytes that are read, and all there are."""
+    """Read all files. progress: called with the bytes read so far and in total."""
     disk = Disk()
     paths = store_files(directory)
     sizes = [disk.size(path) for path in paths]
@@ -81,7 +80,7 @@ def _missing_logs(paths: list[Path]) -> Iterator[FileReport]:
 
 
 def check_file(disk: Disk, directory: Path, path: Path, may_be_torn: bool) -> FileReport:
-    """What is in a file, and what is wrong with it. may_be_torn: it was written to last."""
+    """Read one file. may_be_torn: it is the newest log file, whose end may be incomplete."""
     counts = {"messages": 0}
     problems: list[str] = []
     try:
@@ -111,7 +110,7 @@ def _check_record(
         counts["states of queues"] = counts.get("states of queues", 0) + 1
         decode_state(record.head)
     elif record.kind == CLOSED:
-        counts["closed in good order"] = 1
+        counts["closed cleanly"] = 1
     elif record.kind == RUN:
         run = decode_run(record.head)
         counts["messages"] += len(run.sizes)
@@ -132,9 +131,9 @@ def _check_body(disk: Disk, path: Path, offset: int, size: int, crc: int) -> Ite
     try:
         body = disk.read(path, offset, size)
     except StoreError as error:
-        yield f"a body is not to be had: {error}"
+        yield f"a body cannot be read: {error}"
         return
-    # Space that was given back reads as zeros: the message is gone, and its segment is not yet.
+    # Space that a sweep freed reads as zeros: the message is gone, its segment still exists.
     if crc32(body) != crc and body.strip(b"\0"):
         yield f"a body of {size} bytes at offset {offset} of {path} is damaged"
 
@@ -143,13 +142,13 @@ def _check_body(disk: Disk, path: Path, offset: int, size: int, crc: int) -> Ite
 
 
 def repair_store(directory: Path, progress: Progress = lambda done, total: None) -> list[Path]:
-    """Set damaged parts aside; the files that were written anew. Raises StoreError."""
+    """Rewrite damaged files; returns their paths. Raises StoreError."""
     disk = Disk()
     repaired = []
     for report in check_store(directory, progress):
         if report.problems and report.path.suffix != ".bodies" and report.path.exists():
             _refuse_other_versions(report)
-            _write_anew(disk, directory, report.path)
+            _rewrite(disk, directory, report.path)
             if report.path.suffix == ".log":
                 _forget_size(disk, report.path)
             repaired.append(report.path)
@@ -157,7 +156,7 @@ def repair_store(directory: Path, progress: Progress = lambda done, total: None)
 
 
 def _forget_size(disk: Disk, path: Path) -> None:
-    """The next log file says how long this one was, which is not so any more."""
+    """Clear the size of this log file in the header of the next one: it has changed."""
     number = int(path.stem) + 1
     following = path.with_name(f"{number:010d}.log")
     if not following.exists():
@@ -165,7 +164,7 @@ def _forget_size(disk: Disk, path: Path) -> None:
     try:
         header = decode_file_header(disk.read(following, 0, FILE_HEADER_BYTES), LOG_MAGIC)
     except FormatError:
-        # It is damaged itself, and will be written anew.
+        # That file is damaged too, and is rewritten next.
         return
     descriptor = disk.open(following)
     try:
@@ -180,11 +179,11 @@ def _refuse_other_versions(report: FileReport) -> None:
         raise StoreError(f"{report.path} is not damaged: {report.problems[0]}")
 
 
-def _write_anew(disk: Disk, directory: Path, path: Path) -> None:
-    """Keep a copy of a file, and leave in its place what is whole of it.
+def _rewrite(disk: Disk, directory: Path, path: Path) -> None:
+    """Copy a file to `damaged/`, and replace it by its intact records.
 
-    What follows a damaged part moves up in the file. In a segment nothing refers to places; what a
-    State says of a segment's length stays true or becomes too much, which a reader can take.
+    Records after a damaged part move to lower offsets. Nothing refers to offsets in a segment. The
+    length of a segment in a STATE may become too large, which restoring corrects.
     """
     data = disk.read_all(path)
     aside = directory / DAMAGED / path.relative_to(directory)
@@ -215,7 +214,7 @@ def _write_file(disk: Disk, path: Path, data: bytes) -> None:
 
 
 def _whole_part(data: bytes, record: Record) -> bytes:
-    """A record as it is, or without the messages of it that are damaged."""
+    """A record, without the messages in it that are damaged."""
     if record.kind != RUN:
         return data[record.offset : record.end]
     run = decode_run(record.head)

@@ -1,23 +1,22 @@
-"""Looking over the declarations of a stopped node, and leaving the damaged ones out.
+"""Checking and repairing the metadata of a stopped node.
 
-Both work on a copy: to open the file of a node moves its log into it, and what is damaged should be
-seen as it is.
+Both read a copy: opening the file moves SQLite's log into it, and a check must not change anything.
 """
 
 import shutil
 import tempfile
 from pathlib import Path
 
-from storage.disk import StoreError
-from storage.metadata import MetadataError, SqliteMetadata
-from storage.metadata_rows import Definitions
+from leveret.storage.disk import StoreError
+from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata_rows import Definitions
 
 FILE = "metadata.sqlite"
 DAMAGED = "damaged"
 
 
 def _files(directory: Path) -> list[Path]:
-    """The database, its log, and what belongs to them."""
+    """The database file, SQLite's log, and the files beside them."""
     return sorted(directory.glob(f"{FILE}*"))
 
 
@@ -33,7 +32,7 @@ def _load_copy(directory: Path) -> Definitions:
 
 
 def check_metadata(directory: Path) -> list[str]:
-    """What is wrong with the declarations, in words."""
+    """The problems of the metadata as sentences; empty if there are none."""
     if not (directory / FILE).exists():
         return [f"{directory / FILE} is missing"]
     try:
@@ -43,10 +42,10 @@ def check_metadata(directory: Path) -> list[str]:
 
 
 def repair_metadata(directory: Path) -> bool:
-    """Write the declarations that are whole anew, if some are not; whether that was so.
+    """If declarations are damaged, write a new file with the intact ones. Returns whether it did.
 
-    Raises StoreError if nothing can be read: without declarations a node would take all messages
-    for those of deleted queues.
+    The damaged file is moved to `damaged/`. Raises StoreError if nothing can be read: a node
+    without declarations would remove all messages as those of deleted queues.
     """
     if not (directory / FILE).exists():
         return False

@@ -1,9 +1,9 @@
 """The lock that keeps two servers from using one data directory.
 
-It is a lock of the operating system on a file in the directory (flock), so it ends with the process
-that holds it, however that ends. The file holds the process's number, to name it to the second. It
-stays behind when the lock is released: what counts is the lock, not the file, and to remove a file
-that another server is about to lock would let in a third.
+It is an flock on a file in the directory, so the operating system releases it however the process
+ends. The file holds the process id, for the error that a second server reports. The file is not
+removed when the lock is released: if another server had just opened it to lock it, a third server
+could lock a new file of the same name.
 """
 
 import fcntl
@@ -13,12 +13,12 @@ from pathlib import Path
 LOCK_FILE = "leveret.lock"
 
 _DIRECTORY_MODE, _FILE_MODE = 0o750, 0o640
-"""What is kept in the directory is not for everybody: messages and password hashes."""
+"""The directory holds messages and password hashes, so other users cannot read it."""
 _HOLDER_BYTES_MAX = 32
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used; the text says why."""
+    """The data directory cannot be used; the text says why and what to do."""
 
 
 class DataDirectoryInUse(DataDirectoryError):
@@ -26,14 +26,18 @@ class DataDirectoryInUse(DataDirectoryError):
 
 
 class DataDirectoryLock:
-    """The lock on one directory, which is made if it is missing."""
+    """The lock on one directory, which is created if it is missing."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock. Raises DataDirectoryInUse, or DataDirectoryError if it cannot be."""
+        """Take the lock.
+
+        Raises DataDirectoryInUse if another server has it, DataDirectoryError if the directory
+        cannot be used.
+        """
         try:
             self._directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -55,7 +59,7 @@ class DataDirectoryLock:
         except BlockingIOError:
             raise self._in_use(descriptor) from None
         except OSError as error:
-            # The lock may be held, and ends when the caller closes the descriptor.
+            # If the lock was taken, it is released when the caller closes the descriptor.
             raise self._unusable(error) from error
 
     def _in_use(self, descriptor: int) -> DataDirectoryInUse:
@@ -72,7 +76,7 @@ class DataDirectoryLock:
         )
 
     def release(self) -> None:
-        """Let go, if it is held."""
+        """Release the lock, if it is held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,55 +1,45 @@
 """Delta: the messages of a queue that are on disk only.
 
-Delta is a set of positions; nothing else is known of a message in it. Its messages come back in
-order, a run at a time, each run read into memory as the consumers get near it. A run whose bodies
-are in the message store comes back without them at first (the queue's third part, q3), and the
-bodies follow.
+Delta is a set of positions; nothing else of its messages is in memory. They are read back in order,
+a run at a time, as consumers get near them. A run whose bodies are in the message store is read
+without them at first (q3), and the bodies are read later.
 
-Reading is done in the event loop, in small pieces, and the system is asked to read ahead: a piece
-is nearly always in memory already, and costs less than handing it to a thread and back would.
+**Promises.** A message in delta costs no memory. `read` returns its messages in the order of their
+positions, each once, and reads one run of a segment, or BODIES_BYTES of large bodies, at a time.
 
-What cannot be read is lost: it is logged with its file and place, and leaves the queue, so that the
-rest can be had.
+**Not promised.** That a message can be read. One that cannot is lost: its file and offset are
+logged and it is removed from the queue, so that the messages after it can be delivered.
+
+Invariants:
+
+E1  A position in delta is in no other part of the queue in memory.
+E2  Every position in delta is below the ledger's `flushed_to`, and is not gone: it is in a segment.
+E3  `bodiless` is in the order of positions, and below all of `positions`.
+E4  `size` is the sum of the bodies of all messages in delta; 0 when there are none.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from storage.disk import Disk, StoreError
-from storage.formats import STORED, FormatError, Run
-from storage.intervals import Intervals
-from storage.ledger import Ledger, positions_of, segment_number
-from storage.message import Address, Entry, Header, Message, StoredBody
-from storage.message_store import MessageStore
-from storage.segments import Lost, SegmentReader, SegmentWriter, segment_path
+from leveret.storage.disk import StoreError
+from leveret.storage.formats import STORED, FormatError, Run
+from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.ledger import Ledger, positions_of, segment_number
+from leveret.storage.message import Address, Entry, Header, Message, StoredBody
+from leveret.storage.segment_entries import MessageSource, SegmentEntries, stored_body
+from leveret.storage.segments import Lost, SegmentWriter, segment_path
 
-NO_POSITION = 1 << 62
-"""Above all positions."""
 BODIES_BYTES = 256 * 1024
-"""How much of large bodies is read at once, if it is more than one."""
+"""The bytes of large bodies that are read at once; at least one body is."""
 
 logger = logging.getLogger("leveret.store")
 
 
-class Librarian(Protocol):
-    """What is needed to make messages of bytes."""
-
-    disk: Disk
-    bodies: MessageStore
-    make_header: Callable[[bytes], Header]
-
-    def address(self, encoded: bytes) -> Address:
-        """The address with these bytes."""
-
-    def expires_at_ms(self, expires_wall_ms: int) -> int:
-        """A time of day on the broker's clock; 0 stays 0."""
-
-
 class Bodiless(NamedTuple):
-    """A message that was read back but for its body."""
+    """A message that was read back without its body."""
 
     position: int
     expires_at_ms: int
@@ -60,38 +50,29 @@ class Bodiless(NamedTuple):
 
 
 class Delta:
-    """What of a queue is on disk only.
+    """The messages of one queue that are on disk only.
 
-    positions: of what is on disk and not in `bodiless` (q3), which comes before.
-    size: the bytes of the bodies of both.
+    positions: of the messages that are not in `bodiless` (q3), which come before them.
+    size: the bytes of the bodies of both. reads: messages that were read back since the start.
     lost: called with how many messages, and how many bytes of bodies, were lost.
     """
 
     __slots__ = (
-        "_ledger",
-        "_librarian",
-        "_name",
-        "_read_to",
-        "_reader",
-        "_writer",
-        "bodiless",
-        "lost",
-        "positions",
-        "size",
+        "_ledger", "_name", "_segments", "_source", "_writer", "bodiless", "lost",
+        "positions", "reads", "size",
     )  # fmt: skip
 
     def __init__(
-        self, librarian: Librarian, ledger: Ledger, writer: SegmentWriter, name: str
+        self, source: MessageSource, ledger: Ledger, writer: SegmentWriter, name: str
     ) -> None:
-        self._librarian = librarian
+        self._source = source
         self._ledger = ledger
         self._writer = writer
         self._name = name
-        self._reader: SegmentReader | None = None
-        self._read_to = 0
+        self._segments = SegmentEntries(source, writer)
         self.positions = Intervals()
         self.bodiless: deque[Bodiless] = deque()
-        self.size = 0
+        self.size = self.reads = 0
         self.lost: Callable[[int, int], object] = lambda count, size: None
 
     @property
@@ -106,8 +87,21 @@ class Delta:
             return self.bodiless[0].position
         return self.positions.first
 
+    def next_range(self, position: int) -> tuple[int, int]:
+        """The first consecutive positions from `position` on that are in delta: the lowest, and
+        one more than the highest; NO_POSITION twice if there are none.
+        """
+        for message in self.bodiless:
+            if message.position >= position:
+                return message.position, message.position + 1
+        return next(self.positions.within(position, NO_POSITION), (NO_POSITION, NO_POSITION))
+
     def put_out(self, entries: list[Entry]) -> int:
-        """Entries that are in segments are dropped from memory; the bytes of their bodies."""
+        """Add entries that are in segments and leave memory; returns the bytes of their bodies.
+
+        They are in the order of their positions.
+        """
+        assert entries[-1].position < self._ledger.flushed_to, "E2"
         self._put_back()
         size = 0
         start = end = entries[0].position
@@ -122,35 +116,44 @@ class Delta:
         return size
 
     def _put_back(self) -> None:
-        """What was read without its body is on disk as it was."""
+        """Move the messages that were read without their bodies (q3) back to `positions`."""
         for message in self.bodiless:
             self.positions.add_range(message.position, message.position + 1)
         self.bodiless.clear()
 
+    def reader(self) -> SegmentEntries:
+        """A reader of the queue's segments with a position of its own."""
+        return SegmentEntries(self._source, self._writer)
+
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Take back into memory the messages at those of the positions that are in delta.
+
+        positions: ascending. A message that cannot be read stays in delta.
+        """
+        self._put_back()
+        wanted = [position for position in positions if position in self.positions]
+        segments = self.reader()
+        entries: list[Entry] = []
+        for position in wanted:
+            found, _ = segments.look(position, position + 1, 1, self._ledger.fetched_to)
+            for entry in found:
+                self.positions.remove_range(position, position + 1)
+                self.size -= len(entry.message.body)
+            entries += found
+        segments.close()
+        return entries
+
     def clear(self) -> Intervals:
-        """All of it is to go: the positions."""
+        """Forget all messages; returns their positions."""
         self._put_back()
         positions, self.positions = self.positions, Intervals()
         self.size = 0
         self.close()
         return positions
 
-    def look(self) -> Iterator[Entry]:
-        """All of it in order, left where it is."""
-        ledger = Ledger(self._ledger.key)
-        ledger.fetched_to = self._ledger.fetched_to
-        other = Delta(self._librarian, ledger, self._writer, self._name)
-        other.positions = self.positions.copy()
-        for message in self.bodiless:
-            other.positions.add_range(message.position, message.position + 1)
-        while entries := other.read(NO_POSITION):
-            yield from entries
-
     def close(self) -> None:
-        """Let go of the file that is being read."""
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Close the file that is being read."""
+        self._segments.close()
 
     # Reading
 
@@ -159,6 +162,8 @@ class Delta:
         while self.count and self.first < before:
             entries = self._read_bodies() if self.bodiless else self._read_run()
             if entries:
+                self.reads += len(entries)
+                self._source.disk_reads += len(entries)
                 return entries
         if not self.count:
             self.size = 0
@@ -169,12 +174,12 @@ class Delta:
         first = self.positions.first
         number = segment_number(first)
         try:
-            run = self._find_run(number, first)
+            run = self._segments.find(first)
         except (StoreError, FormatError) as error:
             self._lose(*positions_of(number), f"the rest of its segment {number}", str(error))
             self.close()
             if number != self._writer.number:
-                # Not to be removed now that nothing of it is needed: another version may read it.
+                # The file must not be removed, as another version may be able to read it.
                 self._writer.numbers.discard(number)
             return []
         if run is None:
@@ -187,43 +192,23 @@ class Delta:
                 run.path, run.offset, run.end, self._name,
             )  # fmt: skip
             return []
-        self._lose(first, run.targets[0][1], str(self._reader_path), "they are not in it")
+        self._lose(first, run.targets[0][1], str(self._segments.path), "they are not in it")
         return self._entries_of(run)
 
-    @property
-    def _reader_path(self) -> Path:
-        return self._reader.path if self._reader is not None else Path()
-
-    def _find_run(self, number: int, first: int) -> Run | Lost | None:
-        if self._reader is None:
-            self._reader = SegmentReader(self._librarian.disk)
-        reader, writer = self._reader, self._writer
-        if first < self._read_to and reader.number == number:
-            reader.close()
-        if number == writer.number:
-            size = writer.tail_bytes
-        else:
-            size = self._librarian.disk.size(segment_path(writer.directory, number))
-        reader.open(writer.directory, number, size)
-        return reader.next_run(first)
-
     def _entries_of(self, run: Run) -> list[Entry]:
-        assert self._reader is not None
         start = run.targets[0][1]
         end = start + len(run.sizes)
-        self._read_to = end
-        # A run that begins below what is wanted was read in part before.
+        # If a run begins below the wanted position, its first messages were read before.
         wanted = list(self.positions.within(start, end))
         self.positions.remove_range(start, end)
         if run.flags & STORED:
-            self._reader.pass_over()
+            self._segments.pass_over(run)
             self._take_bodiless(run, start, wanted)
             return []
-        path, offset = self._reader.path, self._reader.offset
-        bodies = self._reader.bodies(run)
-        librarian = self._librarian
-        address, header = librarian.address(run.address), librarian.make_header(run.header)
-        expires_at_ms = librarian.expires_at_ms(run.expires_wall_ms)
+        path, offset = self._segments.path, self._segments.offset
+        bodies = self._segments.bodies(run)
+        self._segments.pass_over(run)
+        address, header, expires_at_ms = self._segments.head(run)
         fetched_to = self._ledger.fetched_to
         entries = []
         for first, last in wanted:
@@ -239,24 +224,20 @@ class Delta:
         return entries
 
     def _take_bodiless(self, run: Run, start: int, wanted: list[tuple[int, int]]) -> None:
-        librarian = self._librarian
-        address, header = librarian.address(run.address), librarian.make_header(run.header)
-        expires_at_ms = librarian.expires_at_ms(run.expires_wall_ms)
+        address, header, expires_at_ms = self._segments.head(run)
         for first, last in wanted:
             for position in range(first, last):
                 place = position - start
-                file, offset = run.stored[2 * place : 2 * place + 2]
-                stored = StoredBody(file, offset, run.sizes[place], run.crcs[place])
-                number = run.number_at(place)
+                stored, number = stored_body(run, place), run.number_at(place)
                 self.bodiless.append(
                     Bodiless(position, expires_at_ms, address, header, stored, number)
                 )
 
     def _read_bodies(self) -> list[Entry]:
-        """Give the first messages of q3 their bodies."""
+        """Read the bodies of the first messages of q3."""
         entries: list[Entry] = []
         size = 0
-        bodies = self._librarian.bodies
+        bodies = self._source.bodies
         while self.bodiless and size < BODIES_BYTES:
             found = self.bodiless.popleft()
             stored = found.stored
@@ -288,7 +269,7 @@ class Delta:
         self.lost(1, size)
 
     def _lose(self, start: int, end: int, where: str, why: str) -> None:
-        """Give up the positions from `start` to `end` that should be on disk."""
+        """Count the messages in delta from `start` to `end` as lost."""
         missing = list(self.positions.within(start, end))
         count = sum(last - first for first, last in missing)
         if not count:
@@ -303,6 +284,6 @@ class Delta:
         self.lost(count, size)
 
     def lose_segment(self, number: int) -> None:
-        """A segment that should be there is missing."""
+        """A segment that has positions in delta is missing."""
         path = segment_path(self._writer.directory, number)
         self._lose(*positions_of(number), str(path), "the file is missing")

@@ -1,10 +1,10 @@
-"""Files: the only place in the store where one is opened, written, synced or removed.
+"""File operations: the only place in the store that opens, writes, syncs or removes a file.
 
-Everything goes through a `Disk`, so that a test can make any operation fail, and can stop the
-process at any of the named `POINTS` between two operations. Errors of the operating system come
-out as `StoreError`, which names the file.
+All operations are methods of `Disk`, so that a test can make any of them fail, and can stop the
+process at any of the named `POINTS` between two operations. Errors of the operating system are
+raised as `StoreError`, which names the file.
 
-A file that was made, renamed or removed is only durably so when its directory has been synced, too.
+That a file was created, renamed or removed is durable only when its directory is synced, too.
 """
 
 import ctypes
@@ -20,6 +20,7 @@ POINTS = (
     "log.written",
     "log.synced",
     "log.retiring",
+    "log.retired",
     "log.removed",
     "segment.created",
     "segment.written",
@@ -31,33 +32,33 @@ POINTS = (
     "bodies.removed",
     "metadata.synced",
 )
-"""Where a test may stop the process: each is passed right after what it names has been done."""
+"""Where a test may stop the process. Each is passed right after the operation that it names."""
 
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 WRITE_BYTES_MAX = 1 << 30
-"""Linux writes at most 2 GiB at once."""
+"""Linux writes at most 2 GiB in one call."""
 SYNC_EACH_MAX = 4
-"""For more files than this, one syncfs costs less than an fdatasync each (1,000 files: 10 ms
+"""With more files than this, one syncfs costs less than an fdatasync of each (1,000 files: 10 ms
 instead of 170, docs/performance.md)."""
 
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
 
 class StoreError(Exception):
-    """The store cannot do what was asked; the text names the file and says what is wrong."""
+    """An operation on a file failed; the text names the operation, the file and the reason."""
 
 
 class DiskFull(StoreError):
-    """There is no room to write. What was there before is still there."""
+    """The disk has no room for a write. The earlier content of the file is intact."""
 
 
 @dataclass(slots=True)
 class DiskCounts:
-    """What was done to files since the start, and how long whoever asked for it waited.
+    """Counts of file operations since the start, their bytes, and how long they took.
 
-    The loop and both workers count. No sum is lost: a thread is not interrupted between reading
-    an attribute and storing it if nothing is called in between.
+    The event loop and both workers count. No increment is lost: CPython does not switch threads
+    between reading an attribute and storing it if nothing is called in between.
     """
 
     reads: int = 0
@@ -70,31 +71,28 @@ class DiskCounts:
     sync_seconds: float = 0.0
 
     def note_read(self, size: int, began: float) -> None:
-        """Something was read. began: when, by `perf_counter`."""
+        """Count a read. began: its start, by `perf_counter`."""
         seconds = perf_counter() - began
         self.reads += 1
         self.read_bytes += size
         self.read_seconds += seconds
 
     def note_write(self, size: int, began: float) -> None:
-        """Something was written."""
+        """Count a write."""
         seconds = perf_counter() - began
         self.writes += 1
         self.write_bytes += size
         self.write_seconds += seconds
 
     def note_sync(self, began: float) -> None:
-        """A file, a directory or a file system was synced."""
+        """Count a sync of a file, a directory or a file system."""
         seconds = perf_counter() - began
         self.syncs += 1
         self.sync_seconds += seconds
 
 
 class Disk:
-    """The operations on files.
-
-    passed: called with the name of each of the `POINTS`, right after it.
-    """
+    """Operations on files. passed: called with the name of each of the `POINTS`."""
 
     def __init__(self, passed: Callable[[str], None] | None = None) -> None:
         self.counts = DiskCounts()
@@ -102,18 +100,18 @@ class Disk:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def passed(self, point: str) -> None:
-        """What the point names has just been done."""
+        """Report that the store has passed one of the `POINTS`."""
         if self._passed is not None:
             self._passed(point)
 
     # Opening
 
     def create(self, path: Path) -> int:
-        """Make a file, empty if it was there, and open it for writing and reading."""
+        """Create a file, or empty it, and open it for reading and writing. Raises StoreError."""
         return self._open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def open(self, path: Path) -> int:
-        """Open a file that is there, for writing and reading."""
+        """Open an existing file for reading and writing. Raises StoreError."""
         return self._open(path, os.O_RDWR)
 
     def _open(self, path: Path, flags: int) -> int:
@@ -150,11 +148,11 @@ class Disk:
         return data
 
     def will_read(self, descriptor: int, offset: int, size: int) -> None:
-        """Have the system read ahead, so that a later read need not wait for the disk."""
+        """Ask the system to read ahead, so that a later read does not wait for the disk."""
         os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
 
     def read_all(self, path: Path) -> bytes:
-        """A whole file."""
+        """The content of a file."""
         began = perf_counter()
         try:
             data = path.read_bytes()
@@ -164,27 +162,27 @@ class Disk:
         return data
 
     def size(self, path: Path) -> int:
-        """The bytes in a file; 0 if there is none."""
+        """The size of a file in bytes; 0 if there is none."""
         try:
             return path.stat().st_size
         except FileNotFoundError:
             return 0
         except OSError as error:
-            raise failure("look at", path, error) from error
+            raise failure("get the size of", path, error) from error
 
     def names_in(self, directory: Path) -> list[str]:
-        """What is in a directory, sorted; nothing if there is none."""
+        """The names in a directory, sorted; none if there is no directory."""
         try:
             return sorted(os.listdir(directory))
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise failure("look into", directory, error) from error
+            raise failure("list", directory, error) from error
 
     # Writing
 
     def write(self, descriptor: int, path: Path, data: bytes, offset: int) -> None:
-        """Write everything at an offset. If the disk is full the rest is cut off again."""
+        """Write all data at an offset. After an error the file is cut off at the offset."""
         written = 0
         began = perf_counter()
         try:
@@ -202,29 +200,29 @@ class Disk:
         try:
             os.ftruncate(descriptor, size)
         except OSError:
-            # What was written of the record is torn, and will be written over or left out.
+            # The bytes written are overwritten by the next attempt, or are a torn end of the file.
             return
 
     def truncate(self, path: Path, size: int) -> None:
-        """Cut off what is beyond `size`."""
+        """Cut a file off at a size."""
         try:
             os.truncate(path, size)
         except OSError as error:
             raise failure("truncate", path, error, size) from error
 
     def reserve(self, descriptor: int, start: int, size: int) -> None:
-        """Have room for a part of a file, if the file system can do that and has it.
+        """Allocate space for a byte range of a file, if the file system can.
 
         A sync then has less to write: 90 us instead of 125 (docs/performance.md).
         """
         try:
             os.posix_fallocate(descriptor, start, size)
         except OSError:
-            # It is room that was not asked for yet: whoever writes will be told.
+            # The space is not needed yet. If there is none, the write reports it.
             return
 
     def punch(self, descriptor: int, start: int, end: int) -> bool:
-        """Give the space of a part of a file back; whether the file system can do that."""
+        """Free the space of a byte range of a file. Returns whether the file system can do that."""
         flags = _FALLOC_FL_KEEP_SIZE | _FALLOC_FL_PUNCH_HOLE
         to_64_bits = ctypes.c_int64
         failed = self._libc.fallocate(descriptor, flags, to_64_bits(start), to_64_bits(end - start))
@@ -233,7 +231,7 @@ class Disk:
     # Syncing
 
     def sync(self, descriptor: int, path: Path) -> None:
-        """Have a file's data on disk. What fails must not be tried again: see `log.py`."""
+        """Sync a file's data. A sync that failed must not be tried again: see `log.py`."""
         began = perf_counter()
         try:
             os.fdatasync(descriptor)
@@ -242,7 +240,7 @@ class Disk:
         self.counts.note_sync(began)
 
     def sync_directory(self, directory: Path) -> None:
-        """Have the names in a directory on disk."""
+        """Sync the names in a directory."""
         began = perf_counter()
         try:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -255,7 +253,7 @@ class Disk:
         self.counts.note_sync(began)
 
     def sync_paths(self, root: Path, paths: Iterable[Path]) -> None:
-        """Have files below `root`, and the directories they are in, on disk."""
+        """Sync files below `root`, their directories and the directories' parents."""
         paths = [path for path in paths if path.exists()]
         if len(paths) > SYNC_EACH_MAX:
             self._sync_file_system(root)
@@ -271,7 +269,7 @@ class Disk:
             self.sync_directory(directory.parent)
 
     def _sync_file_system(self, root: Path) -> None:
-        """Have all of a file system on disk. Linux reports failed writes since 5.8."""
+        """Sync a whole file system. Linux reports failed writes since 5.8."""
         began = perf_counter()
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -285,14 +283,14 @@ class Disk:
     # Directories and names
 
     def make_directory(self, directory: Path) -> None:
-        """Make a directory, unless it is there."""
+        """Create a directory and its parents, unless they exist."""
         try:
             directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
         except OSError as error:
-            raise failure("make", directory, error) from error
+            raise failure("create", directory, error) from error
 
     def remove(self, path: Path) -> None:
-        """Remove a file, or an empty directory, if it is there."""
+        """Remove a file or an empty directory, if it exists."""
         try:
             if path.is_dir():
                 path.rmdir()
@@ -302,7 +300,7 @@ class Disk:
             raise failure("remove", path, error) from error
 
     def remove_tree(self, directory: Path) -> None:
-        """Remove a directory and the files in it, if it is there."""
+        """Remove a directory and everything in it, if it exists."""
         for name in self.names_in(directory):
             path = directory / name
             if path.is_dir():
@@ -313,7 +311,7 @@ class Disk:
             self.remove(directory)
 
     def rename(self, path: Path, other: Path) -> None:
-        """Give a file another name."""
+        """Rename a file; the other name is replaced."""
         try:
             path.rename(other)
         except OSError as error:
@@ -321,7 +319,7 @@ class Disk:
 
 
 def failure(what: str, path: Path, error: OSError, offset: int | None = None) -> StoreError:
-    """A StoreError, or a DiskFull, for an error of the operating system."""
+    """The StoreError, or DiskFull, for an error of the operating system."""
     place = f" at offset {offset}" if offset is not None else ""
     reason = error.strerror or str(error)
     if error.errno in NO_SPACE:

@@ -1,4 +1,6 @@
-"""The bytes on disk. Pure: bytes in, records out. docs/storage-format.md is this in prose.
+"""The byte format of logs, segments and the message store. Pure: bytes in, records out.
+
+docs/storage-format.md describes the same in prose.
 
 Numbers are little-endian. Every file begins with a header:
 
@@ -11,31 +13,33 @@ Numbers are little-endian. Every file begins with a header:
 
 A log file and a segment then hold records:
 
-    magic     4 bytes   RECORD_MAGIC: where reading goes on after a damaged part
-    kind      u8        RUN, PROGRESS, STATE, OLDEST or CLOSED
+    magic     4 bytes   RECORD_MAGIC: where reading resumes after damaged bytes
+    kind      u8        RUN, PROGRESS, STATE, CLOSED, OLDEST, or a named kind
     head      u32       bytes of the head
     bodies    u32       bytes of the bodies after it
     crc       u32       of kind, head, bodies and the head itself
 
-RUN: messages that follow each other, alike in address, properties and expiry. Its bodies have
-checksums of their own, so that a damaged body costs one message and not its neighbours.
+RUN: messages at consecutive positions with the same address, properties and expiry. Each body has
+a checksum of its own, so that a damaged body costs one message and not its neighbours.
 
     expires   u64       wall clock, milliseconds since 1970; 0 if they do not expire
     count     u32       messages
-    targets   u16       queues they are in: for each its key and the first message's position
+    targets   u16       queues they are in; for each the key and the first message's position
     address   u16       bytes of the encoded address
     header    u32       bytes of the properties
     flags     u8        PERSISTENT; STORED: the bodies are in the message store; NUMBERED: the
-                        messages have numbers, which follow each other
+                        messages have consecutive numbers
     (u64, u64) for each target; u32 size and u32 crc for each body; STORED: u32 file and u64 offset
     for each body; NUMBERED: u64 the first message's number; the address; the properties
 
-PROGRESS: positions of a queue that are gone, and how far it has been delivered from.
-STATE: all that must be known of a queue beside the runs in later log files.
+PROGRESS: positions of a queue that are gone, and the position up to which it was delivered.
+STATE: what a restart needs of a queue in addition to the records after this one.
 OLDEST: the number (u64) of the oldest log file that is needed from here on.
-CLOSED: the log was closed in good order.
+CLOSED: the node was stopped cleanly.
+Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
+the record, so that a version without that feature can name it (sequence_records.py).
 
-The file of the message store is a header and then bodies, one after the other, as they are.
+A file of the message store is a header and then bodies, one after the other.
 """
 
 import struct
@@ -43,13 +47,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from storage.intervals import Intervals
+from leveret.storage.intervals import Intervals
 
-FORMAT_VERSION, VERSION_MIN = 2, 1
-"""What is written, and the oldest that is read: version 2 has the flag NUMBERED."""
+FORMAT_VERSION, VERSION_MIN = 3, 1
+"""The version that is written, and the oldest that is read. Version 2 has the flag NUMBERED,
+version 3 named records: a version that does not know these must not accept a log that has them."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
+NAMED_KINDS = range(16, 256)
+"""Records of these kinds begin with the name of the feature that writes them."""
 PERSISTENT, STORED, NUMBERED = 1, 2, 4
 UNCOUNTED = (1 << 64) - 1
 
@@ -67,11 +74,11 @@ _NUMBER = struct.Struct("<Q")
 
 
 class FormatError(Exception):
-    """The bytes are not what they should be; the text says what is wrong."""
+    """The bytes do not have the format; the text says what is wrong."""
 
 
 class VersionError(FormatError):
-    """The file is of a version that this one does not read."""
+    """The file has a format version that this version of Leveret does not read."""
 
 
 class FileHeader(NamedTuple):
@@ -85,8 +92,9 @@ class FileHeader(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A decoded RUN record, but for its bodies. stored: (file, offset) pairs, or empty.
+    """A decoded RUN record without its bodies.
 
+    targets: (key, first position) pairs. stored: file and offset of each body in turn, or empty.
     number: the first message's; 0 if they have none.
     """
 
@@ -101,14 +109,15 @@ class Run(NamedTuple):
     header: bytes
 
     def number_at(self, place: int) -> int:
-        """The number of the message at a place in the run; 0 if it has none."""
+        """The number of the message at an index in the run; 0 if it has none."""
         return self.number and self.number + place
 
 
 class Progress(NamedTuple):
     """A decoded PROGRESS record.
 
-    segment_bytes: of the bodies that the last STATE counts and are gone; UNCOUNTED if unknown.
+    fetched_to: messages below this position were delivered. segment_bytes: of bodies the last
+    STATE counts and that are gone since; UNCOUNTED if unknown. gone: (start, end) pairs.
     """
 
     key: int
@@ -120,12 +129,13 @@ class Progress(NamedTuple):
 class State(NamedTuple):
     """A decoded STATE record.
 
-    flushed_to: what is below this position and not gone is in segments.
-    fetched_to: what is below this position was delivered before.
-    segment_bytes: of the bodies of what is in segments and not gone.
-    tail_number, tail_bytes: the segment that was written to last, and how much of it counts.
-    has_expiring: a message that expires may be among them.
-    transient_segments: the numbers of segments that hold messages that are not persistent.
+    flushed_to: messages below this position that are not gone are in segments.
+    fetched_to: messages below this position were delivered.
+    segment_bytes: of the bodies in segments that are not gone.
+    tail_number, tail_bytes: of the last segment, and how many of its bytes count.
+    has_expiring: there may be messages that expire.
+    transient_segments: the numbers of segments with messages that are not persistent.
+    gone: positions of messages that were acknowledged, dropped or lost.
     """
 
     key: int
@@ -140,7 +150,7 @@ class State(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Where a record is in its file, and what it is. body_offset: where its bodies begin."""
+    """A record. offset, body_offset, end: where in the file it and its bodies begin, and end."""
 
     kind: int
     offset: int
@@ -150,7 +160,7 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A part of a file that is no record. is_end: no record follows it."""
+    """Bytes of a file that are not a record. is_end: no record follows them."""
 
     offset: int
     end: int
@@ -169,7 +179,10 @@ def encode_file_header(
 
 
 def decode_file_header(data: bytes, magic: bytes) -> FileHeader:
-    """Raises FormatError if it is damaged, or of another kind or version."""
+    """The header at the start of a file.
+
+    Raises VersionError for another format version, FormatError if it is damaged or of another kind.
+    """
     if len(data) < FILE_HEADER_BYTES:
         raise FormatError("its header is cut off")
     header = FileHeader(*_FILE_HEADER.unpack_from(data))
@@ -190,7 +203,7 @@ def decode_file_header(data: bytes, magic: bytes) -> FileHeader:
 
 
 def encode_record(kind: int, head: bytes, body_bytes: int = 0) -> bytes:
-    """A record up to its bodies, which follow it as they are."""
+    """A record without its bodies, which the caller appends."""
     frame = _RECORD.pack(RECORD_MAGIC, kind, len(head), body_bytes)
     return frame + _CRC.pack(crc32(head, crc32(frame))) + head
 
@@ -211,8 +224,22 @@ def read_record(data: bytes, offset: int) -> Record | None:
     return Record(kind, offset, end, head, start + head_bytes)
 
 
+def named_head(name: str, content: bytes) -> bytes:
+    """The head of a named record: the name of its feature (ASCII, at most 255 bytes), and more."""
+    encoded = name.encode("ascii")
+    return bytes((len(encoded),)) + encoded + content
+
+
+def feature_of(record: Record) -> str:
+    """The name of the feature that wrote a named record; empty if the record has none."""
+    head = record.head
+    if record.kind not in NAMED_KINDS or not head:
+        return ""
+    return head[1 : 1 + head[0]].decode("ascii", "replace")
+
+
 def record_size(data: bytes, offset: int) -> int:
-    """How many bytes the record at an offset says it has; 0 if that cannot be told."""
+    """The size in bytes that the record at an offset states; 0 if there is no record."""
     if offset + RECORD_BYTES > len(data) or not data.startswith(RECORD_MAGIC, offset):
         return 0
     _, _, head_bytes, body_bytes = _RECORD.unpack_from(data, offset)
@@ -220,7 +247,7 @@ def record_size(data: bytes, offset: int) -> int:
 
 
 def read_records(data: bytes, offset: int) -> Iterator[Record | Damage]:
-    """All records from an offset on, and what lies between them and is none."""
+    """All records from an offset on, and the bytes between them that are not records."""
     while offset < len(data):
         record = read_record(data, offset)
         if record is not None:
@@ -241,7 +268,7 @@ def _next_record(data: bytes, offset: int) -> int:
     return len(data)
 
 
-# What is in records
+# Contents of records
 
 
 def encode_run(
@@ -253,7 +280,7 @@ def encode_run(
     bodies: list[bytes],
     number: int = 0,
 ) -> bytes:
-    """A RUN record up to its bodies, which are in the record. number: the first message's."""
+    """A RUN record without its bodies, which the caller appends. number: the first message's."""
     flags, numbered = _numbered(flags, number)
     if len(bodies) == 1 and len(targets) == 1:
         rest = numbered + address + header
@@ -281,9 +308,9 @@ def _encode_single(
     rest: bytes,
     body: bytes,
 ) -> bytes:
-    """The same for one message in one queue, in half the time: 1.0 us instead of 2.1.
+    """`encode_run` for one message in one queue, in half the time: 1.0 us instead of 2.1.
 
-    lengths: bytes of the address and of the properties. rest: of the head, after the checksums.
+    lengths: of the address and of the properties, in bytes. rest: the head after the checksums.
     """
     size = len(body)
     head = _SINGLE_RUN.pack(expires_wall_ms, 1, 1, *lengths, flags, *target, size, crc32(body))
@@ -319,7 +346,7 @@ def encode_stored_run(
 
 
 def _numbered(flags: int, number: int) -> tuple[int, bytes]:
-    """The flags of a run and what it says of its messages' numbers."""
+    """The flags of a run with or without NUMBERED, and the encoded number."""
     return (flags | NUMBERED, _NUMBER.pack(number)) if number else (flags & ~NUMBERED, b"")
 
 

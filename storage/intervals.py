@@ -2,11 +2,20 @@
 
 A queue's positions are taken and settled nearly in order, so a set of millions of them is one
 interval, or a few. Adding at the end of the last interval costs one comparison; anything else is a
-binary search. Intervals are half-open, sorted, and never touch.
+binary search. Pure.
+
+Invariants:
+
+I1  Intervals are half-open and not empty: each start is below its end.
+I2  Intervals are sorted and do not touch: each end is below the next start.
+I3  `count` is the sum of their lengths.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+
+NO_POSITION = 1 << 62
+"""Above all positions."""
 
 
 class Intervals:
@@ -132,7 +141,7 @@ class Intervals:
             place += 1
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What is missing of the numbers from `start` up to, not including, `end`."""
+        """The intervals from `start` up to, not including, `end` that are not in the set."""
         for covered_start, covered_end in self.within(start, end):
             if start < covered_start:
                 yield start, covered_start

@@ -1,30 +1,47 @@
-"""The ledger of one queue: which of its positions are gone, and where the others are.
+"""The ledger of one queue: which of its positions are gone, and where the other messages are.
+
+A position is gone when its message was acknowledged, dropped or lost.
 
     0 ........ flushed_to ............ next position
     in segments  |  in memory, and in the log if they are persistent
 
-What is below `flushed_to` and not gone is in segments; the rest is in memory. `fetched_to` is how
-far the queue has been delivered from: what is below it and still there was delivered before.
+Messages below `flushed_to` that are not gone are in segments; the others are in memory. Ready
+messages below `fetched_to` were delivered before.
 
-What became of messages since the log was last told is kept apart until the log asks for it, once a
-batch. When a log file is to go, a State of the queue, written to the log's end, takes the place of
-all that the file says about it.
+Positions that are gone since the queue's last PROGRESS record are in `fresh`. The next record has
+them, and they move to `gone`. Before a log file is removed, a STATE of the queue replaces all
+records of it in the file.
+
+**Promises.** The STATE and the PROGRESS records after it add up to the ledger, however they are cut
+into batches. **Not promised.** That `segment_bytes` is exact: when many messages are dropped at
+once it is counted again at the next restart (UNCOUNTED).
+
+Invariants:
+
+LE1  `flushed_to` and `fetched_to` only grow.
+LE2  In a durable queue a position is in `gone` only if the log has a record of that, or is about
+     to get one.
+LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, until a loss or a purge
+     makes it an estimate; it is never below 0 in a STATE.
 """
 
-from storage.formats import UNCOUNTED, State, encode_progress, encode_state
-from storage.intervals import Intervals
+from collections.abc import Sequence
+
+from leveret.storage.formats import UNCOUNTED, State, encode_progress, encode_state
+from leveret.storage.intervals import Intervals
+from leveret.storage.message import Entry
 
 
 class Ledger:
-    """What a restart has to know of a queue.
+    """What a restart needs of a queue.
 
-    gone: positions that are done with, as far as the log knows.
-    fresh: positions that are done with since.
-    segment_bytes: of the bodies that are in segments and not gone.
+    gone: positions of messages that are gone, and recorded (LE2). fresh: of those that are gone
+    since. segment_bytes: of the bodies that are in segments and not gone. transient_segments:
+    numbers of segments with messages that are not persistent.
     """
 
     __slots__ = (
-        "_fresh_bytes", "_is_uncounted", "_stated_to", "_told_fetched_to", "fetched_to",
+        "_fresh_bytes", "_is_uncounted", "_recorded_fetched_to", "_stated_to", "fetched_to",
         "flushed_to", "fresh", "gone", "key", "segment_bytes", "transient_segments",
     )  # fmt: skip
 
@@ -39,7 +56,7 @@ class Ledger:
         self._fresh_bytes = 0
         self._is_uncounted = False
         self._stated_to = 0
-        self._told_fetched_to = 0
+        self._recorded_fetched_to = 0
 
     def left_segment(self, position: int, size: int) -> None:
         """A message that is in a segment is gone."""
@@ -47,40 +64,64 @@ class Ledger:
         if position < self._stated_to:
             self._fresh_bytes += size
 
+    def all_gone(self, entries: Sequence[Entry], embed_below: int) -> int:
+        """Entries, in the order of their positions, are gone.
+
+        Returns the bytes of those bodies among them that are in the message store: bodies of
+        `embed_below` bytes or more, of messages that are in segments.
+        """
+        if not entries:
+            return 0
+        first, last = entries[0].position, entries[-1].position
+        if last - first == len(entries) - 1:
+            self.fresh.add_range(first, last + 1)
+        else:
+            for entry in entries:
+                self.fresh.add(entry.position)
+        garbage_bytes = 0
+        for entry in entries:
+            if entry.position >= self.flushed_to:
+                break
+            size = len(entry.message.body)
+            self.left_segment(entry.position, size)
+            if size >= embed_below:
+                garbage_bytes += size
+        return garbage_bytes
+
     def left_uncounted(self, size: int) -> None:
-        """Many messages that are in segments are gone; how many bytes of each is not known."""
+        """Many messages that are in segments are gone; their sizes are not known."""
         self.segment_bytes -= size
         self._is_uncounted = True
 
     def leave_out(self, positions: Intervals) -> None:
-        """What is in segments at these positions did not survive a restart."""
+        """The messages in segments at these positions did not survive a restart."""
         self.gone.update(positions)
         self.fresh.update(positions)
         self._is_uncounted = True
 
     def settle(self) -> None:
-        """Count what is fresh among what is gone, where the log need not know."""
+        """Move `fresh` to `gone`: the log has been given these positions, or does not need them."""
         self.gone.update(self.fresh)
         self.fresh.clear()
 
     def take_progress(self) -> bytes | None:
-        """A record of what is fresh; None if it is nothing."""
-        if not self.fresh and self.fetched_to == self._told_fetched_to:
+        """A PROGRESS record of the `fresh` positions; None if there are none."""
+        if not self.fresh and self.fetched_to == self._recorded_fetched_to:
             return None
         size = UNCOUNTED if self._is_uncounted else self._fresh_bytes
         record = encode_progress(self.key, self.fetched_to, size, self.fresh)
         self._is_uncounted = False
-        self._told_fetched_to = self.fetched_to
+        self._recorded_fetched_to = self.fetched_to
         self._fresh_bytes = 0
         self.settle()
         return record
 
     def is_gone(self, position: int) -> bool:
-        """The message at this position is done with."""
+        """The message at this position is gone."""
         return position in self.gone or position in self.fresh
 
     def encode_state(self, tail_number: int, tail_bytes: int, has_expiring: bool) -> bytes:
-        """A State record; what is fresh counts, and will be told again."""
+        """A STATE record. `fresh` positions are gone in it, and are in the next PROGRESS too."""
         gone = self.gone.copy()
         gone.update(self.fresh)
         self._stated_to = self.flushed_to
@@ -106,9 +147,10 @@ class Ledger:
         )
 
     def restore(self, state: State) -> None:
-        """Go on from what a restart found."""
+        """Continue from the state that a restart found."""
+        assert state.flushed_to >= self.flushed_to, "LE1"
         self.gone = state.gone
-        self.fetched_to = self._told_fetched_to = state.fetched_to
+        self.fetched_to = self._recorded_fetched_to = state.fetched_to
         self.flushed_to = self._stated_to = state.flushed_to
         self.segment_bytes = state.segment_bytes
         self.transient_segments = set(state.transient_segments)

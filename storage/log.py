@@ -1,144 +1,92 @@
 """The write-ahead log of a node, and group commit.
 
-What queues publish, and what becomes of it, is appended as records and written in one go: while
-one batch is on its way to the disk the next one gathers. The log has one batch in flight at most,
-so what a record says is durable before what a later one says, and one sync serves all queues.
+Promise: when `when_safe`, `after_sync` or `sync` reports, everything appended before that call is
+on disk, and survives `kill -9` and a power cut. A restart returns the records of one client in
+the order in which they were appended.
 
-A publisher that waits is called back after the sync of the batch its message is in. If there is one
-the batch goes at once; what nobody waits for is written within `IDLE_SECONDS`. A message that is
-gone before its batch is written is left out.
+Not promised: that records without a waiter are written at once (it may take `IDLE_SECONDS`), or
+that records appended and not reported are lost in a crash (some or all may be on disk).
 
-The log is a row of files. When one is full the next is begun; the store (store.py) moves what is
-still needed of the oldest file to its queues' segments, and then removes it.
+Mechanism: clients (log_client.py) gather records. The log encodes what all clients have gathered as
+one batch, and a worker's thread writes and syncs it while the next batch gathers. So one sync
+serves all clients and all publishers that wait. If there is a waiter, the next batch starts at the
+end of this turn of the event loop, or when the batch in flight is done. Otherwise it starts within
+`IDLE_SECONDS`.
 
-When the disk is full the batch is kept, nobody is confirmed, and it is tried again until there is
-room. When a sync fails nothing can be known about what was written since the last one (the system
-may have dropped it, and a second sync would not say so), so the log stops for good: nothing in that
-batch is ever confirmed.
+A full disk: the same batch is tried again until there is room; nothing is confirmed meanwhile. A
+failed sync: the system may have dropped what was written since the last sync, and a second sync
+would not report it. So the log stops, and nothing in that batch is ever confirmed.
+
+Invariants:
+
+L1  At most one batch is in flight. Batch n + 1 is encoded after the sync of batch n has returned.
+L2  A waiter or callback is called only after the sync of a batch that contains, or follows,
+    everything appended before it was registered.
+L3  The size of a file counts synced bytes only, and a batch starts at its file's size.
+L4  After a failed sync no batch is written and no waiter or callback is called.
+L5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
+    after the sync of everything that its clients wrote to replace the file's records. A torn batch
+    therefore never has the OLDEST without the replacement. (retirement.py)
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from time import perf_counter
-from typing import Protocol
 
-from storage.backing_queue import Waiter
-from storage.disk import Disk, DiskFull
-from storage.formats import (
-    CLOSED,
-    FILE_HEADER_BYTES,
-    LOG_MAGIC,
-    PERSISTENT,
-    encode_file_header,
-    encode_record,
-    encode_run,
-)
-from storage.message import Message
-from storage.worker import Worker
+from leveret.storage.backing_queue import Waiter
+from leveret.storage.disk import Disk, DiskFull
+from leveret.storage.formats import CLOSED, encode_oldest, encode_record
+from leveret.storage.log_client import LogClient
+from leveret.storage.log_files import LogFile, LogFiles
+from leveret.storage.worker import Worker
 
-FILE_BYTES_MAX = 32 * 1024 * 1024
-"""A full file is read again at a restart, and its messages are moved if nobody has taken them."""
-FILE_MESSAGES_MAX, FILE_RUNS_MAX = 250_000, 80_000
-"""Small messages: what a restart reads of one file in a quarter of a second."""
-RESERVED_BYTES = 2 * 1024 * 1024
-"""Room in the file that is asked for ahead."""
 IDLE_SECONDS = 0.02
-"""What nobody waits for is written this late: it may be gone by then, and need not be written."""
+"""Records without a waiter are written after this time. A message that is gone by then is left
+out."""
 PENDING_BYTES_HIGH = 8 * 1024 * 1024
 PENDING_BYTES_LOW = 4 * 1024 * 1024
-"""Publishers are held back while more than this waits for the disk."""
+"""Publishers are held back while more bytes of bodies than this are not on disk yet."""
 QUICK_SYNC_SECONDS = 0.0004
 QUICK_BYTES = 32 * 1024
-"""While syncs are as quick as that, small batches are written without a thread: to wake one and be
-woken by it takes as long as the sync (one confirm at a time: 140 us instead of 230)."""
+"""While syncs are faster than this, small batches are written in the event loop: handing a job to
+a thread and back takes as long as the sync (one confirm at a time: 140 us instead of 230)."""
 SYNC_WEIGHT = 0.2
-"""How much the last sync counts for what the next one is expected to take."""
+"""The weight of the last sync in the moving average of sync times."""
 RETRY_SECONDS = 0.5
-"""A full disk is tried again this often."""
+"""The interval at which a write to a full disk is tried again."""
 
 logger = logging.getLogger("leveret.store")
 
 
-class LoggedQueue(Protocol):
-    """What the log needs of a queue that writes to it."""
-
-    key: int
-
-    def are_gone(self, start: int, end: int) -> bool:
-        """All messages at these positions are gone."""
-
-    def take_progress(self) -> bytes | None:
-        """A record of what became of its messages since the last call; None if it is nothing."""
-
-
-class PendingRun:
-    """Messages that wait to be written. Only made for persistent ones."""
-
-    __slots__ = ("expires_wall_ms", "messages", "targets")
-
-    def __init__(self, messages: list[Message], expires_wall_ms: int) -> None:
-        self.messages = messages
-        self.expires_wall_ms = expires_wall_ms
-        self.targets: list[tuple[LoggedQueue, int]] = []
-
-
-class LogFile:
-    """One file of the log.
-
-    published: for each queue, by its key, where what was published in this file ends.
-    touched: the keys of queues that this file says anything about.
-    """
-
-    __slots__ = (
-        "descriptor", "messages", "number", "path", "published", "reserved_to", "runs", "size",
-        "touched",
-    )  # fmt: skip
-
-    def __init__(self, number: int, path: Path, size: int = 0) -> None:
-        self.number = number
-        self.path = path
-        self.size = size
-        self.messages = self.runs = 0
-        self.descriptor = -1
-        self.reserved_to = 0
-        self.published: dict[int, int] = {}
-        self.touched: set[int] = set()
-
-
-def log_path(directory: Path, number: int) -> Path:
-    """The file of a log with this number."""
-    return directory / f"{number:010d}.log"
-
-
 class Log:
-    """The log of one node. All its methods are for the event loop's thread.
+    """The log of one node. All methods are for the event loop's thread.
 
-    files: those that are still needed, the oldest first; the last one is written to.
-    file_filled: called when a file is full and the next one is begun.
-    failure: why nothing is written any more; None while something may be.
-    batch: the number of the batch that is gathering. written: of the last one that is on disk.
-    call_soon: how to be called at the end of a round of work.
+    clients: those that are registered. failure: why nothing is written any more; None while the log
+    works. batch: the number of the batch that is gathering; written: of the last one on disk.
+    pending_bytes: of message bodies that are not on disk yet. is_congested: publishers should be
+    held back.
+
+    congestion_changed: called when `is_congested` changes. disk_filled: called with True when the
+    disk is full, with False when there is room again. file_filled: called when a new file was
+    started. failed: called with the error when the log stops. call_soon: schedules a call for the
+    end of the current turn of the event loop.
     """
 
     def __init__(
         self,
-        directory: Path,
+        files: LogFiles,
         disk: Disk,
         worker: Worker,
         loop: asyncio.AbstractEventLoop,
         sync_metadata: Callable[[], None],
-        file_bytes_max: int = FILE_BYTES_MAX,
     ) -> None:
-        self._directory = directory
+        self._files = files
         self._disk = disk
         self._worker = worker
         self._loop = loop
         self._sync_metadata = sync_metadata
-        self._file_bytes_max = file_bytes_max
-        self.files: list[LogFile] = []
-        self.dirty: list[LoggedQueue] = []
+        self.clients: list[LogClient] = []
         self.batch, self.written = 1, 0
         self.pending_bytes = 0
         self.is_congested = False
@@ -148,66 +96,59 @@ class Log:
         self.congestion_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.failed: Callable[[Exception], object] = lambda error: None
-        self._runs: list[PendingRun] = []
-        self._extra: list[tuple[int, bytes]] = []
-        self._waiters: list[tuple[Waiter, int]] = []
+        self._own_records: list[bytes] = []
+        self._waiters: list[tuple[Waiter, int, object]] = []
         self._callbacks: list[Callable[[], object]] = []
+        self._has_records = False
         self._is_writing = False
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_disk_full = False
         self._sync_seconds = 1.0
 
-    def begin(self, files: list[LogFile], number: int) -> None:
-        """Begin a new file, after those that a restart found. Raises StoreError."""
-        self.files = files
-        file = self._new_file(number)
-        self._create(file)
-        self.files.append(file)
+    def register(self, client: LogClient) -> None:
+        """Add a client, before the log is read.
+
+        Raises ValueError if another client has its name or one of its kinds.
+        """
+        for other in self.clients:
+            if other.name == client.name or other.kinds & client.kinds:
+                raise ValueError(
+                    f"the log client {client.name} has the name or a record kind of {other.name}; "
+                    "choose others"
+                )
+        self.clients.append(client)
 
     # Appending
 
-    def append_run(
-        self, queue: LoggedQueue, position: int, messages: list[Message], expires_wall_ms: int
-    ) -> None:
-        """Messages were published to a queue. The list is shared by the queues they went to.
+    def write_later(self, body_bytes: int = 0) -> None:
+        """A client has gathered records: have them written within `IDLE_SECONDS`.
 
-        If they have numbers, these follow each other.
+        body_bytes: of message bodies among them, which count as pending until they are on disk.
         """
-        runs = self._runs
-        run = runs[-1] if runs else None
-        if run is None or run.messages is not messages or run.expires_wall_ms != expires_wall_ms:
-            run = PendingRun(messages, expires_wall_ms)
-            runs.append(run)
-            size = sum([len(message.body) for message in messages])
-            self.pending_bytes += size
+        self._has_records = True
+        if body_bytes:
+            self.pending_bytes += body_bytes
             if self.pending_bytes > PENDING_BYTES_HIGH and not self.is_congested:
                 self._set_congested(True)
-        run.targets.append((queue, position))
-        self._write_later()
+        self._schedule()
 
-    def append_record(self, key: int, record: bytes) -> None:
-        """Append a record about a queue that is encoded already."""
-        self._extra.append((key, record))
-        self._write_later()
+    def _schedule(self) -> None:
+        if self._timer is None and not self._is_scheduled and not self._is_writing:
+            self._timer = self._loop.call_later(IDLE_SECONDS, self._commit)
 
-    def note_dirty(self, queue: LoggedQueue) -> None:
-        """The queue will have progress to record."""
-        self.dirty.append(queue)
-        self._write_later()
-
-    def when_safe(self, waiter: Waiter, sequence: int) -> None:
-        """Call the waiter when what has been appended until now is on disk."""
-        self._waiters.append((waiter, sequence))
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm to the waiter when everything appended so far is on disk."""
+        self._waiters.append((waiter, first, holder))
         self._write_soon()
 
     def after_sync(self, callback: Callable[[], object]) -> None:
-        """Call back when what has been appended until now is on disk, without hurrying."""
+        """Call back when everything appended so far is on disk, without starting a batch early."""
         self._callbacks.append(callback)
-        self._write_later()
+        self._schedule()
 
     async def sync(self) -> None:
-        """Wait until what has been appended until now is on disk. Raises if the log failed."""
+        """Wait until everything appended so far is on disk. Raises if the log failed."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._callbacks.append(lambda: None if future.done() else future.set_result(None))
         self._write_soon()
@@ -216,28 +157,28 @@ class Log:
                 raise self.failure
             await asyncio.wait([future], timeout=RETRY_SECONDS)
 
+    def append_oldest(self, number: int) -> None:
+        """Record that no file before this one is needed. Their replacements must be on disk."""
+        self._own_records.append(encode_oldest(number))
+        self.write_later()
+
     @property
     def is_idle(self) -> bool:
-        """Nothing waits to be written."""
+        """No record waits to be written."""
         return not (
-            self._is_writing or self._runs or self._extra or self.dirty or self._waiters
-            or self._callbacks
+            self._is_writing or self._has_records or self._waiters or self._callbacks
         )  # fmt: skip
 
     # Writing
 
-    def _write_later(self) -> None:
-        if self._timer is None and not self._is_scheduled and not self._is_writing:
-            self._timer = self._loop.call_later(IDLE_SECONDS, self._commit)
-
     def _write_soon(self) -> None:
-        """Write at the end of this round of work, unless a batch is in flight."""
+        """Write at the end of this turn of the event loop, unless a batch is in flight."""
         if not self._is_scheduled and not self._is_writing:
             self._is_scheduled = True
             self.call_soon(self._commit)
 
     def _commit(self) -> None:
-        """Hand what has gathered to the worker."""
+        """Give all gathered records to the worker as one batch."""
         self._is_scheduled = False
         if self._timer is not None:
             self._timer.cancel()
@@ -245,77 +186,36 @@ class Log:
         if self._is_writing or self.failure is not None or self.is_idle:
             return
         self._is_writing = True
-        file, new_file = self._file_to_write()
-        batch_bytes, self.pending_bytes = self.pending_bytes, 0
-        data = b"".join(self._encode(file))
+        file, is_new_file = self._files.to_write()
+        pending_bytes = self.pending_bytes
+        try:
+            data = b"".join(self._take_records(file))
+        except Exception as error:
+            # Some records were taken and are lost: later records must not be confirmed.
+            self._fail(error)
+            return
+        # Encoding may register callbacks; what they wait for is in this batch.
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
-        batch = _Batch(file, new_file, data, self.batch, waiters, callbacks)
-        self.pending_bytes += batch_bytes
-        batch.pending_bytes = batch_bytes
+        batch = _Batch(self.batch, file, is_new_file, data, pending_bytes, waiters, callbacks)
         self.batch += 1
         self._submit(batch)
 
-    def _file_to_write(self) -> tuple[LogFile, bool]:
-        file = self.files[-1]
-        if (
-            file.size < self._file_bytes_max
-            and file.messages < FILE_MESSAGES_MAX
-            and file.runs < FILE_RUNS_MAX
-        ):
-            return file, False
-        file = self._new_file(file.number + 1)
-        self.files.append(file)
-        return file, True
-
-    def _new_file(self, number: int) -> LogFile:
-        return LogFile(number, log_path(self._directory, number), FILE_HEADER_BYTES)
-
-    def _encode(self, file: LogFile) -> list[bytes]:
-        """Everything that has gathered, as records."""
-        dirty, self.dirty = self.dirty, []
-        runs, self._runs = self._runs, []
-        extra, self._extra = self._extra, []
-        touched = file.touched
-        progress = []
-        for queue in dirty:
-            record = queue.take_progress()
-            if record is not None:
-                touched.add(queue.key)
-                progress.append(record)
-        parts: list[bytes] = []
-        for run in runs:
-            self._encode_run(file, run, parts)
-        for key, record in extra:
-            touched.add(key)
-            parts.append(record)
-        return parts + progress
-
-    @staticmethod
-    def _encode_run(file: LogFile, run: PendingRun, parts: list[bytes]) -> None:
-        messages = run.messages
-        count = len(messages)
-        targets = []
-        for queue, position in run.targets:
-            if not queue.are_gone(position, position + count):
-                targets.append((queue.key, position))
-                file.published[queue.key] = position + count
-                file.touched.add(queue.key)
-        if not targets:
-            return
-        first = messages[0]
-        bodies = [message.body for message in messages]
-        encoded, header = first.address.encoded, first.header.raw
-        parts.append(
-            encode_run(
-                run.expires_wall_ms, PERSISTENT, targets, encoded, header, bodies, first.number
-            )
-        )
-        parts += bodies
-        file.messages += count
-        file.runs += 1
+    def _take_records(self, file: LogFile) -> list[bytes]:
+        """The records of all clients, then those of the log itself."""
+        self._has_records = False
+        pieces: list[bytes] = []
+        for client in self.clients:
+            offset = file.size + sum(map(len, pieces)) if pieces else file.size
+            pieces += client.take_records(file, offset)
+        pieces += self._own_records
+        self._own_records = []
+        return pieces
 
     def _submit(self, batch: "_Batch") -> None:
+        if self.failure is not None:
+            # The log was closed while the disk was full: its files are closed, too.
+            return
         if self._sync_seconds < QUICK_SYNC_SECONDS and len(batch.data) < QUICK_BYTES:
             self._write_now(batch)
             return
@@ -324,7 +224,7 @@ class Log:
         )
 
     def _write_now(self, batch: "_Batch") -> None:
-        """On a quick disk a small batch is on disk before a thread would have begun with it."""
+        """On a fast disk a small batch is on disk before a thread would have started to write."""
         try:
             self._write(batch)
         except Exception as error:
@@ -336,35 +236,18 @@ class Log:
 
     def _write(self, batch: "_Batch") -> None:
         file = batch.file
-        if file.descriptor < 0:
-            self._create(file)
-        if batch.data:
-            end = file.size + len(batch.data)
-            if end > file.reserved_to:
-                self._disk.reserve(file.descriptor, file.size, len(batch.data) + RESERVED_BYTES)
-                file.reserved_to = end + RESERVED_BYTES
-            self._disk.write(file.descriptor, file.path, batch.data, file.size)
-            self._disk.passed("log.written")
+        assert file.size == batch.offset, "L3: a batch starts where the synced bytes end"
+        self._files.write(file, batch.data)
         self._sync_metadata()
         started_at = perf_counter()
         try:
             self._disk.sync(file.descriptor, file.path)
         except DiskFull as error:
-            # Not to be tried again, unlike a write.
+            # A write to a full disk is tried again, a sync is not.
             raise SyncFailed(str(error)) from error
         elapsed = perf_counter() - started_at
         self._sync_seconds += (elapsed - self._sync_seconds) * SYNC_WEIGHT
         self._disk.passed("log.synced")
-
-    def _create(self, file: LogFile) -> None:
-        oldest = self.files[0].number if self.files else file.number
-        descriptor = self._disk.create(file.path)
-        before = [other.size for other in self.files if other.number == file.number - 1]
-        header = encode_file_header(LOG_MAGIC, file.number, oldest, sum(before))
-        self._disk.write(descriptor, file.path, header, 0)
-        self._disk.sync_directory(self._directory)
-        self._disk.passed("log.created")
-        file.descriptor = descriptor
 
     # Back in the loop
 
@@ -377,24 +260,25 @@ class Log:
             return
         if self._is_disk_full:
             self._is_disk_full = False
-            logger.warning("there is room on the disk again: %s is written", batch.file.path)
+            logger.warning("the disk has room again: %s is written", batch.file.path)
             self.disk_filled(False)
+        assert batch.number == self.written + 1, "L1: batches end in the order they were begun"
         batch.file.size += len(batch.data)
         self.pending_bytes -= batch.pending_bytes
         self._is_writing = False
         self.written = batch.number
-        for waiter, sequence in batch.waiters:
-            waiter.confirm(sequence)
+        for waiter, first, holder in batch.waiters:
+            waiter.confirm(first, holder)
         for callback in batch.callbacks:
             callback()
         if self.is_congested and self.pending_bytes < PENDING_BYTES_LOW:
             self._set_congested(False)
-        if batch.is_first:
+        if batch.is_new_file:
             self.file_filled()
         if self._waiters:
             self._write_soon()
         elif not self.is_idle:
-            self._write_later()
+            self._schedule()
 
     def _retry_later(self, batch: "_Batch", error: Exception) -> None:
         if not self._is_disk_full:
@@ -404,8 +288,9 @@ class Log:
         self._loop.call_later(RETRY_SECONDS, self._submit, batch)
 
     def _fail(self, error: Exception) -> None:
-        """What was written may or may not be on disk, and will never be known to be."""
-        logger.critical("%s; nothing that was not confirmed yet will be, and the node stops", error)
+        """Stop: which bytes of the batch are on disk, or which records it has, is not known."""
+        what = str(error) or type(error).__name__
+        logger.critical("%s; unconfirmed messages stay unconfirmed, and the node stops", what)
         self.failure = error
         self.failed(error)
 
@@ -416,11 +301,14 @@ class Log:
     # Ending
 
     async def close(self) -> None:
-        """Write what is left, and say at the end of the log that nothing is missing."""
+        """Write the records that wait, and record that the log is complete."""
+        if not self._files.files:
+            # The log was not begun, because reading it failed.
+            self.let_go()
         while not self.is_idle and self.failure is None and not self._is_disk_full:
             await self.sync()
         if self.failure is None and not self._is_disk_full:
-            self.append_record(0, encode_record(CLOSED, b""))
+            self._own_records.append(encode_record(CLOSED, b""))
             await self.sync()
         if self._timer is not None:
             self._timer.cancel()
@@ -429,21 +317,7 @@ class Log:
     def let_go(self) -> None:
         """Close the files, and write no more."""
         self.failure = self.failure or RuntimeError("the log is closed")
-        for file in self.files:
-            if file.descriptor >= 0:
-                self._disk.close(file.descriptor)
-                file.descriptor = -1
-
-    def remove(self, file: LogFile) -> None:
-        """Remove a file that was forgotten. For a worker's thread."""
-        if file.descriptor >= 0:
-            self._disk.close(file.descriptor)
-        self._disk.remove(file.path)
-        self._disk.passed("log.removed")
-
-    def forget_oldest(self) -> LogFile:
-        """The oldest file is not needed any more; the caller removes it."""
-        return self.files.pop(0)
+        self._files.close()
 
 
 class SyncFailed(Exception):
@@ -451,23 +325,27 @@ class SyncFailed(Exception):
 
 
 class _Batch:
-    """What is written at once."""
+    """Records that are written and synced together. offset: in the file, in bytes."""
 
-    __slots__ = ("callbacks", "data", "file", "is_first", "number", "pending_bytes", "waiters")
+    __slots__ = (
+        "callbacks", "data", "file", "is_new_file", "number", "offset", "pending_bytes", "waiters",
+    )  # fmt: skip
 
     def __init__(
         self,
-        file: LogFile,
-        is_first: bool,
-        data: bytes,
         number: int,
-        waiters: list[tuple[Waiter, int]],
+        file: LogFile,
+        is_new_file: bool,
+        data: bytes,
+        pending_bytes: int,
+        waiters: list[tuple[Waiter, int, object]],
         callbacks: list[Callable[[], object]],
     ) -> None:
-        self.file = file
-        self.is_first = is_first
-        self.data = data
         self.number = number
+        self.file = file
+        self.offset = file.size
+        self.is_new_file = is_new_file
+        self.data = data
+        self.pending_bytes = pending_bytes
         self.waiters = waiters
         self.callbacks = callbacks
-        self.pending_bytes = 0

@@ -1,18 +1,21 @@
-"""A message, and the entry that stands for it in one queue.
+"""A message, and its entry in one queue.
 
-A message is made once, however many queues it is routed to; each of them holds an `Entry` of its
-own. Both are msgspec structs that the garbage collector does not track: they are made by the
-hundred thousand a second, refer to nothing that refers back to them, and so cannot be part of a
-cycle (30 ns to make one, against 80 for a class with slots; docs/performance.md).
+A message is created once, however many queues it is routed to; each queue has an `Entry` of its
+own. Both are msgspec structs that the garbage collector does not track: hundreds of thousands are
+created a second, and they cannot be part of a reference cycle (30 ns to create one, against 80 for
+a class with slots; docs/performance.md).
 """
 
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+ENTRY_BYTES = 260
+"""About how much memory an entry and its message take, without the body."""
+
 
 class Header(Protocol):
-    """What storage must know of a message's properties."""
+    """What storage needs of a message's properties."""
 
     raw: bytes
     priority: int | None
@@ -46,10 +49,11 @@ class StoredBody(NamedTuple):
 
 
 class Message(msgspec.Struct, gc=False):
-    """What was published. Shared by the queues it went to, so nothing of it is ever changed.
+    """What was published. All queues that it was routed to share it, so it is not changed.
 
-    stored: noted when the first of its queues has had its body put into the message store.
-    number: the node's own number of it; 0 if it was published where nobody traces.
+    stored: set when the first of its queues has its body written to the message store.
+    number: its identity on the node that it was published on (broker/message_numbers.py); 0 until
+    it is needed.
     """
 
     address: Address
@@ -62,7 +66,7 @@ class Message(msgspec.Struct, gc=False):
 class Entry(msgspec.Struct, gc=False):
     """A message's place in one queue.
 
-    position: grows along the queue; a requeued entry goes back by it.
+    position: grows along the queue; a requeued entry keeps it.
     expires_at_ms: on the broker's clock; 0 if the message does not expire.
     """
 

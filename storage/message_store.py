@@ -1,36 +1,44 @@
 """The message store: large bodies, each written once, however many queues it is in.
 
-Segments are for many small messages. A body of `queue_index_embed_msgs_below` bytes or more is put
-here, and its entries in segments say where. Files are appended to and never changed.
+Segments have the bodies of small messages. A body of `queue_index_embed_msgs_below` bytes or more
+is written here, and its entries in segments have the file and offset. Files are appended to and
+never changed.
 
-Nobody counts references. When enough has become garbage, the sweeper (sweeper.py) looks into the
-segments for what is still referred to, and the space of the rest is given back to the file system:
-as a hole in a file, since bodies are large enough for that, or with the whole file. So nothing need
-be known about bodies at a restart, nothing moves, and a crash between any two steps leaves only
-garbage, which the next sweep finds.
+There are no reference counts. When half of the store is garbage, the sweeper (sweeper.py) finds in
+the segments which bodies are still referred to. The space of the others is given back to the file
+system: as a hole in a file, or with the whole file. So a restart needs no index of bodies, no body
+moves, and a crash between any two steps leaves only garbage, which the next sweep finds.
+
+Invariants:
+
+M1  A body's place (`Message.stored`) never changes while a segment refers to it, and its bytes are
+    not overwritten.
+M2  A body is planned before the segment entry that refers to it, so it is written before it (P2).
+M3  A sweep looks only at files below the number that `begin_sweep` returned. Such a file is not
+    appended to, and no new entry refers to a body in it.
 """
 
 from pathlib import Path
 from zlib import crc32
 
-from storage.disk import Disk, StoreError
-from storage.formats import BODIES_MAGIC, FILE_HEADER_BYTES
-from storage.intervals import Intervals
-from storage.message import Message, StoredBody
-from storage.parts import Part
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.formats import BODIES_MAGIC, FILE_HEADER_BYTES
+from leveret.storage.intervals import Intervals
+from leveret.storage.message import Message, StoredBody
+from leveret.storage.planned_writes import PlannedWrite
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 GARBAGE_BYTES_MIN = 64 * 1024 * 1024
-"""Less garbage than this is not worth a sweep."""
+"""With less garbage than this there is no sweep."""
 
 
 def bodies_path(directory: Path, number: int) -> Path:
-    """A file of the message store."""
+    """The path of a file of the message store."""
     return directory / f"{number:010d}.bodies"
 
 
 def bodies_numbers(disk: Disk, directory: Path) -> list[int]:
-    """The numbers of the files that there are, in order."""
+    """The numbers of the files of the message store in a directory, in order."""
     names = [Path(name) for name in disk.names_in(directory)]
     return [int(name.stem) for name in names if name.suffix == ".bodies" and name.stem.isdigit()]
 
@@ -38,8 +46,8 @@ def bodies_numbers(disk: Disk, directory: Path) -> list[int]:
 class MessageStore:
     """The large bodies of a node.
 
-    total_bytes, garbage_bytes: of bodies, about; garbage that is shared may be counted twice.
-    reads, writes: of bodies, since the start.
+    total_bytes, garbage_bytes: of bodies, estimated; a body that several queues shared may count
+    twice as garbage. reads, writes: how many bodies, since the start.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -54,10 +62,11 @@ class MessageStore:
         self.reads = self.writes = 0
         self._shared_from = 0
 
-    def plan(self, message: Message) -> Part | None:
-        """Choose a place for a message's body, and note it in the message.
+    def plan(self, message: Message) -> PlannedWrite | None:
+        """Choose a place for a message's body, and set it in the message.
 
-        None if it is there already, for another queue, in a file that no sweep has looked at.
+        Returns the write; None if another queue has had the body written, to a file that no sweep
+        has examined.
         """
         if message.stored is not None and message.stored.number >= self._shared_from:
             return None
@@ -67,15 +76,16 @@ class MessageStore:
             self._size = FILE_HEADER_BYTES
         body = message.body
         offset = self._size
+        assert self._number >= self._shared_from, "M3: a file that is swept is not appended to"
         message.stored = StoredBody(self._number, offset, len(body), crc32(body))
         self._size += len(body)
         self.total_bytes += len(body)
         self.writes += 1
         path = bodies_path(self._directory, self._number)
-        return Part(path, BODIES_MAGIC, self._number, is_new, offset, body)
+        return PlannedWrite(path, BODIES_MAGIC, self._number, is_new, offset, body)
 
     def read(self, stored: StoredBody) -> bytes | None:
-        """A body; None if it is not what was written. Raises StoreError if it cannot be read."""
+        """A body; None if its checksum is wrong. Raises StoreError if it cannot be read."""
         self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
         return body if len(body) == stored.size and crc32(body) == stored.crc else None
@@ -86,20 +96,21 @@ class MessageStore:
 
     @property
     def wants_sweep(self) -> bool:
-        """Half of what is there is garbage, and it is worth the trouble."""
+        """Half of the store is garbage, and at least `GARBAGE_BYTES_MIN`."""
         return self.garbage_bytes > max(GARBAGE_BYTES_MIN, self.total_bytes // 2)
 
     def begin_sweep(self) -> int:
-        """Files below the number that is returned are finished and may be swept."""
+        """Finish the current file. Returns the number below which files may be swept; see M3."""
         self._size = FILE_BYTES_MAX
         self.garbage_bytes = 0
         self._shared_from = self._number + 1
         return self._shared_from
 
     def sweep(self, below: int, needed: dict[int, Intervals]) -> int:
-        """Free everything in the files below a number but the parts that are needed.
+        """Free everything but the needed byte ranges in all files below a number.
 
-        For a worker's thread. Returns how many bytes are needed.
+        needed: for each file's number, the ranges. For a worker's thread. Returns how many bytes
+        are needed. Raises StoreError.
         """
         kept_bytes = 0
         for number in bodies_numbers(self._disk, self._directory):
@@ -124,8 +135,8 @@ class MessageStore:
         return needed.count
 
     def check(self, stored: StoredBody) -> str | None:
-        """What is wrong with a body, in words; None if it is whole."""
+        """A description of what is wrong with a body; None if it is intact."""
         try:
-            return None if self.read(stored) is not None else "its checksum does not fit"
+            return None if self.read(stored) is not None else "its checksum is wrong"
         except StoreError as error:
             return str(error)

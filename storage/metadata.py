@@ -1,23 +1,29 @@
-"""What is declared, in SQLite: vhosts, users, permissions, exchanges, queues and bindings.
+"""The metadata in SQLite: vhosts, users, permissions, exchanges, queues, bindings and parameters.
 
-Each operation is one transaction in SQLite's write-ahead-log mode: when it returns, a crash of the
-process does not undo it. A crash of the machine may undo the last ones, in the order in which they
-were made, because no operation waits for the disk (``synchronous = NORMAL``).
+Promise: when an operation returns, `kill -9` does not undo it. After `sync` a power cut does not
+undo it either. Damage is reported by `load` and never returned as data.
 
-The log would grow for ever, so it is moved into the database file now and then: a checkpoint. That
-does wait for the disk. The connection that the event loop uses never begins one; `checkpoint`,
-called from a worker thread, does it on a connection of its own, and in a way (PASSIVE) that holds
-up no operation. What is left to the loop is one short sync: the first operation after a complete
-checkpoint begins the log anew, and SQLite syncs the log's header then.
+Not promised: that an operation survives a power cut without `sync`. The last operations may be
+undone then, the newest first, because no operation waits for the disk (``synchronous = NORMAL``).
 
-Nothing of it is silently wrong: rows have checksums and tables have totals (metadata_tables.py),
-and a file beside SQLite's log knows how long that was (metadata_witness.py). What is damaged is
-left out and reported by `load`; a file that cannot be used at all raises MetadataError. `load`
-reads every page (``integrity_check``), since a damaged index would lead later deletes astray: that
-is 12 of the 85 ms for 20,000 rows.
+Mechanism: each operation is one transaction in SQLite's write-ahead log. `checkpoint` moves that
+log into the database file. It waits for the disk, so a worker thread calls it, on a connection of
+its own and in PASSIVE mode, which blocks no operation; the event loop's connection never starts a
+checkpoint. The first operation after a complete checkpoint restarts SQLite's log and syncs its
+header, which is one short sync in the loop.
 
-Storage ids are handed out below a mark that is on disk before the first of them is used, so that
-none comes twice even if a power cut undoes the declaration it was for.
+Rows have checksums and tables have totals (metadata_tables.py), and a file beside SQLite's log
+holds the number of changes (metadata_witness.py). `load` leaves damaged rows out and reports them;
+a file that cannot be used at all raises MetadataError. `load` reads every page
+(``integrity_check``), because with a damaged index later deletes would miss rows: 12 of the 85 ms
+for 20,000 rows.
+
+Invariants:
+
+K1  A storage id is used at most once. The ids below `_ids_below` are reserved on disk, with a
+    sync, before the batch that uses the first of them returns.
+K2  `changes` counts committed rows, and the witness is updated after the commit, so it never counts
+    more than SQLite has.
 """
 
 import os
@@ -27,7 +33,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
-from storage.metadata_opening import (
+from leveret.storage.metadata_opening import (
     CHECK_SURROUNDINGS,
     FILE_MODE,
     FORMAT_VERSION,
@@ -39,7 +45,7 @@ from storage.metadata_opening import (
     naming_file,
     prepare_tables,
 )
-from storage.metadata_rows import (
+from leveret.storage.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
@@ -50,7 +56,7 @@ from storage.metadata_rows import (
     UserRow,
     VhostRow,
 )
-from storage.metadata_tables import (
+from leveret.storage.metadata_tables import (
     BINDINGS,
     DECLARED,
     EXCHANGES,
@@ -69,105 +75,105 @@ from storage.metadata_tables import (
     read_rows,
     to_column,
 )
-from storage.metadata_witness import Witness
+from leveret.storage.metadata_witness import Witness
 
 __all__ = ["Metadata", "MetadataError", "NoMetadata", "SqliteMetadata"]
 
 _IDS_RESERVED = 1000
-"""Each reservation syncs the disk; at 1,000 that is 10 times for 10,000 queues."""
+"""Each reservation is a sync; with 1,000 ids each, 10,000 queues need 10."""
 _IDS_BELOW = "storage_ids_below"
 _PROBLEMS_MAX = 20
-"""How many faults of its pages a file has to have before the rest is not listed."""
+"""At most this many damaged pages are reported."""
 
 
 class Metadata(Protocol):
     """Where declarations are kept. Every operation but `sync` and `checkpoint` is for one thread.
 
-    changes: grows with each row that is put or deleted, once that is committed.
+    changes: how many rows were put or deleted, in committed operations.
     """
 
     changes: int
 
     def load(self) -> Definitions:
-        """All that is declared. It comes before other operations."""
+        """All declarations. It is called before other operations."""
 
     def batch(self) -> AbstractContextManager[None]:
-        """All operations in the block are kept, or none. The block must not await."""
+        """All operations in the block take effect, or none. The block must not await."""
 
     def put_vhost(self, row: VhostRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_vhost(self, name: str) -> None:
-        """Delete it and all in it."""
+        """Delete it and everything declared in it."""
 
     def put_user(self, row: UserRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_user(self, name: str) -> None:
         """Delete it and its permissions."""
 
     def put_permission(self, row: PermissionRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_permission(self, vhost: str, user: str) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
 
     def put_topic_permission(self, row: TopicPermissionRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_topic_permission(self, vhost: str, user: str, exchange: str | None) -> None:
-        """Delete one, or all of a user in a vhost."""
+        """Delete one, or with None as exchange all of a user in a vhost."""
 
     def put_exchange(self, row: ExchangeRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_exchange(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
 
     def put_queue(self, row: QueueRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_queue(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
 
     def put_binding(self, row: BindingRow) -> None:
-        """Add, unless it is there."""
+        """Add it, unless it exists."""
 
     def delete_binding(self, row: BindingRow) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
 
     def put_parameter(self, row: ParameterRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
 
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
 
     def new_storage_id(self, above: int = 0) -> int:
-        """A number for a queue, which was never handed out before, and is more than `above`."""
+        """A storage id that was never used before and is higher than `above`."""
 
     def sync(self) -> None:
-        """Have all operations until now survive a power cut. For a worker thread."""
+        """Sync all operations so far. For a worker thread."""
 
     def checkpoint(self) -> None:
-        """Shorten what a restart has to read. For a worker thread: it waits for the disk."""
+        """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
 
     def close(self) -> None:
-        """No more operations."""
+        """Close the metadata."""
 
 
 def _do_nothing(*_arguments: object, **_named: object) -> None:
-    """Stands for an operation on metadata that are not kept."""
+    """An operation on metadata that are not stored."""
 
 
 class NoMetadata:
-    """Declarations that are not kept, for a broker that lives as long as a test."""
+    """Metadata in memory only, for a broker without a data directory."""
 
     def load(self) -> Definitions:
-        """Nothing."""
+        """No declarations."""
         return Definitions()
 
     def batch(self) -> AbstractContextManager[None]:
-        """A block like any other."""
+        """A block that does nothing."""
         return nullcontext()
 
     put_vhost = put_user = put_permission = put_topic_permission = _do_nothing
@@ -179,13 +185,13 @@ class NoMetadata:
     _last_id = 0
 
     def new_storage_id(self, above: int = 0) -> int:
-        """Counts from 1, or from what is above."""
+        """Count up from 1, or from `above`."""
         self._last_id = max(self._last_id, above) + 1
         return self._last_id
 
 
 class SqliteMetadata:
-    """Declarations in a file, which is made if it is missing. Raises MetadataError."""
+    """Metadata in a file, which is created if it is missing. Raises MetadataError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -213,7 +219,7 @@ class SqliteMetadata:
             ) from error
 
     def _read_meta(self) -> int:
-        """Take in what the file says of itself; its identity."""
+        """Read the file's facts about itself; returns its identity."""
         rows, _ = read_rows(self._connection, META, self._path)
         facts: dict[str, int] = {row.key: row.value for row in rows}
         if facts.get(VERSION, FORMAT_VERSION) != FORMAT_VERSION:
@@ -223,7 +229,7 @@ class SqliteMetadata:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """All operations in the block are one transaction. A batch in a batch is part of it."""
+        """All operations in the block are one transaction. A batch within a batch joins it."""
         connection = self._connection
         if connection.in_transaction:
             yield
@@ -246,15 +252,16 @@ class SqliteMetadata:
         if ids_below != self._ids_below:
             self.sync()
             self._ids_below = ids_below
+        assert self._next_id <= self._ids_below, "K1: storage ids are reserved on disk"
 
     def load(self) -> Definitions:
-        """All that is declared, in the order in which it was declared, and what is damaged."""
+        """All declarations, in the order in which they were made, and what is damaged."""
         connection = self._connection
         lists, damaged = {}, []
         if self._missing:
             damaged.append(
                 f"{self._path}: the last changes are missing ({self._missing} rows put or "
-                f"deleted), since {self._log_path} is damaged or was taken away"
+                f"deleted), because {self._log_path} is damaged or was removed"
             )
         with naming_file(self._path):
             problems = connection.execute(f"PRAGMA integrity_check({_PROBLEMS_MAX})").fetchall()
@@ -265,16 +272,16 @@ class SqliteMetadata:
                 lists[table.name], found = read_rows(connection, table, self._path)
                 damaged += found
         definitions = Definitions(**lists, damaged=damaged)
-        # In case that the row with the mark is damaged.
+        # The row that holds the reserved ids may be damaged.
         largest = max((row.storage_id for row in definitions.queues), default=0)
         self._next_id = max(self._next_id, largest + 1)
         return definitions
 
     def new_storage_id(self, above: int = 0) -> int:
-        """A number that was never handed out before, by this process or another.
+        """A storage id that was never used before, by this process or another.
 
-        In a batch it is good when the batch has ended. above: the largest that something else is
-        known to be kept under; it counts if the file is new, or its mark damaged.
+        In a batch it may be used when the batch has ended. above: the highest id that is in use
+        elsewhere; it matters if the file is new, or the row with the reserved ids is damaged.
         """
         number = max(self._next_id, above + 1)
         self._next_id = number + 1
@@ -284,7 +291,7 @@ class SqliteMetadata:
         return number
 
     def _reserve_ids(self) -> int:
-        """Raise the mark, if a number was handed out that is not below it. The mark."""
+        """Reserve more storage ids if the reserved ones are used up; returns `_ids_below`."""
         if self._next_id <= self._ids_below:
             return self._ids_below
         below = self._next_id + _IDS_RESERVED
@@ -316,18 +323,18 @@ class SqliteMetadata:
             self._witness.note_committed(self.changes)
 
     def put_vhost(self, row: VhostRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(VHOSTS, row)
 
     def delete_vhost(self, name: str) -> None:
-        """Delete it and all in it."""
+        """Delete it and everything declared in it."""
         with self.batch():
             self._delete(VHOSTS, name=name)
             for table in IN_A_VHOST:
                 self._delete(table, vhost=name)
 
     def put_user(self, row: UserRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(USERS, row)
 
     def delete_user(self, name: str) -> None:
@@ -338,26 +345,26 @@ class SqliteMetadata:
             self._delete(TOPIC_PERMISSIONS, user=name)
 
     def put_permission(self, row: PermissionRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(PERMISSIONS, row)
 
     def delete_permission(self, vhost: str, user: str) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
         self._delete(PERMISSIONS, vhost=vhost, user=user)
 
     def put_topic_permission(self, row: TopicPermissionRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(TOPIC_PERMISSIONS, row)
 
     def delete_topic_permission(self, vhost: str, user: str, exchange: str | None) -> None:
-        """Delete one, or all of a user in a vhost."""
+        """Delete one, or with None as exchange all of a user in a vhost."""
         if exchange is None:
             self._delete(TOPIC_PERMISSIONS, vhost=vhost, user=user)
         else:
             self._delete(TOPIC_PERMISSIONS, vhost=vhost, user=user, exchange=exchange)
 
     def put_exchange(self, row: ExchangeRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(EXCHANGES, row)
 
     def delete_exchange(self, vhost: str, name: str) -> None:
@@ -368,7 +375,7 @@ class SqliteMetadata:
             self._delete(BINDINGS, vhost=vhost, destination_kind="exchange", destination=name)
 
     def put_queue(self, row: QueueRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(QUEUES, row)
 
     def delete_queue(self, vhost: str, name: str) -> None:
@@ -378,26 +385,27 @@ class SqliteMetadata:
             self._delete(BINDINGS, vhost=vhost, destination_kind="queue", destination=name)
 
     def put_binding(self, row: BindingRow) -> None:
-        """Add, unless it is there."""
+        """Add it, unless it exists."""
         self._put(BINDINGS, row)
 
     def delete_binding(self, row: BindingRow) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
         self._delete(BINDINGS, **row._asdict())
 
     def put_parameter(self, row: ParameterRow) -> None:
-        """Add or replace."""
+        """Add it, or replace it by its key."""
         self._put(PARAMETERS, row)
 
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
-        """Delete, if it is there."""
+        """Delete it, if it exists."""
         self._delete(PARAMETERS, vhost=vhost, component=component, name=name)
 
     def sync(self) -> None:
-        """Have all operations until now survive a power cut. For a worker thread.
+        """Sync all operations so far. For a worker thread.
 
-        The log is synced through a descriptor of its own. (To close one of the database file
-        itself would let go of SQLite's locks on it.) A checkpoint has synced what it moved.
+        SQLite's log is synced through a descriptor of its own. (Closing a descriptor of the
+        database file itself would release SQLite's locks on it.) What a checkpoint has moved is
+        synced already.
         """
         changes = self.changes
         try:
@@ -408,7 +416,7 @@ class SqliteMetadata:
                 finally:
                     os.close(descriptor)
         except FileNotFoundError:
-            # The log is gone since the metadata were closed, which moved all of it.
+            # The metadata were closed, which moved all of SQLite's log into the database file.
             return
         except OSError as error:
             raise MetadataError(
@@ -418,7 +426,7 @@ class SqliteMetadata:
         self._witness.note_synced(changes)
 
     def checkpoint(self) -> None:
-        """Move the log into the database file. For a worker thread: it waits for the disk."""
+        """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
         with naming_file(self._path):
             connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=rw", uri=True)
             try:
@@ -427,6 +435,6 @@ class SqliteMetadata:
                 connection.close()
 
     def close(self) -> None:
-        """No more operations. The log is moved into the database file, and goes."""
+        """End the use of the file. SQLite moves its log into the database file and removes it."""
         self._connection.close()
         self._witness.close(remove=not self._missing and not self._log_path.exists())

@@ -1,15 +1,15 @@
-"""Metadata files of older formats, which get what they lack when they are opened.
+"""Migration of metadata files of older formats, when they are opened.
 
     1   no checksums, no totals; queues have no storage ids
     2   no checksums, no totals
     3   no parameters
 
-Each is changed in one transaction, so that a crash leaves the old file or the new one.
+Each is migrated in one transaction, so a crash leaves the old format or the new one.
 """
 
 from sqlite3 import Connection
 
-from storage.metadata_tables import (
+from leveret.storage.metadata_tables import (
     DECLARED,
     PARAMETERS,
     QUEUES,
@@ -24,14 +24,14 @@ OLD_VERSIONS = (1, 2, 3)
 
 
 def is_whole(connection: Connection, version: int, tables: set[str]) -> bool:
-    """Whether a file of an old format has the tables it should have, as far as can be told."""
+    """Whether a file of an old format has the tables of that format, as far as can be seen."""
     if version == 3:
         return has_tables(connection, SCHEMA_3)
     return "totals" not in tables
 
 
 def migrate(connection: Connection, version: int) -> None:
-    """Bring the tables to the format of today, in the transaction that is open."""
+    """Change the tables to the current format, in the open transaction."""
     if version == 3:
         add_parameters(connection)
         return

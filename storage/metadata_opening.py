@@ -1,7 +1,7 @@
-"""Opening the metadata file: its format is told, and a new file gets its tables.
+"""Opening the metadata file: find its format, migrate it, or create the tables of a new file.
 
-The tables have to be those of this version to the letter; a file whose schema is damaged, or that
-another program or a later version wrote, is refused and left as it is.
+The schema has to be exactly that of this version. A file with a damaged schema, or one that another
+program or a later version wrote, is refused and not changed.
 """
 
 import os
@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.metadata_migration import OLD_VERSIONS, is_whole, migrate
-from storage.metadata_tables import META, MetaRow, create_tables, has_tables
+from leveret.storage.metadata_migration import OLD_VERSIONS, is_whole, migrate
+from leveret.storage.metadata_tables import META, MetaRow, create_tables, has_tables
 
 FORMAT_VERSION = 4
 VERSION, IDENTITY = "format_version", "identity"
 FILE_MODE = 0o640
-"""The file holds password hashes, so it is not for everybody; its log inherits the mode."""
+"""The file holds password hashes, so other users cannot read it. Its log inherits the mode."""
 CHECK_SURROUNDINGS = (
     "check that the file and its directory may be written and that the disk has room"
 )
 _NEW_FILE_BYTES_MAX = 4096
-"""What SQLite writes before there is a table: one page. A longer file without tables lost them."""
+"""The size of a file without tables: one page. A longer file without tables is damaged."""
 
 
 class MetadataError(Exception):
@@ -31,10 +31,10 @@ class MetadataError(Exception):
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ones that say which file is meant.
+    """Turn errors of SQLite into MetadataErrors that name the file.
 
-    An error whose text quotes damaged names is a UnicodeDecodeError, as sqlite3 decodes the text. A
-    damaged length can ask for more memory than there is.
+    Damage can also raise UnicodeDecodeError, when sqlite3 decodes an error text that quotes damaged
+    names, and MemoryError, when a length is damaged.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def naming_file(path: Path) -> Iterator[None]:
 
 
 def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Have the tables of this version there. Raises MetadataError."""
+    """Create or migrate the tables, unless they are those of this version. Raises MetadataError."""
     if has_tables(connection):
         return
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -62,7 +62,7 @@ def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
             create_tables(connection)
         else:
             migrate(connection, version)
-        # The identity is random: a file that takes the place of another is not taken for it.
+        # The identity is random: it distinguishes a file from one that replaces it.
         facts = (MetaRow(VERSION, FORMAT_VERSION), MetaRow(IDENTITY, secrets.randbits(63)))
         connection.executemany(META.put, [META.to_columns(fact) for fact in facts])
         connection.execute("COMMIT")
@@ -70,13 +70,13 @@ def prepare_tables(connection: sqlite3.Connection, path: Path) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    # From here on the file itself has the tables. If they were in the log only, and that is
-    # damaged, the file would count as new.
+    # Move the tables into the file: if they were in SQLite's log only and that is damaged, the
+    # file would be taken for a new one.
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _read_version(connection: sqlite3.Connection, path: Path, names: set[str]) -> int:
-    """The format of a file with tables; it is one that this version of Leveret can read."""
+    """The format of a file with tables. Raises MetadataError if this version cannot read it."""
     if "meta" not in names:
         raise MetadataError(
             f"{path} does not say which format it has, so this version of Leveret did not write "
@@ -91,7 +91,7 @@ def _read_version(connection: sqlite3.Connection, path: Path, names: set[str]) -
 
 
 def format_error(path: Path, version: object) -> MetadataError:
-    """For a file of a version that is not known here."""
+    """The error for a file of a format that this version does not read."""
     return MetadataError(
         f"{path} has format {version}, and this version reads format {FORMAT_VERSION}: "
         "start the version of Leveret that wrote it, or move the file away"
@@ -99,10 +99,10 @@ def format_error(path: Path, version: object) -> MetadataError:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file, or make it. Its tables are another step."""
+    """Open the file, or create it, without reading its tables."""
     _make_file(path)
     connection = sqlite3.connect(path, isolation_level=None)
-    # Text that is damaged must not end the reading; its row's checksum tells.
+    # Damaged text must not end the reading: the checksum of its row reports it.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     try:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -115,7 +115,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _make_file(path: Path) -> None:
-    """SQLite would make it readable for everybody, and say less about why it cannot."""
+    """Create the file with rights for this user only, and with the system's error text."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     except OSError as error:
@@ -125,7 +125,7 @@ def _make_file(path: Path) -> None:
 
 
 def _advice(error: Exception, path: Path) -> str:
-    """What to do. SQLite calls it operational if the surroundings are to blame, not the data."""
+    """What to do. SQLite raises OperationalError for errors of the disk and of file rights."""
     if isinstance(error, sqlite3.OperationalError):
         return CHECK_SURROUNDINGS
     return f"the file is damaged: {_repair(path)}"

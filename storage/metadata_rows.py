@@ -1,4 +1,4 @@
-"""What is declared, as the metadata store keeps it: a row for each vhost, user, queue and so on."""
+"""The rows of the metadata: one for each vhost, user, permission, exchange, queue and so on."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,12 +22,12 @@ class UserRow(NamedTuple):
     tags: str
 
     def __repr__(self) -> str:
-        """Without the hash: rows end up in logs and tracebacks."""
+        """Leave the hash out: rows are shown in logs and tracebacks."""
         return f"UserRow(name={self.name!r}, tags={self.tags!r})"
 
 
 class PermissionRow(NamedTuple):
-    """What a user may do in a vhost: three regular expressions."""
+    """What a user may do in a vhost, as three regular expressions."""
 
     vhost: str
     user: str
@@ -37,7 +37,7 @@ class PermissionRow(NamedTuple):
 
 
 class TopicPermissionRow(NamedTuple):
-    """Which routing keys of a topic exchange a user may write and read."""
+    """The routing keys of a topic exchange that a user may write and read."""
 
     vhost: str
     user: str
@@ -73,7 +73,7 @@ class QueueRow(NamedTuple):
 
 
 class BindingRow(NamedTuple):
-    """A binding between durable ends. destination_kind: queue or exchange."""
+    """A binding of a durable exchange. destination_kind: queue or exchange."""
 
     vhost: str
     source: str
@@ -84,9 +84,9 @@ class BindingRow(NamedTuple):
 
 
 class ParameterRow(NamedTuple):
-    """A runtime parameter: a policy, a limit, or whatever a component keeps under a name.
+    """A runtime parameter: a policy, a limit, or another named value of a component.
 
-    vhost: empty for what holds for the whole node. value: JSON.
+    vhost: empty for a global parameter. value: JSON.
     """
 
     vhost: str
@@ -97,7 +97,7 @@ class ParameterRow(NamedTuple):
 
 @dataclass
 class Definitions:
-    """All that is declared, each list in the order in which it was declared.
+    """All declarations, each list in the order in which they were made.
 
     damaged: what is lost or may be wrong, in sentences that name the file.
     """

@@ -1,6 +1,6 @@
-"""The tables of the metadata file, their SQL, and the checksums that tell a damaged row.
+"""The tables of the metadata file, their SQL, and the checksums that detect damaged rows.
 
-    meta               key: the format's version, the file's identity, the storage ids handed out
+    meta               key: the format's version, the file's identity, the reserved storage ids
     vhosts             name
     users              name
     permissions        vhost, user
@@ -12,14 +12,14 @@
     totals             number: for each other table its rows, the sum of their checksums, and how
                        often a row of it was put or deleted
 
-These are the tables with their keys; the other columns are the fields of the rows, and `checksum`:
-the CRC-32 of the table's name and the row's values. A row whose checksum is wrong is damaged. That
-whole rows are missing is seen by the totals. Triggers keep those, in the transaction of each change
-and without a second statement from here. Sums cannot overflow: 2**31 rows fit into 63 bits.
+The list shows each table's key; the other columns are the fields of the row and `checksum`, the
+CRC-32 of the table's name and the row's values. A row with a wrong checksum is damaged. Missing
+rows are detected by the totals, which triggers update in the transaction of each change. The sum of
+checksums cannot overflow: 2**31 rows fit into 63 bits.
 
-Names may hold bytes that are not UTF-8 (strings with surrogate escapes). SQLite does not take those
-as text, so such a name is stored as a blob, and comes back as the same string. For that reason the
-columns have no types. A blob never equals a text, and each string is stored in one way only.
+Names may have bytes that are not UTF-8 (strings with surrogate escapes). SQLite does not take those
+as text, so such a name is stored as a blob and read back as the same string. Columns have no types
+for that reason. A blob never equals a text, and each string is stored in one form only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from storage.metadata_rows import (
+from leveret.storage.metadata_rows import (
     BindingRow,
     ExchangeRow,
     ParameterRow,
@@ -39,7 +39,7 @@ from storage.metadata_rows import (
 )
 
 _SHOWN_MAX = 80
-"""Characters of a damaged row's key that an error shows; it may be of any length."""
+"""An error shows at most this many characters of a damaged row's key."""
 
 
 class MetaRow(NamedTuple):
@@ -50,7 +50,7 @@ class MetaRow(NamedTuple):
 
 
 class Table:
-    """A table and the SQL of its rows. sqlite3 prepares each text once, and finds it again."""
+    """A table and its SQL. sqlite3 caches the prepared statement of each text."""
 
     def __init__(
         self, number: int, name: str, row_type: type[tuple[Any, ...]], key: tuple[str, ...]
@@ -66,8 +66,8 @@ class Table:
         columns = quoted((*self.fields, "checksum"))
         definitions = ", ".join(f"{column} NOT NULL" for column in columns)
         self.create = f"CREATE TABLE {name} ({definitions}, PRIMARY KEY ({listed_key}))"
-        # Rows are read in the order of their rowids. An update keeps the rowid, and so a row's
-        # place among the others; INSERT OR REPLACE would move it to the end.
+        # Rows are read in the order of their rowids. An update keeps the rowid and so the order;
+        # INSERT OR REPLACE would move the row to the end.
         self.put = (
             f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))}) "
             f"ON CONFLICT ({listed_key}) "
@@ -76,7 +76,7 @@ class Table:
         self.select = f"SELECT {', '.join(columns)} FROM {name} NOT INDEXED ORDER BY rowid"
 
     def triggers(self) -> Iterator[str]:
-        """Those that keep the totals."""
+        """The SQL of the triggers that update the totals."""
         for event, rows, checksums in (
             ("INSERT", "+ 1", "+ NEW.checksum"),
             ("UPDATE", "", "- OLD.checksum + NEW.checksum"),
@@ -89,13 +89,13 @@ class Table:
             )
 
     def to_columns(self, row: Iterable[Any]) -> list[Any]:
-        """What is stored for a row: its values and their checksum."""
+        """The columns of a row: its values and their checksum."""
         columns = [to_column(value) for value in row]
         columns.append(self.checksum(columns))
         return columns
 
     def checksum(self, columns: Iterable[Any]) -> int:
-        """Of columns as they are stored: each with its type and length, so that none run over."""
+        """The checksum of stored columns: of the type, the length and the bytes of each."""
         parts = []
         for value in columns:
             if isinstance(value, str):
@@ -106,27 +106,27 @@ class Table:
             elif isinstance(value, int):
                 parts.append(b"i%d;" % value)
             else:
-                parts.append(b"?")  # Nothing of the kind is ever stored.
+                parts.append(b"?")  # No other type is ever stored.
         return crc32(b"".join(parts), self._seed)
 
     def from_columns(self, columns: Iterable[Any]) -> Any:
-        """The row, of columns whose checksum is right."""
+        """The row of columns whose checksum is right."""
         return self.row_type(*map(_from_column, columns, self.kinds))
 
     def describe_key(self, columns: tuple[Any, ...]) -> str:
-        """What can be read of a damaged row's key."""
+        """The key of a damaged row, as far as it can be read."""
         parts = (f"{name} {columns[place]!a}" for place, name in self._key_places)
         text = ", ".join(parts)
         return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
 
 
 def quoted(names: Iterable[str]) -> list[str]:
-    """Column names for SQL, in which some would be keywords."""
+    """Column names in quotes, since some are SQL keywords."""
     return [f'"{name}"' for name in names]
 
 
 def _on_conflict(columns: list[str]) -> str:
-    # A binding is all key, so one that is there already has the same checksum.
+    # All columns of a binding are its key, so an existing row has the same checksum.
     if columns == ['"checksum"']:
         return "DO NOTHING"
     return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in columns)
@@ -176,27 +176,27 @@ NO_ROWS = "INSERT INTO totals VALUES (?, 0, 0, 0)"
 
 
 def create_tables(connection: Connection) -> None:
-    """Make all tables, without rows, in the transaction that is open."""
+    """Create all tables, without rows, in the open transaction."""
     for statement in SCHEMA:
         connection.execute(statement)
     connection.executemany(NO_ROWS, [(table.number,) for table in TABLES])
 
 
 def add_parameters(connection: Connection) -> None:
-    """What a file of format 3 lacks, in the transaction that is open."""
+    """Add the table that a file of format 3 lacks, in the open transaction."""
     for statement in ADDED_IN_FORMAT_4:
         connection.execute(statement)
     connection.execute(NO_ROWS, (PARAMETERS.number,))
 
 
 def has_tables(connection: Connection, schema: tuple[str, ...] = SCHEMA) -> bool:
-    """Whether there is exactly what `create_tables` makes, to the letter."""
+    """Whether the schema is exactly what `create_tables` makes."""
     found = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
     return sorted(map(str, (sql for (sql,) in found))) == sorted(schema)
 
 
 def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[Any], list[str]]:
-    """The good rows of a table, in the order in which they were added, and what is damaged."""
+    """The intact rows of a table in the order in which they were added, and what is damaged."""
     rows, damaged = [], []
     count = checksums = 0
     for *columns, checksum in connection.execute(table.select):
@@ -227,6 +227,6 @@ def read_rows(connection: Connection, table: Table, path: object) -> tuple[list[
 
 
 def count_changes(connection: Connection) -> int:
-    """How often any row was put or deleted since the file was made."""
+    """How many rows were put or deleted since the file was created."""
     found = connection.execute("SELECT changes FROM totals").fetchall()
     return sum(changes for (changes,) in found if isinstance(changes, int))

@@ -1,20 +1,20 @@
-"""A witness of how many changes the metadata have, beside SQLite's write-ahead log.
+"""A file beside SQLite's write-ahead log that holds how many changes the metadata have.
 
-SQLite ends its log, when it reads it after a crash, at the first frame whose checksum is wrong: it
-cannot tell a write that was cut short from damage, and all that follows is gone without a word.
-This file remembers how far the log went, so that damage is seen. It does not repair anything.
+After a crash SQLite reads its log up to the first frame with a wrong checksum. It cannot tell a
+write that was cut short from damage, and drops everything after it without an error. With the
+number of changes in this file such damage is detected. Nothing is repaired.
 
     slot at 0    number of changes that are committed; counts while the machine has not restarted
     slot at 64   number of changes that are synced; counts always
 
 Each slot: the machine's boot id (36 bytes), the metadata's identity (u64), the number (u64), and
-the CRC-32 of all that. A slot that is damaged or of another file counts as none.
+the CRC-32 of these. A slot that is damaged or belongs to another metadata file is ignored.
 
-The number is written after the commit (the sync), without waiting for the disk, so it is never too
-high: kill -9 leaves what was written, and a power cut an older slot, none, or this one. A slot is
-smaller than a sector. Each is written whole. Threads that sync at the same time may leave the lower
-number, which only makes the witness know less. Metadata that are closed have no witness: SQLite has
-then moved its log away.
+Invariant K3: a slot never has a higher number than SQLite has on disk. It is written after the
+commit (the sync) without waiting for the disk: `kill -9` leaves what was written, and a power cut
+leaves this slot, an older one or none. A slot is smaller than a sector, so it is written whole.
+Threads that sync at the same time may leave the lower number, which detects less and is not wrong.
+Closed metadata have no such file, because SQLite has moved its log into the database file.
 """
 
 import os
@@ -30,7 +30,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Witness:
-    """What the file beside `path` says, and what is to be said next time."""
+    """The slots in the file beside `path`."""
 
     def __init__(self, path: Path, mode: int) -> None:
         self._path = path.with_name(path.name + "-witness")
@@ -39,7 +39,7 @@ class Witness:
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
 
     def changes_of(self, identity: int) -> int:
-        """How many changes there have to be. From now on it witnesses for this identity."""
+        """The number of changes that the metadata must have. Later writes are for this identity."""
         self._identity = identity
         boot_id, committed = self._read(_COMMITTED_AT)
         _, synced = self._read(_SYNCED_AT)
@@ -50,7 +50,7 @@ class Witness:
         try:
             data = os.pread(self._descriptor, _SLOT_BYTES, offset)
         except OSError:
-            # What cannot be read witnesses nothing; the metadata themselves are as they were.
+            # A slot that cannot be read is ignored; it says nothing about the metadata.
             return b"", 0
         if len(data) == _SLOT_BYTES:
             fields = data[: _FIELDS.size]
@@ -60,11 +60,11 @@ class Witness:
         return b"", 0
 
     def note_committed(self, changes: int) -> None:
-        """So many changes survive kill -9."""
+        """Set the number of changes that survive `kill -9`."""
         self._write(_COMMITTED_AT, changes)
 
     def note_synced(self, changes: int) -> None:
-        """So many changes survive a power cut. For any thread."""
+        """Set the number of changes that survive a power cut. For any thread."""
         self._write(_SYNCED_AT, changes)
 
     def _write(self, offset: int, changes: int) -> None:
@@ -72,11 +72,11 @@ class Witness:
         try:
             os.pwrite(self._descriptor, fields + _CHECKSUM.pack(crc32(fields)), offset)
         except OSError:
-            # The disk is full. The change itself is kept; its loss would not be noticed.
+            # The disk is full. The change itself is kept; only its loss would not be detected.
             return
 
     def close(self, *, remove: bool) -> None:
-        """No more changes. Remove it if SQLite's log is gone, of which it witnesses."""
+        """Close the file. remove: SQLite has removed its log, so the file is not needed."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
@@ -85,7 +85,7 @@ class Witness:
 
 
 def _read_boot_id() -> bytes:
-    """Another after each start of the machine; empty where the system has none."""
+    """An id that changes with each start of the machine; empty where the system has none."""
     try:
         return _BOOT_ID.read_bytes().strip()[:36]
     except OSError:

@@ -1,12 +1,24 @@
-"""The pager: keeps the messages of a node within its memory, without ever stalling it.
+"""The pager: keeps the messages of a node within its memory budget without blocking the event loop.
 
-Queues report as they grow. When together they hold more than the budget, each gets a target
-(paging.py), and what is above it goes to disk, a slice at a time: written by a worker's thread
-where it is not on disk already, then dropped from memory. Between slices everybody else has a
-turn. A lazy queue has a target of 0 at any time.
+Queues report when they grow. When together they hold more than the budget, each gets a target
+(paging.py). Messages above the target are paged out in slices: a worker's thread writes those that
+are not on disk yet, then they are dropped from memory. The event loop runs between slices. The
+target of a lazy queue is always 0.
 
-The same slices move messages out of a log file that is to go (`move_out`). Slices are written one
-after the other, so that a message's place in its segment is known before it is written.
+The same slices move messages out of a log file that is to be removed (`move_out`). Slices are
+written one after the other, so that a message's place in its segment is known before it is written.
+
+**Promises.** A turn of the loop plans at most one slice of SLICE_BYTES, and does not wait for the
+disk.
+**Not promised.** The budget is exceeded while the disk is slower than publishers, who are then held
+back (`is_overfull`), and by messages that are unacked, which cannot be paged out.
+
+Invariants:
+
+PG1  One slice is planned and written at a time, under `lock`; so slices of a queue are written in
+     the order of their positions (V1).
+PG2  A message is dropped from memory only after the write of its slice has returned.
+PG3  `held_bytes` is the sum of the `noted_bytes` of all queues.
 """
 
 import asyncio
@@ -15,21 +27,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 
-from storage.disk import Disk, DiskFull
-from storage.paging import Figures, targets
-from storage.parts import Part, write_parts
-from storage.tiers import EVERYTHING, Slice, Tiers
-from storage.worker import Worker
+from leveret.storage.disk import Disk, DiskFull
+from leveret.storage.intervals import NO_POSITION
+from leveret.storage.paging import NO_TARGET, Figures, targets
+from leveret.storage.planned_writes import PlannedWrite, write_planned
+from leveret.storage.segment_slices import Slice
+from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.worker import Worker
 
 SLICE_BYTES = 1024 * 1024
-"""Planned in a millisecond or so."""
+"""The bytes of a slice. Planning it takes about a millisecond."""
 OVERFULL, NO_LONGER_OVERFULL = 1.1, 1.02
-"""Publishers are held back while messages take so much more than the budget: they are faster than
-the disk."""
+"""Publishers are held back when messages take more than the first multiple of the budget, until
+they take less than the second: publishers are faster than the disk."""
 LAZY_BYTES, LAZY_BYTES_HIGH = 64 * 1024, 8 * 1024 * 1024
-"""What a lazy queue may have in memory for a moment, and where its publishers have to wait."""
+"""What a lazy queue may have in memory; above the second, publishers are held back."""
 PAGEABLE_SHARE = 10
-"""However much unacked messages take, a tenth of the budget is for the others."""
+"""A tenth of the budget is kept for messages that are not unacked, however much those take."""
 TARGETS_SECONDS = 0.1
 RATES_SECONDS = 2.0
 RETRY_SECONDS = 0.5
@@ -40,8 +54,8 @@ logger = logging.getLogger("leveret.store")
 class Pager:
     """Keeps queues within the budget. All methods are for the event loop's thread.
 
-    budget_bytes: what all messages in memory may take. held_bytes: what those take that could be on
-    disk only, as last reported. unpageable_bytes: what unacked ones take.
+    budget_bytes: for all messages in memory. held_bytes: of messages that could be on disk only, as
+    last reported. unpageable_bytes: of unacked messages.
     """
 
     def __init__(
@@ -55,8 +69,8 @@ class Pager:
         self._worker = worker
         self._sync_log = sync_log
         self._failed = failed
-        self.queues: dict[int, Tiers] = {}
-        self.budget_bytes = EVERYTHING
+        self.queues: dict[int, TieredQueue] = {}
+        self.budget_bytes = NO_TARGET
         self.held_bytes = self.unpageable_bytes = 0
         self.unsynced: set[Path] = set()
         self.is_overfull = False
@@ -65,14 +79,14 @@ class Pager:
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.lock = asyncio.Lock()
         self._wanted = asyncio.Event()
-        self._lazy: set[Tiers] = set()
-        self._behind: set[Tiers] = set()
+        self._lazy: set[TieredQueue] = set()
+        self._behind: set[TieredQueue] = set()
         self._rates: dict[int, tuple[int, float]] = {}
         self._rates_at = 0.0
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to watch, and to page out what a restart brought back into lazy queues."""
+        """Start paging; messages that a restart read into lazy queues are paged out first."""
         for queue in tuple(self.queues.values()):
             self.note(queue)
         self.task = asyncio.get_running_loop().create_task(self._run())
@@ -81,15 +95,15 @@ class Pager:
 
     @property
     def memory_bytes(self) -> int:
-        """What all messages in memory take."""
+        """The bytes of memory that all messages take."""
         return self.held_bytes + self.unpageable_bytes
 
     @property
     def allowed_bytes(self) -> int:
-        """What messages that could be on disk only may take."""
+        """The bytes that messages may take which could be on disk only."""
         return max(self.budget_bytes // PAGEABLE_SHARE, self.budget_bytes - self.unpageable_bytes)
 
-    def note(self, queue: Tiers) -> None:
+    def note(self, queue: TieredQueue) -> None:
         """A queue may have grown."""
         held = queue.pageable_bytes
         self.held_bytes += held - queue.noted_bytes
@@ -114,7 +128,7 @@ class Pager:
             self.overfull_changed()
 
     def note_all(self) -> None:
-        """Look at all queues: they do not report that they shrink."""
+        """Count all queues again: they do not report when they shrink."""
         self._is_stuck = False
         self._count_all()
         if self.held_bytes > self.allowed_bytes:
@@ -132,7 +146,7 @@ class Pager:
         self._watch_fullness()
 
     def set_budget(self, budget_bytes: int) -> None:
-        """What messages in memory may take from now on."""
+        """Change the bytes that messages in memory may take."""
         self.budget_bytes = budget_bytes
         self._watch_fullness()
         if self.held_bytes > self.allowed_bytes:
@@ -140,7 +154,7 @@ class Pager:
 
     def _forget_targets(self) -> None:
         for queue in self.queues.values():
-            queue.target_bytes = EVERYTHING
+            queue.target_bytes = NO_TARGET
 
     async def _run(self) -> None:
         while True:
@@ -150,7 +164,7 @@ class Pager:
                 await self._page_lazy()
                 while self.held_bytes > self.allowed_bytes and await self._page_all():
                     await asyncio.sleep(0)
-                # If nothing can be done about it, publishers need not wait for it.
+                # If nothing can be paged out, publishers need not wait.
                 self._is_stuck = self.held_bytes > self.allowed_bytes
                 self._watch_fullness()
             except asyncio.CancelledError:
@@ -164,20 +178,21 @@ class Pager:
         for queue in lazy:
             if queue.is_lazy and not queue.is_deleted:
                 await self._page(queue, LAZY_BYTES)
-            # If it could not be brought down, publishers need not wait for that.
+            # If paging out did not help, publishers need not wait.
             self._behind.discard(queue)
             self._watch_fullness()
 
-    def forget(self, queue: Tiers) -> None:
+    def forget(self, queue: TieredQueue) -> None:
         """The queue is deleted."""
         self.queues.pop(queue.key, None)
         self._lazy.discard(queue)
         self._behind.discard(queue)
         self.held_bytes -= queue.noted_bytes
+        assert self.held_bytes >= 0, "PG3"
         self._watch_fullness()
 
     async def _page_all(self) -> bool:
-        """Bring every queue to its target; whether there was anything to do."""
+        """Bring every queue to its target. Returns whether anything was paged out."""
         self._count_all()
         queues = [queue for queue in self.queues.values() if queue.pageable_bytes > LAZY_BYTES]
         self._measure_rates(queues)
@@ -201,8 +216,8 @@ class Pager:
                 break
         return has_paged
 
-    def _measure_rates(self, queues: list[Tiers]) -> None:
-        """How many bytes a second each queue is delivered from, by how far it has come."""
+    def _measure_rates(self, queues: list[TieredQueue]) -> None:
+        """Measure the bytes a second that each queue delivers, by its `fetched_to`."""
         now = monotonic()
         elapsed = now - self._rates_at
         if elapsed < RATES_SECONDS:
@@ -216,8 +231,8 @@ class Pager:
             rates[queue.key] = (fetched_to, (fetched_to - before) * average / elapsed)
         self._rates = rates
 
-    async def _page(self, queue: Tiers, target_bytes: int) -> bool:
-        """Have a queue drop messages from memory until it is at its target; whether it could."""
+    async def _page(self, queue: TieredQueue, target_bytes: int) -> bool:
+        """Drop a queue's messages from memory down to its target. Returns whether any were."""
         has_paged = False
         while queue.pageable_bytes > target_bytes and not queue.is_deleted:
             excess = min(SLICE_BYTES, queue.pageable_bytes - target_bytes)
@@ -231,19 +246,19 @@ class Pager:
 
     # Writing
 
-    async def _write_slice_of(self, queue: Tiers) -> bool:
+    async def _write_slice_of(self, queue: TieredQueue) -> bool:
         async with self.lock:
-            written = queue.plan_slice(SLICE_BYTES, EVERYTHING)
+            written = queue.plan_slice(SLICE_BYTES, NO_POSITION)
             if written is None and queue.waits_for_log:
                 await self._sync_log()
-                written = queue.plan_slice(SLICE_BYTES, EVERYTHING)
+                written = queue.plan_slice(SLICE_BYTES, NO_POSITION)
             if written is None:
                 return False
             await self._write([(queue, written)])
             return True
 
-    async def move_out(self, wanted: list[tuple[Tiers, int]]) -> None:
-        """Have in segments what each queue has below a position. Messages stay in memory."""
+    async def move_out(self, wanted: list[tuple[TieredQueue, int]]) -> None:
+        """Write each queue's messages below a position to segments. They stay in memory."""
         waiting = list(reversed(wanted))
         while waiting:
             async with self.lock:
@@ -263,19 +278,20 @@ class Pager:
                     await self._write(slices)
             await asyncio.sleep(0)
 
-    async def _write(self, slices: list[tuple[Tiers, Slice]]) -> None:
-        parts = [part for _, written in slices for part in written.parts]
-        await self.until_there_is_room(lambda: self._write_parts(parts))
-        self.unsynced.update(part.path for part in parts)
+    async def _write(self, slices: list[tuple[TieredQueue, Slice]]) -> None:
+        assert self.lock.locked(), "PG1"
+        writes = [write for _, written in slices for write in written.writes]
+        await self.until_there_is_room(lambda: self._write_planned(writes))
+        self.unsynced.update(write.path for write in writes)
         for queue, written in slices:
             if not queue.is_deleted:
                 queue.slice_written(written)
 
-    def _write_parts(self, parts: list[Part]) -> Awaitable[None]:
-        return self._worker.run(lambda: write_parts(self._disk, parts))
+    def _write_planned(self, writes: list[PlannedWrite]) -> Awaitable[None]:
+        return self._worker.run(lambda: write_planned(self._disk, writes))
 
     async def until_there_is_room(self, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Do something that writes, again and again while the disk is full."""
+        """Call what writes; again, every RETRY_SECONDS, while the disk is full."""
         is_full = False
         while True:
             try:

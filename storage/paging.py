@@ -1,21 +1,23 @@
-"""Which queue may keep how much in memory. Pure: figures in, targets out.
+"""How many bytes each queue may keep in memory. Pure: figures in, targets out.
 
-While all queues together are within the budget each may keep everything. Past that memory goes
-where it is of use: a queue that is delivered from wants its next messages in memory, as many as it
-will need in a while, and one that nobody takes from wants none. So each queue has a demand, its
-rate for some seconds, and what the demands leave over is shared out by what queues hold. Facts:
-RabbitMQ's `rabbit_memory_monitor` gives all queues the same duration in memory.
+While all queues together are within the budget each may keep everything. Above it, a queue that
+delivers needs its next messages in memory, and a queue without deliveries needs none. So each queue
+has a demand, the bytes that it delivers in some seconds, and what the demands leave of the budget
+is divided in proportion to what the queues hold. Facts: RabbitMQ's `rabbit_memory_monitor` gives
+all queues the same duration in memory.
 """
 
 from typing import NamedTuple
 
+NO_TARGET = 1 << 62
+"""A queue with this target may have everything in memory."""
 DURATION_SECONDS = 10.0
-"""What a queue delivers in this time it should have in memory."""
+"""A queue's demand is what it delivers in this time."""
 
 
 class Figures(NamedTuple):
-    """What counts of one queue. pageable_bytes: in memory and could be on disk. rate: bytes a
-    second that consumers took of late. is_lazy: it wants to be on disk.
+    """The figures of one queue. pageable_bytes: in memory, and could be on disk only. rate: bytes a
+    second delivered recently. is_lazy: its messages should be on disk.
     """
 
     pageable_bytes: int

@@ -1,20 +1,27 @@
-"""Giving queues back what a restart found: what the log said of each, and its segments on disk.
+"""Restoring queues after a restart, from what the log says of each and the segments on disk.
 
-Of the segments only the names are looked at, and those that hold messages which are not persistent
-are read, to leave these out.
+Of most segments only the names are read. Segments with messages that are not persistent are read as
+a whole, to find the positions of these messages, which are gone.
 
-A queue without a State in the log went to disk since the last log file was retired: all that is in
-its segments is still in the log, too, and the segments are dropped. If that is not so, the State is
-lost with a part of the log. Then all that is in the segments comes back, which is more than should,
-and never less.
+A queue with segments and without a STATE in the log first wrote segments after the last log file
+was retired. So the log still has every message of its segments, and the segments are removed. If
+the log does not have them, the STATE was lost in damage to the log. Then every message in the
+segments is restored, including those that were gone.
+
+Invariants:
+
+C1  The messages restored are those that the log has and those that the STATE counts in segments,
+    without those recorded as gone, each once.
+C2  Bytes in segments that the STATE does not count are removed before the queue is used: a later
+    write to a segment must not be followed by bytes of an older one.
 """
 
 import logging
 from pathlib import Path
 from typing import Protocol
 
-from storage.disk import Disk, StoreError
-from storage.formats import (
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     PERSISTENT,
     RUN,
@@ -28,42 +35,48 @@ from storage.formats import (
     decode_run,
     read_records,
 )
-from storage.intervals import Intervals
-from storage.ledger import positions_of, segment_number
-from storage.message import Entry
-from storage.recovery import FoundQueue
-from storage.segments import segment_numbers, segment_path
-from storage.tiered_queue import TieredQueue
+from leveret.storage.intervals import Intervals
+from leveret.storage.ledger import positions_of, segment_number
+from leveret.storage.message import Entry
+from leveret.storage.queue_recovery import FoundQueue
+from leveret.storage.segments import segment_numbers, segment_path
+from leveret.storage.tiered_queue import TieredQueue
 
 logger = logging.getLogger("leveret.store")
 
 
 class RestoringStore(Protocol):
-    """What is needed of the store."""
+    """What restoring needs of the store."""
 
     disk: Disk
 
     def localize(self, entries: list[Entry]) -> None:
-        """Entries of a restart have times of day; give them times of the broker's clock."""
+        """Convert the expiry of entries that a restart found from wall clock to broker's clock."""
 
 
 class Restorer:
-    """found: what the log said of queues, by their keys."""
+    """Restores queues one by one.
 
-    def __init__(self, store: RestoringStore, directory: Path) -> None:
+    directory: of the queues' segments. found: what the log says of each queue, by its key; an entry
+    is taken out when its queue is restored.
+    """
+
+    def __init__(
+        self, store: RestoringStore, directory: Path, found: dict[int, FoundQueue]
+    ) -> None:
         self._store = store
         self._disk = store.disk
         self._directory = directory
-        self.found: dict[int, FoundQueue] = {}
+        self._found = found
         self._segments: dict[int, list[int]] | None = None
 
     def keys(self) -> list[int]:
-        """Those that something was found of and nobody has asked for."""
-        return sorted(self.found.keys() | self._with_segments().keys())
+        """The keys of queues with files or log records that were not restored yet."""
+        return sorted(self._found.keys() | self._with_segments().keys())
 
     def has_found(self, key: int) -> bool:
-        """There is something of this queue."""
-        return key in self.found or key in self._with_segments()
+        """A restart found files or log records of this queue."""
+        return key in self._found or key in self._with_segments()
 
     def _with_segments(self) -> dict[int, list[int]]:
         if self._segments is None:
@@ -74,16 +87,16 @@ class Restorer:
         return self._segments
 
     def remove_rest(self) -> None:
-        """Remove what nobody has asked for: the queues are deleted."""
-        self.found.clear()
+        """Remove the files and records of queues that were not restored: they are deleted."""
+        self._found.clear()
         for key in list(self._with_segments()):
             self._disk.remove_tree(self._directory / str(key))
         self._segments = {}
 
     def restore(self, queue: TieredQueue) -> None:
-        """Give a queue what was found of it."""
+        """Restore one queue: its ledger, its segments and its messages."""
         numbers = self._with_segments().pop(queue.key, [])
-        found = self.found.pop(queue.key, None)
+        found = self._found.pop(queue.key, None)
         if found is None:
             if not numbers:
                 return
@@ -95,6 +108,7 @@ class Restorer:
         queue.ledger.restore(state)
         queue.has_expiring = state.has_expiring
         entries = found.live_entries()
+        assert not entries or entries[0].position >= state.flushed_to, "C1: each message once"
         self._store.localize(entries)
         kept = self._trim(directory, numbers, state)
         queue.writer.numbers = kept
@@ -102,7 +116,10 @@ class Restorer:
             # It may be shorter than it was, if it is damaged or was repaired.
             size = self._disk.size(segment_path(directory, state.tail_number))
             queue.writer.number = state.tail_number
-            queue.writer.tail_bytes = min(state.tail_bytes, size)
+            # A file without a whole header is written from its beginning.
+            queue.writer.tail_bytes = (
+                min(state.tail_bytes, size) if size >= FILE_HEADER_BYTES else 0
+            )
         transient = self._transient_in(directory, kept, state)
         if transient or found.wants_count:
             queue.ledger.leave_out(transient)
@@ -114,9 +131,10 @@ class Restorer:
                     queue.delta.lose_segment(number)
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
-        """Remove what was written after the state, and what is not needed.
+        """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
 
-        For good: what came back after a power cut would not be known to the log.
+        Returns the numbers of the segments that are kept. The directory is synced: the log would
+        have no record of a segment that reappears after a power cut.
         """
         kept = set()
         for number in numbers:
@@ -134,14 +152,14 @@ class Restorer:
         return kept
 
     def _remove(self, path: Path) -> None:
-        """Remove a segment, unless it is of another version, which may have a use for it."""
+        """Remove a segment, unless another version of Leveret wrote it."""
         try:
             decode_file_header(self._disk.read(path, 0, FILE_HEADER_BYTES), SEGMENT_MAGIC)
         except VersionError as error:
-            logger.warning("%s is left where it is: %s", path, error)
+            logger.warning("%s is not removed: %s", path, error)
             return
         except (StoreError, FormatError) as error:
-            logger.info("%s is removed: nothing of it is needed, and %s", path, error)
+            logger.info("%s is removed: no message in it is needed, and %s", path, error)
         self._disk.remove(path)
 
     def _runs_in(self, path: Path) -> list[Run]:
@@ -158,7 +176,7 @@ class Restorer:
         ]
 
     def _transient_in(self, directory: Path, kept: set[int], state: State) -> Intervals:
-        """Positions in segments of messages that are not persistent and so are gone."""
+        """The positions in segments of messages that are not persistent."""
         transient = Intervals()
         for number in kept.intersection(state.transient_segments):
             for run in self._runs_in(segment_path(directory, number)):
@@ -168,7 +186,7 @@ class Restorer:
         return transient
 
     def _count_bytes(self, directory: Path, numbers: set[int], state: State) -> int:
-        """The bytes of the bodies that are in segments and not gone."""
+        """The bytes of the bodies in segments that are not gone."""
         size = 0
         for number in numbers:
             for run in self._runs_in(segment_path(directory, number)):
@@ -178,7 +196,7 @@ class Restorer:
         return size
 
     def _do_without_state(self, queue: TieredQueue, numbers: list[int], found: FoundQueue) -> None:
-        """Find out if segments hold what the log does not know of, and go by them if so."""
+        """If segments have persistent messages that the log does not, restore from segments."""
         in_log = found.gone.copy()
         for entry in found.entries:
             in_log.add_range(entry.position, entry.position + 1)
@@ -197,8 +215,8 @@ class Restorer:
         if not unknown:
             return
         logger.error(
-            "the log has lost what is gone of the queue in %s: all %d messages in its segments "
-            "come back", directory, there.count,
+            "the log has lost which messages of the queue in %s are gone: all %d messages in its "
+            "segments are restored", directory, there.count,
         )  # fmt: skip
         tail = self._disk.size(segment_path(directory, numbers[-1]))
         gone = Intervals(there.gaps(0, there.end))

@@ -1,12 +1,18 @@
-"""The segments of one queue: where its messages are when neither memory nor the log has them.
+"""The segments of one queue: files of messages, in the order of their positions.
 
-A segment holds the runs of `SEGMENT_POSITIONS` positions, in the order of the positions; its number
-is the first position divided by that. It is only ever appended to, and removed when nothing in it
-is needed. What of it is gone is known elsewhere (tiered_queue.py), so a reader is told what to look
-for.
+A segment holds the runs of `SEGMENT_POSITIONS` positions; its number is the first position divided
+by that. A segment does not record which of its positions are gone: the ledger does (ledger.py), and
+a reader is given the position to read from.
 
-Writing is in two steps. In the event loop `plan` puts together what is to be written, and where;
-then a worker's thread writes it (parts.py).
+Writing has two steps: `SegmentWriter.plan` plans writes in the event loop, and a worker's thread
+carries them out (planned_writes.py).
+
+Invariants:
+
+G1  Positions in a queue's segments only grow: a segment is appended to and never begun again.
+G2  A record has positions of one segment only.
+G3  Only the first `tail_bytes` bytes of the last segment count; bytes after them were written after
+    the STATE that a restart found, and are cut off.
 """
 
 from collections.abc import Iterator
@@ -14,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from storage.disk import Disk
-from storage.formats import (
+from leveret.storage.disk import Disk
+from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     PERSISTENT,
     RUN,
@@ -30,31 +36,31 @@ from storage.formats import (
     read_records,
     record_size,
 )
-from storage.ledger import SEGMENT_POSITIONS, segment_number
-from storage.message import Entry
-from storage.parts import Part
+from leveret.storage.ledger import SEGMENT_POSITIONS, segment_number
+from leveret.storage.message import Entry
+from leveret.storage.planned_writes import PlannedWrite
 
 RUN_MESSAGES_MAX = 128
 RUN_BYTES_MAX = 64 * 1024
-"""A run is read in one go, so it is not to be long."""
+"""Limits of a run, which is read and decoded at once."""
 READ_BYTES = 256 * 1024
 READ_AHEAD_BYTES = 4 * 1024 * 1024
-"""What a reader asks the system to have ready, so that reading does not wait for the disk."""
+"""The bytes that the system is asked to read ahead, so that reads do not wait for the disk."""
 
 
 def segment_numbers(disk: Disk, directory: Path) -> list[int]:
-    """The numbers of the segments that there are, in order."""
+    """The numbers of the segments in a directory, in order."""
     names = [Path(name) for name in disk.names_in(directory)]
     return [int(name.stem) for name in names if name.suffix == ".segment" and name.stem.isdigit()]
 
 
 def segment_path(directory: Path, number: int) -> Path:
-    """The file of a segment."""
+    """The path of a segment."""
     return directory / f"{number:010d}.segment"
 
 
 class Lost(NamedTuple):
-    """A part of a segment, from `offset` to `end` of the file, that cannot be read."""
+    """Bytes of a segment, from `offset` to `end` of the file, that cannot be read."""
 
     path: Path
     offset: int
@@ -62,7 +68,11 @@ class Lost(NamedTuple):
 
 
 class SegmentWriter:
-    """Where the next message of a queue goes. tail_bytes: how much of the last segment counts."""
+    """Plans where the next messages of a queue are written.
+
+    number, tail_bytes: of the last segment, and how many of its bytes count. numbers: of all
+    segments that exist.
+    """
 
     __slots__ = ("directory", "number", "numbers", "tail_bytes")
 
@@ -71,27 +81,31 @@ class SegmentWriter:
         self.number = -1
         self.tail_bytes = 0
         self.numbers: set[int] = set()
-        """The segments that there are."""
 
     def path(self, number: int) -> Path:
-        """The file of a segment."""
+        """The path of a segment of this queue."""
         return segment_path(self.directory, number)
 
-    def plan(self, entries: list[Entry], expires_wall_ms: list[int], key: int) -> list[Part]:
-        """What has to be written for these entries, which are in the order of their positions."""
-        parts: list[Part] = []
+    def plan(
+        self, entries: list[Entry], expires_wall_ms: list[int], key: int
+    ) -> list[PlannedWrite]:
+        """The writes for these entries, which are in the order of their positions.
+
+        expires_wall_ms: for each entry. key: the queue's.
+        """
+        writes: list[PlannedWrite] = []
         pieces: list[bytes] = []
         for start, end in _runs_of(entries, expires_wall_ms):
             number = segment_number(entries[start].position)
             if number != self.number:
-                self._finish(parts, pieces)
-                assert number > self.number, "a segment is never begun again"
+                self._finish(writes, pieces)
+                assert number > self.number, "G1: a segment is never begun again"
                 self.number, self.tail_bytes = number, 0
             _encode(pieces, entries[start:end], expires_wall_ms[start], key)
-        self._finish(parts, pieces)
-        return parts
+        self._finish(writes, pieces)
+        return writes
 
-    def _finish(self, parts: list[Part], pieces: list[bytes]) -> None:
+    def _finish(self, writes: list[PlannedWrite], pieces: list[bytes]) -> None:
         if not pieces:
             return
         data = b"".join(pieces)
@@ -100,11 +114,13 @@ class SegmentWriter:
         offset = FILE_HEADER_BYTES if is_new else self.tail_bytes
         self.tail_bytes = offset + len(data)
         self.numbers.add(self.number)
-        parts.append(Part(self.path(self.number), SEGMENT_MAGIC, self.number, is_new, offset, data))
+        writes.append(
+            PlannedWrite(self.path(self.number), SEGMENT_MAGIC, self.number, is_new, offset, data)
+        )
 
 
 def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple[int, int]]:
-    """Which entries can share a record: (start, end) pairs of places in the list."""
+    """Which entries share a record: (start, end) pairs of indexes in the list; see G2."""
     start, size = 0, 0
     position, message, expires, number = -1, None, 0, 0
     for place, entry in enumerate(entries):
@@ -152,10 +168,7 @@ def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key
 
 
 class SegmentReader:
-    """Reads a queue's segments in order, a little at a time.
-
-    It keeps its place, so that going on where it stopped costs no search.
-    """
+    """Reads a queue's segments in order, a run at a time. It keeps its offset between calls."""
 
     __slots__ = (
         "_at", "_base", "_buffer", "_descriptor", "_disk", "_found", "_size", "number", "path",
@@ -172,9 +185,9 @@ class SegmentReader:
         self._found: Record | None = None
 
     def open(self, directory: Path, number: int, size: int) -> None:
-        """Go to the beginning of a segment, of which `size` bytes count; stay if it is open.
+        """Open a segment, of which `size` bytes count; if it is open already, stay at the offset.
 
-        Raises StoreError if it is missing, FormatError if it cannot be understood.
+        Raises StoreError if it is missing, FormatError if its header is damaged.
         """
         if number == self.number:
             self._size = size
@@ -193,7 +206,7 @@ class SegmentReader:
         self._disk.will_read(descriptor, 0, READ_AHEAD_BYTES)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             self._disk.close(self._descriptor)
         self._descriptor = self.number = -1
@@ -202,14 +215,14 @@ class SegmentReader:
 
     @property
     def offset(self) -> int:
-        """Where in the file reading goes on."""
+        """The offset in the file of the next record."""
         return self._base + self._at
 
     def next_run(self, first: int) -> Run | Lost | None:
         """The next run that does not end before the position `first`; None at the segment's end.
 
-        What cannot be read is passed over, and said. The run's bodies are to be taken with
-        `bodies` before the next call.
+        Damaged bytes are skipped and returned as `Lost`. The run stays the next one until
+        `pass_over`, or until `first` is beyond its end.
         """
         while self.offset < self._size:
             record = self._record()
@@ -223,21 +236,23 @@ class SegmentReader:
             self._at = record.end
         return None
 
-    def bodies(self, run: Run) -> list[bytes | None]:
-        """The bodies of the run that was found; None for one that is damaged."""
-        assert self._found is not None
-        buffer, offset = self._buffer, self._found.body_offset
+    def bodies(self, run: Run, start: int, end: int) -> list[bytes | None]:
+        """The bodies of the messages from index `start` to `end` of the run that was returned.
+
+        None stands for a body that is damaged.
+        """
+        assert self._found is not None, "next_run returns the run first"
+        buffer, offset = self._buffer, self._found.body_offset + sum(run.sizes[:start])
         bodies: list[bytes | None] = []
-        for length, crc in zip(run.sizes, run.crcs, strict=True):
+        for length, crc in zip(run.sizes[start:end], run.crcs[start:end], strict=True):
             body = buffer[offset : offset + length]
             bodies.append(body if crc32(body) == crc else None)
             offset += length
-        self.pass_over()
         return bodies
 
     def pass_over(self) -> None:
-        """Go on behind the run that was found."""
-        assert self._found is not None
+        """Skip the run that `next_run` returned."""
+        assert self._found is not None, "next_run returns the run first"
         self._at = self._found.end
 
     def _record(self) -> Record | None:
@@ -258,7 +273,7 @@ class SegmentReader:
         self._disk.will_read(self._descriptor, self._base + size, READ_AHEAD_BYTES)
 
     def _pass_damage(self) -> Lost:
-        """Go on at the next whole record."""
+        """Skip to the next whole record."""
         start, size = self.offset, self._size - self.offset
         rest = self._disk.read_from(self._descriptor, self.path, start, size)
         damage = next(read_records(rest, 0), None)

@@ -1,8 +1,11 @@
-"""The sweeper: finds out which large bodies are still needed, and has the others' space freed.
+"""The sweeper: finds which large bodies are still needed and frees the space of the others.
 
-It reads the segments of all queues in a worker's thread, since they alone say which bodies are
-referred to, and leaves out what is gone. What is gone must be on disk as such before the bodies are
-freed, or else a restart could bring back a message without its body.
+Only segments refer to bodies. So the sweeper reads the segments of all queues, in a worker's
+thread, and leaves out the positions that are gone.
+
+Invariant W1: a body is freed only after the sync of the log that records its last position as gone.
+Otherwise a restart could bring back a message without its body. So the set of gone positions is
+copied first, then the log is synced, then bodies are freed.
 """
 
 import logging
@@ -10,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from storage.disk import Disk, StoreError
-from storage.formats import (
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     RUN,
     SEGMENT_MAGIC,
@@ -22,25 +25,25 @@ from storage.formats import (
     decode_run,
     read_records,
 )
-from storage.intervals import Intervals
-from storage.log import Log
-from storage.message_store import MessageStore
-from storage.pager import Pager
-from storage.tiers import Tiers
-from storage.worker import Worker
+from leveret.storage.intervals import Intervals
+from leveret.storage.log import Log
+from leveret.storage.message_store import MessageStore
+from leveret.storage.pager import Pager
+from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.worker import Worker
 
 logger = logging.getLogger("leveret.store")
 
 
 class Searched(NamedTuple):
-    """Segments of a queue, and which positions in them do not count."""
+    """Segments of a queue, and the positions in them that are gone."""
 
     paths: list[Path]
     gone: Intervals
 
 
 class Sweeper:
-    """Sweeps when enough is garbage."""
+    """Sweeps the message store when half of it is garbage."""
 
     def __init__(
         self, disk: Disk, bodies: MessageStore, log: Log, pager: Pager, worker: Worker
@@ -52,12 +55,12 @@ class Sweeper:
         self._worker = worker
 
     async def sweep_if_wanted(self) -> None:
-        """Sweep, if half of the message store is garbage. Raises what the log raises."""
+        """Sweep if enough of the store is garbage. Errors of the log are raised."""
         if self._bodies.wants_sweep:
             await self.sweep()
 
     async def sweep(self) -> None:
-        """Free what nothing refers to."""
+        """Free every body that no segment refers to. Ends early if a segment cannot be read."""
         async with self._pager.lock:
             below = self._bodies.begin_sweep()
             searched = [
@@ -65,16 +68,17 @@ class Sweeper:
                 for queue, gone in self._gone_of_all()
             ]
         await self._log.sync()
+        assert self._log.failure is None, "W1: what is gone is on disk"
         try:
             needed = await self._worker.run(lambda: find_needed(self._disk, searched))
             kept = await self._worker.run(lambda: self._bodies.sweep(below, needed))
         except (StoreError, FormatError) as error:
-            logger.error("the message store is not swept: %s", error)
+            logger.error("the sweep of the message store ended without freeing anything: %s", error)
             return
-        logger.info("the message store was swept: %d bytes are needed", kept)
+        logger.info("the message store was swept: %d bytes are still needed", kept)
         self._bodies.total_bytes = kept
 
-    def _gone_of_all(self) -> Iterable[tuple[Tiers, Intervals]]:
+    def _gone_of_all(self) -> Iterable[tuple[TieredQueue, Intervals]]:
         for queue in self._pager.queues.values():
             if queue.writer.numbers:
                 gone = queue.ledger.gone.copy()
@@ -83,7 +87,7 @@ class Sweeper:
 
 
 def find_needed(disk: Disk, searched: Iterable[Searched]) -> dict[int, Intervals]:
-    """For each file of the message store, the parts that segments refer to."""
+    """For each file of the message store, by its number, the byte ranges that are referred to."""
     needed: dict[int, Intervals] = {}
     for paths, gone in searched:
         for path in sorted(paths):

@@ -1,50 +1,154 @@
-"""The tiered queue: a backing queue between memory and disk.
+"""The tiered queue: a backing queue with messages in memory and on disk.
 
-    head                                                    tail
-     q4   ........   q3   ........   delta   ........   q2, q1
-    memory      bodies on disk     on disk only         memory
+Messages are in memory while the node has enough of it. When memory is short, the pager (pager.py)
+writes messages to segments and drops them from memory, those that will be delivered last first.
+They are read back as consumers get near them.
 
-A message is published to q4 while nothing is behind that, else to q1, and delivered from q4. When
-the node's memory gets short the pager (pager.py) has the oldest messages of q1 written to segments
-and dropped from memory: they are in delta then. As consumers empty q4, it is filled from delta, and
-when delta is empty q1 becomes q4. Messages that were delivered and came back are kept in a heap
-of their own, ahead of q4, as they have lower positions than anything that was never delivered.
+Persistent messages of a durable queue are also appended to the log when they are published. Before
+a log file is removed, the messages left in it are written to segments too, but stay in memory.
 
-What is persistent in a durable queue is also appended to the log when it is published. When a log
-file is to go, what is left of it is written to segments too, but stays in memory.
+The queue consists of these, each with its own state and invariants:
 
-This file is what a queue asks for; what the pager and the log do is in `tiers.py`.
+    tiered_order.py     the order of the ready entries: q4, q3, delta, q2 and q1
+    in_memory.py        the ready entries in memory
+    delta.py            the positions that are on disk only, and reading their messages back
+    ledger.py           which positions are gone, and which of the others are in segments
+    segment_slices.py   writing to segments in slices, removing segments
+    log_batches.py      which messages the log has on disk
+    tiered_cursor.py    reading entries without taking them
+
+**Promises** besides those of the contract (backing_queue.py): a persistent message of a durable
+queue is confirmed after the log has synced it. A restart restores it unless it was settled.
+
+**Not promised.** Messages that are not persistent, and queues that are not durable, do not survive
+a restart, though they may be on disk.
+
+Invariants:
+
+TQ1  Each position that was used is in one state: ready in memory, in delta, unacked, or gone.
+TQ2  `ready_count` is the number of entries in memory and in delta.
+TQ3  A segment has a persistent message only after the log has it on disk. A restart assumes that a
+    message that is only in a segment was lost from the log (queue_log.py, Q1).
+TQ4  A queue that is not durable keeps a ledger and its unacked entries only after it first writes
+    to disk (`_tracks`): before, it costs no more than a transient queue.
 """
 
-from collections.abc import Iterable
-from heapq import heappop, heappush
-from typing import Any
+from collections.abc import Iterable, Sequence
+from heapq import heappush
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Protocol
 
-from storage.backing_queue import Head, Waiter
-from storage.message import Entry, Message
-from storage.queue_status import queue_status
-from storage.tiers import ENTRY_BYTES, EVERYTHING, NOTE_BYTES, Tiers
+from leveret.storage.backing_queue import Head, Waiter
+from leveret.storage.delta import Delta
+from leveret.storage.in_memory import InMemory
+from leveret.storage.intervals import Intervals
+from leveret.storage.ledger import Ledger
+from leveret.storage.log import Log
+from leveret.storage.log_batches import LogBatches
+from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from leveret.storage.paging import NO_TARGET
+from leveret.storage.queue_log import QueueLog
+from leveret.storage.queue_status import TieredFigures, tiered_status
+from leveret.storage.segment_entries import MessageSource
+from leveret.storage.segment_slices import SegmentSlices, SegmentStore, Slice
+from leveret.storage.tiered_cursor import TieredCursor
+from leveret.storage.tiered_order import TieredOrder
+
+NOTE_BYTES = 128 * 1024
+"""A queue reports its memory to the pager each time this many bytes were published to it."""
 
 
-class TieredQueue(Tiers):
-    """See `storage.backing_queue.BackingQueue`."""
+class QueueStore(MessageSource, SegmentStore, Protocol):
+    """What a tiered queue needs of the store. disk_writes: messages of all queues."""
 
-    __slots__ = ()
+    log: Log
+    queue_log: QueueLog[Any]
+    disk_writes: int
+
+    def note_memory(self, queue: "TieredQueue") -> None:
+        """The queue may have grown."""
+
+    def forget(self, queue: "TieredQueue") -> None:
+        """The queue is deleted."""
+
+
+class TieredQueue:
+    """See `leveret.storage.backing_queue.BackingQueue`. For the log it is a `LoggedQueue`.
+
+    key: its number in the log. noted_bytes, target_bytes: the pager's. is_lazy: kept on disk.
+    """
+
+    __slots__ = (
+        "_batches", "_disk_writes", "_is_dirty", "_memory", "_next_position", "_order",
+        "_published_bytes", "_slices", "_store", "_tracks", "_transient_bytes", "_transient_count",
+        "_unacked", "delta", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger",
+        "noted_bytes", "ready_bytes", "ready_count", "target_bytes", "unacked_bytes",
+        "unacked_count", "writer",
+    )  # fmt: skip
+
+    needs_identities = False
+
+    def __init__(
+        self, store: QueueStore, key: int, directory: Path, name: str, is_durable: bool,
+        is_lazy: bool,
+    ) -> None:  # fmt: skip
+        self._store = store
+        self.key = key
+        self.is_durable = is_durable
+        self.is_lazy = is_lazy
+        self.is_deleted = False
+        self.has_expiring = False
+        self.ready_count = self.ready_bytes = 0
+        self.unacked_count = self.unacked_bytes = 0
+        self._transient_count = self._transient_bytes = 0
+        self._next_position = 0
+        self._is_dirty = False
+        self._tracks = is_durable
+        self._published_bytes = 0
+        self.noted_bytes = 0
+        self.target_bytes = NO_TARGET
+        self._disk_writes = 0
+        self._unacked: dict[int, Entry] = {}
+        self._memory = InMemory()
+        self._batches = LogBatches()
+        self.ledger = Ledger(key)
+        self._slices = SegmentSlices(store, self.ledger, self._memory, self._unacked, directory)
+        self.writer = self._slices.writer
+        self.delta = Delta(store, self.ledger, self.writer, name)
+        self.delta.lost = self._lost
+        self._order = TieredOrder(self._memory, self.delta)
+
+    @property
+    def next_position(self) -> int:
+        """The position of the message that is published next."""
+        return self._next_position
+
+    def position_of(self, entry: Entry) -> int:
+        """The entry's own position: the queue has no priorities."""
+        return entry.position
+
+    def set_lazy(self, is_lazy: bool) -> None:
+        """Set whether messages are kept on disk rather than in memory from now on."""
+        if is_lazy != self.is_lazy:
+            self.is_lazy = is_lazy
+            self._store.note_memory(self)
 
     # Publishing
 
+    def is_duplicate(self, message: Message) -> bool:
+        """False: without `needs_identities` no message is published twice."""
+        return False
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        """Append messages, in order; whether they are safe only when the log has them."""
+        """Append messages, in order. Returns whether they are safe only after the log's sync."""
         position = self._next_position
         count = len(messages)
         entries = [
             Entry(message, place, False, expires_at_ms)
             for place, message in enumerate(messages, position)
         ]
-        if self._is_split:
-            self._q1.extend(entries)
-        else:
-            self._q4.extend(entries)
+        self._order.tail.extend(entries)
         self._next_position = position + count
         self.ready_count += count
         self.ready_bytes += body_bytes
@@ -53,59 +157,47 @@ class TieredQueue(Tiers):
         self._published_bytes += body_bytes + ENTRY_BYTES * count
         if self._published_bytes > NOTE_BYTES:
             self._published_bytes = 0
-            self._home.note_memory(self)
+            self._store.note_memory(self)
         if not self.is_durable:
             return False
         if not messages[0].header.is_persistent:
             self._transient_count += count
             self._transient_bytes += body_bytes
             return False
-        expires_wall_ms = expires_at_ms and expires_at_ms + self._home.wall_offset_ms
-        log = self._home.log
-        if log.batch != self._batch:
-            self._begin_batch(position, log.batch)
-        log.append_run(self, position, messages, expires_wall_ms)
+        store = self._store
+        expires_wall_ms = expires_at_ms and expires_at_ms + store.wall_offset_ms
+        batch = store.log.batch
+        if batch != self._batches.batch:
+            self._batches.begin(position, batch)
+        store.queue_log.append_run(self, position, messages, expires_wall_ms)
         return True
 
-    def set_lazy(self, is_lazy: bool) -> None:
-        """From now on messages are to be on disk rather than in memory, or not."""
-        if is_lazy != self.is_lazy:
-            self.is_lazy = is_lazy
-            self._home.note_memory(self)
+    def discard(self, message: Message) -> None:
+        """Nothing to do: the queue has no mirrors."""
 
-    def when_safe(self, waiter: Waiter, sequence: int) -> None:
-        """Confirm to the waiter when what was published is on disk."""
-        self._home.log.when_safe(waiter, sequence)
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm to the waiter when all messages published so far are on disk."""
+        self._store.log.when_safe(waiter, first, holder)
 
     # Taking
 
     def peek(self) -> Entry | None:
-        """The first ready entry, left where it is."""
-        requeued = self._requeued
-        if self._is_split:
-            self._fill()
-        if requeued and (not self._q4 or requeued[0][0] < self._q4[0].position):
-            return requeued[0][1]
-        return self._q4[0] if self._q4 else None
+        """The first ready entry, without taking it."""
+        return self._order.first()
 
     def heads(self) -> list[Head]:
-        """Where the first ready entry is, read or not."""
-        entry = self._requeued[0][1] if self._requeued else None
-        rest = self._q4 or (self._q1 if not self.delta.count else None)
-        if rest and (entry is None or rest[0].position < entry.position):
-            entry = rest[0]
-        delta = self.delta
-        if delta.count and (entry is None or delta.first < entry.position):
-            return [Head(0, delta.first, None)]
-        return [] if entry is None else [Head(0, entry.position, entry)]
+        """The first ready entry; reads nothing."""
+        return self._order.heads()
+
+    def fetchable(self, count: int) -> int:
+        """How many entries in memory precede the first one on disk only."""
+        return self._order.fetchable(count)
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Take up to `count` entries off the head; fewer if the rest has to be read first."""
-        if self._is_split:
-            self._fill()
-        q4 = self._q4
-        if self._requeued:
-            entries = self._take_requeued(count)
+        """Take the first entries; reads those that are on disk only."""
+        q4 = self._memory.q4
+        if self._order.is_split or self._memory.requeued:
+            entries = self._order.fetch(count)
         elif count >= len(q4):
             entries = list(q4)
             q4.clear()
@@ -130,117 +222,74 @@ class TieredQueue(Tiers):
             self._note_dirty()
         return entries
 
-    def _take_requeued(self, count: int) -> list[Entry]:
-        """Of requeued messages and those in q4, take the ones with the lowest positions."""
-        requeued, q4 = self._requeued, self._q4
-        barrier = q4[0].position if q4 else EVERYTHING
-        entries: list[Entry] = []
-        while requeued and requeued[0][0] < barrier and len(entries) < count:
-            entries.append(heappop(requeued)[1])
-        return entries or [q4.popleft()]
-
-    def drop(self) -> Entry:
-        """Take the first ready entry off the head for good."""
+    def drop(self) -> Entry | None:
+        """Remove the first ready entry and return it."""
         entries = self.fetch(1, ack_required=False)
-        assert entries, "drop needs a ready entry"
-        return entries[0]
+        return entries[0] if entries else None
 
-    def _fill(self) -> None:
-        """Have in q4 what comes first of all that is not in memory."""
-        q4, delta = self._q4, self.delta
-        while delta.count:
-            if not q4:
-                q4.extend(delta.read(EVERYTHING))
-                self._note_read(len(q4))
-                if q4:
-                    return
-            elif delta.first < q4[0].position:
-                entries = delta.read(q4[0].position)
-                self._note_read(len(entries))
-                q4.extendleft(reversed(entries))
-            else:
-                return
-        if not q4:
-            self._q4, self._q1 = self._q1, q4
-        if not self._q1:
-            self._is_split = False
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Take entries out of the middle of the queue. `fetched_to` does not change."""
+        entries = self._order.take(positions)
+        size = sum([len(entry.message.body) for entry in entries])
+        self.ready_count -= len(entries)
+        self.ready_bytes -= size
+        self.unacked_count += len(entries)
+        self.unacked_bytes += size
+        if self._tracks:
+            self._unacked.update((entry.position, entry) for entry in entries)
+        return entries
 
     # Settling
 
-    def ack(self, entry: Entry) -> None:
-        """An unacked entry is done with."""
-        size = len(entry.message.body)
-        self.unacked_count -= 1
-        self.unacked_bytes -= size
-        if self._tracks:
-            position = entry.position
-            self._unacked.pop(position, None)
-            self.ledger.fresh.add(position)
-            if position < self.ledger.flushed_to:
-                self._left_segment(position, size)
-            if self._transient_count:
-                self._forget_transient((entry,))
-            if not self._is_dirty:
-                self._note_dirty()
-
-    def _forget_transient(self, entries: Iterable[Entry]) -> None:
-        """In a durable queue: count less of what does not survive a restart."""
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Unacked entries are gone."""
+        self.unacked_count -= len(entries)
+        if not self._tracks:
+            for entry in entries:
+                self.unacked_bytes -= len(entry.message.body)
+            return
+        ledger = self.ledger
         for entry in entries:
-            if not entry.message.header.is_persistent:
-                self._transient_count -= 1
-                self._transient_bytes -= len(entry.message.body)
-
-    def _all_gone(self, entries: list[Entry]) -> None:
+            position, size = entry.position, len(entry.message.body)
+            self.unacked_bytes -= size
+            self._unacked.pop(position, None)
+            ledger.fresh.add(position)
+            if position < ledger.flushed_to:
+                self._left_segment(position, size)
         if self._transient_count:
             self._forget_transient(entries)
-        fresh = self.ledger.fresh
-        first, last = entries[0].position, entries[-1].position
-        if last - first == len(entries) - 1:
-            fresh.add_range(first, last + 1)
-        else:
-            for entry in entries:
-                fresh.add_range(entry.position, entry.position + 1)
-        if first < self.ledger.flushed_to:
-            for entry in entries:
-                if entry.position < self.ledger.flushed_to:
-                    self._left_segment(entry.position, len(entry.message.body))
+        if not self._is_dirty:
+            self._note_dirty()
 
-    def _left_segment(self, position: int, size: int) -> None:
-        self.ledger.left_segment(position, size)
-        if size >= self._home.embed_below:
-            self._home.bodies.garbage_bytes += size
-
-    def requeue(self, entries: Iterable[Entry]) -> None:
-        """Unacked entries become ready again, each at its old place."""
-        requeued = self._requeued
+    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
+        """Unacked entries become ready again, each at its old position."""
+        requeued = self._memory.requeued
+        size = 0
         for entry in entries:
-            entry.redelivered = True
+            if redelivered:
+                entry.redelivered = True
             heappush(requeued, (entry.position, entry))
             self._unacked.pop(entry.position, None)
-            size = len(entry.message.body)
-            self.unacked_count -= 1
-            self.unacked_bytes -= size
-            self.ready_count += 1
-            self.ready_bytes += size
+            size += len(entry.message.body)
+        self.unacked_count -= len(entries)
+        self.unacked_bytes -= size
+        self.ready_count += len(entries)
+        self.ready_bytes += size
 
     def purge(self) -> int:
-        """Drop every ready entry; how many there were."""
+        """Drop every ready entry. Returns how many there were."""
         count = self.ready_count
+        assert count == len(self._order), "TQ2"
         if self._tracks:
-            self._home.bodies.garbage_bytes += self.delta.size
+            self._store.bodies.garbage_bytes += self.delta.size
             self.ledger.left_uncounted(self.delta.size)
             self.ledger.fresh.update(self.delta.clear())
-            for part in ([entry for _, entry in sorted(self._requeued)], self._q4, self._q1):
-                if part:
-                    self._all_gone(list(part))
+            self._all_gone(sorted(self._memory, key=attrgetter("position")))
             self._note_dirty()
-        self._requeued.clear()
-        self._q4.clear()
-        self._q1.clear()
-        self._plan.clear()
-        self._is_split = False
+        self._order.clear()
+        self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
-        # Of what was on disk nobody knows; what is left is unacked.
+        # How many of those on disk were persistent is not known; those that are left are unacked.
         self._transient_count = self._transient_bytes = 0
         if self.is_durable:
             for entry in self._unacked.values():
@@ -249,24 +298,171 @@ class TieredQueue(Tiers):
                     self._transient_bytes += len(entry.message.body)
         return count
 
-    def status(self) -> dict[str, Any]:
-        """What it holds and where."""
-        return queue_status(self)
+    def _all_gone(self, entries: Sequence[Entry]) -> None:
+        """Entries are gone. They are in the order of their positions."""
+        if self._transient_count:
+            self._forget_transient(entries)
+        store = self._store
+        store.bodies.garbage_bytes += self.ledger.all_gone(entries, store.embed_below)
 
-    def entries(self) -> Iterable[Entry]:
-        """The ready entries in order; what is on disk only stays there."""
-        for _, entry in sorted(self._requeued):
-            yield entry
-        yield from self._q4
-        yield from self.delta.look()
-        yield from self._q1
+    def _left_segment(self, position: int, size: int) -> None:
+        self.ledger.left_segment(position, size)
+        if size >= self._store.embed_below:
+            self._store.bodies.garbage_bytes += size
+
+    def _forget_transient(self, entries: Iterable[Entry]) -> None:
+        """Subtract entries that are not persistent from the counts of a durable queue."""
+        for entry in entries:
+            if not entry.message.header.is_persistent:
+                self._transient_count -= 1
+                self._transient_bytes -= len(entry.message.body)
+
+    def _lost(self, count: int, size: int) -> None:
+        """Messages could not be read back."""
+        self.ready_count -= count
+        self.ready_bytes -= size
+        if not self._is_dirty:
+            self._note_dirty()
+
+    # For the log
+
+    def _note_dirty(self) -> None:
+        self._is_dirty = True
+        if self.is_durable and not self.is_deleted:
+            self._store.queue_log.note_dirty(self)
+
+    def take_progress(self) -> bytes | None:
+        """A PROGRESS record of the changes since the last call; None if there are none."""
+        self._is_dirty = False
+        if self.is_deleted:
+            return None
+        record = self.ledger.take_progress()
+        self._slices.drop_unneeded(self.is_durable, only_first=True)
+        if not self.ready_count and not self.unacked_count:
+            self.has_expiring = False
+        return record
+
+    def are_gone(self, start: int, end: int) -> bool:
+        """All messages at these positions are gone."""
+        return self.is_deleted or self.ledger.gone.covers(start, end)
+
+    def encode_state(self) -> bytes | None:
+        """A STATE record; None if the queue has no messages in segments."""
+        self._slices.drop_unneeded(self.is_durable, only_first=False)
+        if not self._slices.has_files:
+            return None
+        writer = self.writer
+        return self.ledger.encode_state(writer.number, writer.tail_bytes, self.has_expiring)
+
+    # For the pager
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory its messages take, in bytes."""
+        delta = self.delta
+        count = self.ready_count + self.unacked_count - delta.count
+        return self.ready_bytes + self.unacked_bytes - delta.size + ENTRY_BYTES * count
+
+    @property
+    def pageable_bytes(self) -> int:
+        """The bytes of that which could be on disk only."""
+        delta = self.delta
+        count = self.ready_count - delta.count
+        return self.ready_bytes - delta.size + ENTRY_BYTES * count
+
+    @property
+    def waits_for_log(self) -> bool:
+        """Some messages are not in the log yet and cannot be written to segments (TQ3)."""
+        return self._batches.batch > self._store.log.written
+
+    @property
+    def has_segments(self) -> bool:
+        """It has files on disk."""
+        return self._slices.has_files
+
+    def plan_slice(self, bytes_max: int, end: int) -> Slice | None:
+        """The next slice of messages below `end` to write to segments; None if there is none."""
+        # TQ3
+        end = min(end, self._batches.logged_to(self._store.log.written, self._next_position))
+        if end <= self.ledger.flushed_to or self.is_deleted:
+            return None
+        if not self._tracks:
+            self._start_tracking()
+        return self._slices.plan(bytes_max, end)
+
+    def slice_written(self, written: Slice) -> None:
+        """The slice is in segments."""
+        self._slices.written(written)
+        self._disk_writes += len(written.entries)
+        self._store.disk_writes += len(written.entries)
+
+    def page_out(self, bytes_max: int) -> int:
+        """Drop entries in segments from memory, up to so many bytes. Returns how many."""
+        count = self._order.page_out(self.ledger.flushed_to, bytes_max, self.ledger.is_gone)
+        assert self.ready_count == len(self._order), "TQ2"
+        return count
+
+    def _start_tracking(self) -> None:
+        """Start the ledger. Entries unacked now count as gone: they are not written (TQ4)."""
+        self._tracks = True
+        ready = sorted(entry.position for entry in self._memory)
+        held = Intervals((position, position + 1) for position in ready)
+        self.ledger.gone = Intervals(held.gaps(0, self._next_position))
+        self.ledger.flushed_to = held.first if held else self._next_position
+
+    # Restart, inspection, deletion
+
+    def restore(self, entries: list[Entry]) -> None:
+        """Continue from what a restart found, which is in the ledger and the writer already.
+
+        entries: those in the log and not in segments, in order.
+        """
+        ledger, delta = self.ledger, self.delta
+        on_disk = list(ledger.gone.gaps(0, ledger.flushed_to))
+        if not on_disk:
+            ledger.segment_bytes = 0
+        self._order.restore(on_disk, ledger.segment_bytes, entries)
+        last = entries[-1].position + 1 if entries else 0
+        self._next_position = max(ledger.flushed_to, ledger.fetched_to, ledger.gone.end, last)
+        self.ready_count = len(self._order)
+        self.ready_bytes = delta.size + sum(len(entry.message.body) for entry in entries)
+        # Positions of messages that were not persistent, and so did not survive, are gone (TQ1).
+        held = Intervals((entry.position, entry.position + 1) for entry in entries)
+        for start, end in held.gaps(ledger.flushed_to, self._next_position):
+            ledger.fresh.add_range(start, end)
+        if ledger.fresh:
+            self._note_dirty()
+
+    def cursor(self, position: int = 0) -> TieredCursor:
+        """A cursor over memory and disk."""
+        return TieredCursor(self._memory, self.delta, self.ledger, position)
+
+    def status(self) -> dict[str, Any]:
+        """See queue_status.py."""
+        return tiered_status(self._figures())
+
+    def _figures(self) -> TieredFigures:
+        memory, delta = self._memory, self.delta
+        count, size = self.ready_count + self.unacked_count, self.ready_bytes + self.unacked_bytes
+        written = min(self._slices.planned_count, len(memory.q1)) if self._order.is_split else 0
+        positions = delta.positions
+        return TieredFigures(
+            self.ready_count, self.ready_bytes, self.unacked_count, self.unacked_bytes,
+            persistent_count=count - self._transient_count if self.is_durable else 0,
+            persistent_bytes=size - self._transient_bytes if self.is_durable else 0,
+            paged_out_count=delta.count, paged_out_bytes=delta.size,
+            disk_reads=delta.reads, disk_writes=self._disk_writes,
+            q1=len(memory.q1) - written, q2=written, q3=len(delta.bodiless),
+            q4=len(memory.q4) + len(memory.requeued),
+            delta_count=positions.count, delta_first=positions.first if positions else 0,
+            delta_end=positions.end, is_lazy=self.is_lazy, target_bytes=self.target_bytes,
+            next_position=self._next_position,
+        )  # fmt: skip
 
     def delete(self) -> None:
-        """The queue is gone, with all that it has on disk."""
-        self.delta.close()
+        """The queue is deleted: free its memory and remove its files."""
         self.is_deleted = True
-        self._requeued.clear()
-        for part in (self._q4, self._q1, self._plan):
-            part.clear()
+        self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
-        self._home.forget(self)
+        self._store.forget(self)
+        self._order.clear()

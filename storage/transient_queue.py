@@ -1,30 +1,37 @@
 """A backing queue that keeps its messages in memory only.
 
-Ready entries are in a deque in the order of their positions. Entries that were fetched all have
-lower positions than those never fetched, so requeued entries form a heap of their own that is
-always taken from first: a message goes back to its old place in O(log n) without a search.
+Entries that were never fetched are in a deque in the order of their positions; requeued entries are
+in a heap (in_memory.py). Unacked entries are only counted: the caller that fetched an entry keeps
+it.
+
+Of the contract's promises (backing_queue.py) BQ6 has no disk to apply to here. Messages are never
+safe from a restart, so a publish is confirmed at once.
 """
 
-from collections import deque
-from collections.abc import Iterable
-from heapq import heappop, heappush
+from collections.abc import Sequence
+from heapq import heappush
 from typing import Any
 
-from storage.backing_queue import Head, Waiter
-from storage.message import Entry, Message
+from leveret.storage.backing_queue import Head, Waiter
+from leveret.storage.in_memory import InMemory
+from leveret.storage.intervals import NO_POSITION
+from leveret.storage.message import Entry, Message
+from leveret.storage.queue_status import memory_status
 
 
 class TransientQueue:
-    """See `storage.backing_queue.BackingQueue`."""
+    """See `leveret.storage.backing_queue.BackingQueue`."""
 
     __slots__ = (
-        "_next_position", "_ready", "_requeued", "has_expiring", "ready_bytes", "ready_count",
+        "_memory", "_next_position", "_ready", "has_expiring", "ready_bytes", "ready_count",
         "unacked_bytes", "unacked_count",
     )  # fmt: skip
 
+    needs_identities = False
+
     def __init__(self) -> None:
-        self._ready: deque[Entry] = deque()
-        self._requeued: list[tuple[int, Entry]] = []
+        self._memory = InMemory()
+        self._ready = self._memory.q4
         self._next_position = 0
         self.has_expiring = False
         self.ready_count = 0
@@ -37,11 +44,21 @@ class TransientQueue:
         """The position that the next message gets."""
         return self._next_position
 
+    def position_of(self, entry: Entry) -> int:
+        """The entry's own position: the queue has no priorities."""
+        return entry.position
+
     def set_lazy(self, is_lazy: bool) -> None:
-        """There is no disk here."""
+        """Nothing to do: the queue has no messages on disk."""
+
+    # Publishing
+
+    def is_duplicate(self, message: Message) -> bool:
+        """False: without `needs_identities` no message is published twice."""
+        return False
 
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        """Append messages, in order. In memory they are as safe as they will be."""
+        """Append messages, in order. Returns False: there is no sync to wait for."""
         position = self._next_position
         count = len(messages)
         self._ready.extend(
@@ -53,111 +70,129 @@ class TransientQueue:
         self._next_position = position + count
         self.ready_count += count
         self.ready_bytes += body_bytes
+        if expires_at_ms:
+            self.has_expiring = True
         return False
 
-    def when_safe(self, waiter: Waiter, sequence: int) -> None:
-        """At once."""
-        waiter.confirm(sequence)
+    def discard(self, message: Message) -> None:
+        """Nothing to do: the queue has no mirrors."""
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm at once."""
+        waiter.confirm(first, holder)
+
+    # Taking
 
     def peek(self) -> Entry | None:
-        """The first ready entry, left where it is."""
-        if self._requeued:
-            return self._requeued[0][1]
-        return self._ready[0] if self._ready else None
+        """The first ready entry, without taking it."""
+        return self._memory.first()
 
     def heads(self) -> list[Head]:
-        """The same, for those who only look."""
-        entry = self.peek()
+        """The first ready entry."""
+        entry = self._memory.first()
         return [] if entry is None else [Head(0, entry.position, entry)]
 
+    def fetchable(self, count: int) -> int:
+        """All of them: nothing is read from disk."""
+        return min(count, self.ready_count)
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Take up to `count` entries off the head."""
-        if self._requeued:
-            return self._fetch_requeued(count, ack_required)
+        """Take the first entries."""
         ready = self._ready
-        if count >= self.ready_count:
+        if self._memory.requeued:
+            entries = self._memory.fetch(count, NO_POSITION)
+        elif count >= len(ready):
             entries = list(ready)
             ready.clear()
-            fetched_bytes = self.ready_bytes
         else:
             entries = [ready.popleft() for _ in range(count)]
+        if len(entries) == self.ready_count:
+            fetched_bytes = self.ready_bytes
+        else:
             fetched_bytes = sum([len(entry.message.body) for entry in entries])
-        self._count_fetched(len(entries), fetched_bytes, ack_required)
-        return entries
-
-    def _fetch_requeued(self, count: int, ack_required: bool) -> list[Entry]:
-        entries = [heappop(self._requeued)[1] for _ in range(min(count, len(self._requeued)))]
-        fetched_bytes = sum([len(entry.message.body) for entry in entries])
-        self._count_fetched(len(entries), fetched_bytes, ack_required)
-        if len(entries) < count and self._ready:
-            entries += self.fetch(count - len(entries), ack_required)
-        return entries
-
-    def _count_fetched(self, count: int, fetched_bytes: int, ack_required: bool) -> None:
-        self.ready_count -= count
+        self.ready_count -= len(entries)
         self.ready_bytes -= fetched_bytes
         if ack_required:
-            self.unacked_count += count
+            self.unacked_count += len(entries)
             self.unacked_bytes += fetched_bytes
+        return entries
 
-    def drop(self) -> Entry:
-        """Take the first ready entry off the head for good."""
-        entry = heappop(self._requeued)[1] if self._requeued else self._ready.popleft()
-        self.ready_count -= 1
-        self.ready_bytes -= len(entry.message.body)
-        return entry
+    def drop(self) -> Entry | None:
+        """Remove the first ready entry and return it."""
+        entries = self.fetch(1, ack_required=False)
+        return entries[0] if entries else None
 
-    def ack(self, entry: Entry) -> None:
-        """An unacked entry is done with."""
-        self.unacked_count -= 1
-        self.unacked_bytes -= len(entry.message.body)
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Take entries out of the middle of the queue."""
+        entries = self._memory.take(positions)
+        size = sum([len(entry.message.body) for entry in entries])
+        self.ready_count -= len(entries)
+        self.ready_bytes -= size
+        self.unacked_count += len(entries)
+        self.unacked_bytes += size
+        return entries
 
-    def requeue(self, entries: Iterable[Entry]) -> None:
-        """Unacked entries become ready again, each at its old place."""
-        requeued = self._requeued
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Unacked entries are gone."""
+        self.unacked_count -= len(entries)
         for entry in entries:
-            entry.redelivered = True
+            self.unacked_bytes -= len(entry.message.body)
+
+    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
+        """Unacked entries become ready again, each at its old position."""
+        requeued = self._memory.requeued
+        size = 0
+        for entry in entries:
+            if redelivered:
+                entry.redelivered = True
             heappush(requeued, (entry.position, entry))
-            size = len(entry.message.body)
-            self.unacked_count -= 1
-            self.unacked_bytes -= size
-            self.ready_count += 1
-            self.ready_bytes += size
+            size += len(entry.message.body)
+        self.unacked_count -= len(entries)
+        self.unacked_bytes -= size
+        self.ready_count += len(entries)
+        self.ready_bytes += size
 
     def purge(self) -> int:
-        """Drop every ready entry; how many there were."""
+        """Drop every ready entry. Returns how many there were."""
         count = self.ready_count
-        self._ready.clear()
-        self._requeued.clear()
+        self._memory.clear()
         self.ready_count = self.ready_bytes = 0
         return count
 
-    def entries(self) -> Iterable[Entry]:
-        """The ready entries in order."""
-        for _, entry in sorted(self._requeued, key=lambda item: item[0]):
-            yield entry
-        yield from self._ready
+    # Looking
+
+    def cursor(self, position: int = 0) -> "TransientCursor":
+        """A cursor over the entries in memory."""
+        return TransientCursor(self._memory, position)
 
     def status(self) -> dict[str, Any]:
-        """All is in memory, and nothing has parts."""
-        size = self.ready_bytes + self.unacked_bytes
-        return {
-            "messages_ram": self.ready_count + self.unacked_count,
-            "messages_ready_ram": self.ready_count,
-            "messages_unacknowledged_ram": self.unacked_count,
-            "messages_persistent": 0,
-            "message_bytes": size,
-            "message_bytes_ready": self.ready_bytes,
-            "message_bytes_unacknowledged": self.unacked_bytes,
-            "message_bytes_ram": size,
-            "message_bytes_persistent": 0,
-            "messages_paged_out": 0,
-            "message_bytes_paged_out": 0,
-            "disk_reads": 0,
-            "disk_writes": 0,
-            "backing_queue_status": {"mode": "default", "len": self.ready_count},
-        }
+        """See queue_status.py: everything is in memory."""
+        return memory_status(
+            self.ready_count, self.ready_bytes, self.unacked_count, self.unacked_bytes
+        )
 
     def delete(self) -> None:
-        """The queue is gone: free its memory."""
+        """The queue is deleted: free its memory."""
         self.purge()
+
+
+class TransientCursor:
+    """Reads a transient queue from a position on. position: where the next read begins."""
+
+    __slots__ = ("_memory", "position")
+
+    def __init__(self, memory: InMemory, position: int) -> None:
+        self._memory = memory
+        self.position = position
+
+    def read(self, bytes_max: int) -> list[Entry]:
+        """The next entries, in order; none at the end of the queue."""
+        entries = self._memory.read(self.position, NO_POSITION, max(1, bytes_max))
+        if entries:
+            self.position = entries[-1].position + 1
+        return entries
+
+    def close(self) -> None:
+        """Nothing to do: no file is open."""

@@ -1,7 +1,10 @@
-"""A thread that does what waits for the disk, one job after the other, beside the event loop.
+"""A thread that runs jobs which wait for the disk, one after the other, outside the event loop.
 
-The loop never waits for a disk: it hands a job over and is called back with what came of it. There
-are two workers in a store: one for the log, whose confirms people wait for, and one for paging.
+The loop submits a job, and a callback gets its result or its error. A store has two workers: one
+for the log, whose syncs publishers wait for, and one for segments and bodies.
+
+Invariant T1: jobs of one worker run in the order in which they were submitted, and none runs after
+`stop` has returned.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """One thread, and the jobs that wait for it."""
+    """One thread and its queue of jobs. name: of the thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
@@ -25,7 +28,10 @@ class Worker:
     def submit(
         self, job: Callable[[], Result], done: Callable[[Result | None, Exception | None], object]
     ) -> None:
-        """Do the job in the thread, then call `done` in the loop, with its result or its error."""
+        """Run the job in the thread, then call `done` in the loop with its result or its error.
+
+        If the loop is closed by then `done` is not called.
+        """
 
         def run() -> None:
             result, problem = None, None
@@ -41,11 +47,11 @@ class Worker:
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:
-            # The loop was closed while the job was at work: nobody waits any more.
+            # The loop was closed while the job ran: there is no callback to run.
             return
 
     async def run(self, job: Callable[[], Result]) -> Result:
-        """Do the job in the thread and wait for it."""
+        """Run the job in the thread and wait for it. Raises what the job raises."""
         future: asyncio.Future[Result] = self._loop.create_future()
 
         def done(result: Result | None, error: Exception | None) -> None:
@@ -64,6 +70,6 @@ class Worker:
             job()
 
     def stop(self) -> None:
-        """Finish what was submitted, then end."""
+        """Run the submitted jobs, then end. Blocks until the thread has ended."""
         self._jobs.put(None)
         self._thread.join()

@@ -1,4 +1,4 @@
-"""The house rules that no linter checks: sizes, docstrings, leftovers."""
+"""Code rules that no linter checks: sizes, docstrings, leftovers."""
 
 import ast
 import re
@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("broker", "storage", "mgmt", "analytics")
+PACKAGES = ("leveret", "broker", "storage", "mgmt", "analytics")
+FOLDERS = (*PACKAGES[1:], "cluster")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 PRINTING = ("mgmt", "analytics")
 LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 500, 70
 
-# Written so that this file does not mention what it forbids.
+# Written so that this file does not contain what it forbids.
 LEFTOVERS = re.compile(r"T[O]DO|F[I]XME|X[X]X")
 MACHINE_PATHS = re.compile(r"(?<![\w}])/w[o]rk/|/t[m]p/w|/h[o]me/[a-z]")
+IMPORT_OF_A_FOLDER = re.compile(rf"^\s*(from|import) ({'|'.join(FOLDERS)})\b")
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
 def tracked():
-    """The Python files that are in the repository, or all there are if it is none."""
+    """Return the Python files in the repository, or all files if it is not a repository."""
     folders = (*PACKAGES, "tests")
     patterns = [f"{folder}/*.py" for folder in folders]
     try:
@@ -40,12 +43,12 @@ every_file = pytest.mark.parametrize("name", FILES)
 
 
 def lines_of(name):
-    """Numbered lines."""
+    """Return numbered lines."""
     return list(enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1))
 
 
 def found_in(name, pattern):
-    """The lines that match, for the message."""
+    """Return the lines that match, for the message."""
     return [f"{name}:{number}: {line}" for number, line in lines_of(name) if pattern.search(line)]
 
 
@@ -93,6 +96,31 @@ def test_nothing_is_left_for_later(name):
 @every_file
 def test_no_file_knows_the_machine_it_was_written_on(name):
     assert not found_in(name, MACHINE_PATHS)
+
+
+def imported_names(name):
+    """Return the modules that a file imports, with line numbers."""
+    for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.lineno, node.module or ""
+
+
+@every_file
+def test_everything_is_imported_as_leveret(name):
+    """A module that is imported under two names exists twice."""
+    wrong = [
+        f"{name}:{number}: {module}"
+        for number, module in imported_names(name)
+        if module.partition(".")[0] in FOLDERS
+    ]
+    assert not wrong, f"import it from leveret: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in PAGES)])
+def test_the_documents_import_leveret(name):
+    assert not found_in(name, IMPORT_OF_A_FOLDER)
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if not name.startswith(PRINTING)])

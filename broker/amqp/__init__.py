@@ -1,1 +1,1 @@
-"""The wire: frames, methods, content and field tables, with no I/O and no state of a broker."""
+"""The wire format: frames, methods, content and field tables. No I/O and no state of a broker."""

@@ -1,15 +1,15 @@
-"""Content on its way out: the frames of basic.deliver, basic.get-ok and basic.return.
+"""Encoding content: the frames of basic.deliver, basic.get-ok and basic.return.
 
-A delivery is a method frame, a header frame and the body's frames. Of all those bytes only the
-delivery tag, the redelivered flag and the body differ from one delivery to the next, so a
-consumer keeps the pieces between them (`DeliveryFrames`) and renders them anew only when a message
-has another address, properties or body size than the one before.
+A delivery is a method frame, a header frame and body frames. Only the delivery tag, the redelivered
+flag and the body differ from one delivery to the next, so a consumer caches the bytes between them
+(`deliver_prefix`, `deliver_suffix`) and encodes them again only when the address, the properties or
+the body size change.
 """
 
 import struct
 
-from broker.amqp.field_table import encode_short_string
-from broker.amqp.frames import (
+from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp.frames import (
     BODY,
     CLASS_BASIC,
     FRAME_END_BYTE,
@@ -32,15 +32,15 @@ pack_tag = struct.Struct(">Q?").pack
 def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
     """The start of a basic.deliver frame, up to its delivery tag.
 
-    consumer_tag, address: short strings as they are on the wire; the address is exchange and
-        routing key, one after the other.
+    consumer_tag, address: encoded short strings; the address is the exchange followed by the
+        routing key.
     """
     size = _DELIVER_FIXED_BYTES + len(consumer_tag) + len(address)
     return _DELIVER_START.pack(METHOD, channel, size, CLASS_BASIC, _BASIC_DELIVER) + consumer_tag
 
 
 def deliver_suffix(channel: int, address: bytes, properties: bytes, body_bytes: int) -> bytes:
-    """What follows the redelivered flag, up to the body, if the body fits one frame."""
+    """The bytes between the redelivered flag and the body, for a body that fits in one frame."""
     end = FRAME_END_BYTE
     header = header_frame(channel, properties, body_bytes)
     if not body_bytes:
@@ -49,7 +49,7 @@ def deliver_suffix(channel: int, address: bytes, properties: bytes, body_bytes: 
 
 
 def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:
-    """A content header frame. It is never split, even above frame_max, as RabbitMQ does it."""
+    """A content header frame. As in RabbitMQ it is never split, even above frame_max."""
     size = 12 + len(properties)
     start = _HEADER_START.pack(HEADER, channel, size, CLASS_BASIC, 0, body_bytes)
     return start + properties + FRAME_END_BYTE
@@ -71,12 +71,12 @@ def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[bytes]:
 def content_frames(
     channel: int, method_payload: bytes, properties: bytes, body: bytes, frame_bytes_max: int
 ) -> list[bytes]:
-    """All the frames of a method that carries a message."""
+    """All frames of a method with content."""
     method = _FRAME_START.pack(METHOD, channel, len(method_payload)) + method_payload
     header = header_frame(channel, properties, len(body))
     return [method, FRAME_END_BYTE, header, *body_frames(channel, body, frame_bytes_max)]
 
 
 def encode_address(exchange: str, routing_key: str) -> bytes:
-    """Exchange and routing key as deliveries carry them."""
+    """Exchange and routing key as encoded short strings."""
     return encode_short_string(exchange) + encode_short_string(routing_key)

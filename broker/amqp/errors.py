@@ -1,21 +1,25 @@
-"""The two ways in which a broker refuses: a channel is closed, or the whole connection.
+"""Protocol errors: exceptions that close a channel or a connection.
 
-Code anywhere raises what one of the functions below returns; it is caught in one place, where a
-connection handles what came in (net/connection.py). Which name closes what follows RabbitMQ
-(`rabbit_framing:lookup_amqp_exception`).
+Any code may raise what one of the functions below returns. It is caught in one place, where a
+connection handles its input (net/incoming.py). Whether an error closes the channel or the
+connection is as in RabbitMQ (`rabbit_framing:lookup_amqp_exception`).
 """
 
-from broker.amqp import reply_codes
+from typing import TypeVar
+
+from leveret.broker.amqp import reply_codes
+from leveret.broker.erlang.terms import format_binary
 
 REPLY_TEXT_BYTES_MAX = 255
 ELLIPSIS = "..."
+SNIPPET_BYTES = 16
 
 
 class Fault(Exception):
-    """A refusal: its reply code, and the words that follow the code's name in the reply text.
+    """A protocol error: a reply code, and the explanation that follows its name in the reply text.
 
-    `class_id` and `method_id` name the method that failed; the place that catches the fault
-    fills them in. 0 and 0 mean that no method was to blame.
+    class_id, method_id: of the method that failed, set where the fault is caught unless
+    `has_method` is false; 0 and 0 if no method caused it.
     """
 
     def __init__(self, reply_code: int, explanation: str) -> None:
@@ -24,10 +28,11 @@ class Fault(Exception):
         self.explanation = explanation
         self.class_id = 0
         self.method_id = 0
+        self.has_method = True
 
     @property
     def reply_text(self) -> str:
-        """`NAME - explanation`, or the bare name; cut to 255 bytes as RabbitMQ does it."""
+        """`NAME - explanation`, or the name only; truncated to 255 bytes as in RabbitMQ."""
         text = reply_codes.NAMES[self.reply_code]
         if self.explanation:
             text += f" - {self.explanation}"
@@ -39,11 +44,20 @@ class Fault(Exception):
 
 
 class ChannelFault(Fault):
-    """Closes the channel on which it happened; the connection and its other channels go on."""
+    """Closes the channel; the connection and its other channels stay open."""
 
 
 class ConnectionFault(Fault):
     """Closes the connection."""
+
+
+FaultType = TypeVar("FaultType", bound=Fault)
+
+
+def without_method(fault: FaultType) -> FaultType:
+    """The same fault, which blames no method."""
+    fault.has_method = False
+    return fault
 
 
 def access_refused(explanation: str) -> ChannelFault:
@@ -81,11 +95,6 @@ def frame_error(explanation: str) -> ConnectionFault:
     return ConnectionFault(reply_codes.FRAME_ERROR, explanation)
 
 
-def syntax_error(explanation: str) -> ConnectionFault:
-    """502."""
-    return ConnectionFault(reply_codes.SYNTAX_ERROR, explanation)
-
-
 def command_invalid(explanation: str) -> ConnectionFault:
     """503."""
     return ConnectionFault(reply_codes.COMMAND_INVALID, explanation)
@@ -114,3 +123,10 @@ def not_implemented(explanation: str) -> ConnectionFault:
 def internal_error(explanation: str) -> ConnectionFault:
     """541."""
     return ConnectionFault(reply_codes.INTERNAL_ERROR, explanation)
+
+
+def format_snippet(payload: bytes) -> str:
+    """The start of a frame's payload, as the texts of 501 and 505 show it."""
+    if len(payload) <= SNIPPET_BYTES:
+        return f"all octets = {format_binary(payload)}"
+    return f"first 16 octets = {format_binary(payload[:SNIPPET_BYTES])}"

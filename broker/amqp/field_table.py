@@ -1,7 +1,7 @@
 """Field tables: the typed key-value maps of AMQP's arguments and headers.
 
 A value is kept with the letter of its type, as a `Field`: a broker that rewrites a message's
-headers must put back a short as a short, and RabbitMQ's error texts name the type that a client
+headers must encode a short as a short again, and RabbitMQ's error texts name the type that a client
 sent. The letters are the ones RabbitMQ reads and writes, which differ from the specification's
 (RabbitMQ, "AMQP 0-9-1 errata", section 3):
 
@@ -9,8 +9,7 @@ sent. The letters are the ones RabbitMQ reads and writes, which differ from the 
     x binary    i uint32  u uint16  B uint8   T time_t     f float   d double     A array
     D decimal
 
-Strings are decoded with `surrogateescape`, so that bytes that are not UTF-8 come out again as
-they went in.
+Strings are decoded with `surrogateescape`, so that bytes that are not UTF-8 are encoded unchanged.
 """
 
 import struct
@@ -22,7 +21,7 @@ Field = tuple[str, Any]
 Table = dict[str, Field]
 
 NESTING_MAX = 128
-"""Deeper nesting is refused: nobody needs it, and it would exhaust the stack."""
+"""Deeper nesting is refused, since it would exhaust the stack."""
 
 _FIXED: dict[int, struct.Struct] = {
     ord(letter): struct.Struct(">" + code)
@@ -36,11 +35,14 @@ _DECIMAL = struct.Struct(">BI")
 
 
 class FieldTableError(ValueError):
-    """The bytes are not a field table; the message says where and why."""
+    """The bytes are not a field table; the text says why."""
 
 
 def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
-    """The table that begins with its length at `start`, and the offset after it."""
+    """Decode the table whose length is at `start`. Raises FieldTableError.
+
+    Returns the table and the offset after it.
+    """
     try:
         return _decode_table(data, start, 0)
     except (struct.error, IndexError):
@@ -48,7 +50,7 @@ def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
 
 
 def encode_table(table: Table) -> bytes:
-    """The table with its length in front."""
+    """Encode a table, preceded by its length."""
     body = b"".join(
         encode_short_string(name) + _encode_field(field) for name, field in table.items()
     )
@@ -56,19 +58,19 @@ def encode_table(table: Table) -> bytes:
 
 
 def encode_short_string(text: str) -> bytes:
-    """At most 255 bytes, their number in front."""
+    """Encode a string of at most 255 bytes, preceded by its length."""
     data = text.encode("utf-8", "surrogateescape")
     return bytes((len(data),)) + data
 
 
 def encode_long_string(text: str) -> bytes:
-    """Up to 4 GiB, the number of bytes in front."""
+    """Encode a string of up to 4 GiB, preceded by its length."""
     data = text.encode("utf-8", "surrogateescape")
     return _LONG.pack(len(data)) + data
 
 
 def text_of(data: bytes) -> str:
-    """A string off the wire."""
+    """Decode a string."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -94,7 +96,7 @@ def _decode_array(data: bytes, start: int, depth: int) -> tuple[list[Field], int
 
 
 def _extent(data: bytes, start: int, depth: int) -> tuple[int, int]:
-    """Where the values of a table or array begin and end."""
+    """The offsets at which the values of a table or array begin and end."""
     if depth > NESTING_MAX:
         raise FieldTableError(f"tables are nested more than {NESTING_MAX} deep")
     end = start + 4 + _LONG.unpack_from(data, start)[0]

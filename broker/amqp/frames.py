@@ -1,34 +1,32 @@
-"""Frames: the scanner that cuts a stream of bytes into them, and the bytes of outgoing ones.
+"""Frames: the scanner that splits a byte stream into frames, and the encoding of frames.
 
-A connection gives the scanner what its socket delivered (`add`) and lets it call a `FrameSink`
-for each frame (`scan`). This is the hottest loop of the broker; its three tricks each have a
-measured reason (docs/performance.md has the figures):
+A connection passes received bytes to the scanner (`add`), which calls a `FrameSink` for each frame
+(`scan`). This is the hottest loop of the broker. It has three optimizations (figures in
+docs/performance.md):
 
-- A ``basic.publish`` whose method, header and single body frame lie whole in the chunk is handed
-  over in one call, past the frame-by-frame way.
-- Publishers repeat themselves: the frames of the next message often differ from the last one's in
-  nothing but the body. One `startswith` then replaces the decoding of three frames, and the
-  whole run of such messages is handed over in one call.
-- A body frame that is cut by the end of a chunk is gathered in pieces and joined once, so that
-  large bodies are copied once however many chunks they come in.
+- A ``basic.publish`` whose method, header and single body frame are complete in the chunk is passed
+  to the sink in one call.
+- The frames of consecutive messages often differ in the body only. One `startswith` then replaces
+  the decoding of three frames, and the whole run of such messages is passed in one call.
+- A body frame that continues after the end of a chunk is collected in pieces and joined once, so
+  that a large body is copied once, however many chunks it spans.
 
-The scanner knows nothing of channels or of the order of frames; that is its sink's affair. Bytes
-that cannot be a frame raise `ConnectionFault` 501 with RabbitMQ's text and set `is_broken`: the
-stream has no frame boundaries any more. If the sink raises, the frame it raised at counts as
-handled, and the next `scan` goes on behind it.
+The scanner does not know channels or the order of frames, which the sink checks. Bytes that cannot
+be a frame raise `ConnectionFault` 501 with RabbitMQ's text and set `is_broken`: the frame
+boundaries of the rest of the stream are unknown. If the sink raises, the current frame counts as
+handled, and the next `scan` continues after it.
 """
 
 import struct
 from typing import Protocol
 
-from broker.amqp.erlang_terms import format_snippet
-from broker.amqp.errors import ConnectionFault, frame_error
+from leveret.broker.amqp.errors import ConnectionFault, format_snippet, frame_error
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 FRAME_END_BYTE = b"\xce"
 FRAME_OVERHEAD_BYTES = 8
-"""Type, channel, size and end octet: what frame_max counts beside the payload."""
+"""The type, channel, size and end octet of a frame, which frame_max includes."""
 
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -51,7 +49,7 @@ _unpack_ack = struct.Struct(">QB").unpack_from
 
 
 class FrameSink(Protocol):
-    """What a scanner calls, in the order of the stream."""
+    """The receiver of a scanner's frames, in the order of the stream."""
 
     def on_publish(
         self,
@@ -67,14 +65,14 @@ class FrameSink(Protocol):
         """A basic.ack."""
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """Any other frame, of whatever type."""
+        """Any other frame, of any type."""
 
 
 class FrameScanner:
-    """Cuts one connection's incoming bytes into frames.
+    """Splits the input of one connection into frames.
 
-    frame_bytes_max: the negotiated frame_max; 0 means no limit. Like RabbitMQ, the scanner lets
-        payloads of up to frame_max octets through, though frame_max - 8 are allowed.
+    frame_bytes_max: the negotiated frame_max; 0 for no limit. As in RabbitMQ, payloads of up to
+        frame_max octets are accepted, although frame_max - 8 are allowed.
     """
 
     __slots__ = (
@@ -88,17 +86,17 @@ class FrameScanner:
         self.is_broken = False
         self._data = b""
         self._position = 0
-        # A frame cut by the end of a chunk: what there is of it, and how much is missing.
-        # If it is a body frame, its channel; its pieces then begin at the payload.
+        # An incomplete frame at the end of a chunk: its pieces, and how many bytes are missing.
+        # The channel if it is a body frame; its pieces then begin at the payload.
         self._pieces: list[bytes | memoryview] | None = None
         self._missing_bytes = 0
         self._body_channel = -1
-        # A cut frame that is whole now is scanned first, and its chunk's rest later.
+        # The rest of a chunk whose beginning completed a frame; it is scanned after that frame.
         self._body: bytes | None = None
         self._later: tuple[bytes, int] | None = None
 
     def add(self, data: bytes) -> None:
-        """Take what the socket delivered. The last `scan` must have returned normally."""
+        """Append received bytes. The last `scan` must have returned normally."""
         if self._pieces is None:
             self._data = data
             self._position = 0
@@ -109,7 +107,7 @@ class FrameScanner:
             self._complete_frame(self._pieces, data)
 
     def scan(self) -> None:
-        """Hand every whole frame to the sink and keep the rest."""
+        """Pass every complete frame to the sink and keep the rest."""
         if self.is_broken:
             return
         if self._body is not None:
@@ -136,7 +134,7 @@ class FrameScanner:
         self._data, self._position = data, stop
 
     def _scan_cut_body(self, body: bytes) -> None:
-        """Hand over a body frame that came in pieces; its end octet is just before the rest."""
+        """Pass on a body frame that was collected in pieces."""
         self._body = None
         channel, self._body_channel = self._body_channel, -1
         end_octet = self._data[self._position - 1]
@@ -145,14 +143,14 @@ class FrameScanner:
         self._sink.on_frame(BODY, channel, body)
 
     def _take_up_chunk(self, data: bytes, position: int) -> None:
-        """Go on with the chunk behind a frame that was cut; its size may be all that was known."""
+        """Continue with the chunk that completed a frame."""
         start = self._data[self._position :]
         if start:
             data, position = start + data[position:], 0
         self._data, self._position, self._later = data, position, None
 
     def _keep_rest(self) -> None:
-        """Keep the start of a frame whose end is still to come."""
+        """Keep an incomplete frame until the rest arrives."""
         data, position = self._data, self._position
         left = len(data) - position
         if left < _START_BYTES:
@@ -191,7 +189,7 @@ class FrameScanner:
             position = self._position
 
     def _scan_frame(self, data: bytes, position: int, end: int) -> bool:
-        """Hand over one frame; False if its end is still to come."""
+        """Pass one frame to the sink; False if it is incomplete."""
         kind, channel, size = _unpack_frame(data, position)
         limit = self.frame_bytes_max
         if limit and size > limit:
@@ -208,7 +206,7 @@ class FrameScanner:
         return True
 
     def _scan_publish(self, data: bytes, position: int, stop: int, channel: int) -> bool:
-        """Hand over a publish with its content, and those that repeat it; False if not all is here.
+        """Pass on a publish with its content, and those that repeat it; False if incomplete.
 
         position, stop: where the method frame begins, and its end octet.
         """
@@ -257,7 +255,7 @@ class FrameScanner:
         return True
 
     def _break(self, kind: int, payload: bytes, problem: str) -> None:
-        """Give up the stream, with RabbitMQ's text."""
+        """Raise 501 with RabbitMQ's text; the stream cannot be scanned any further."""
         self.is_broken = True
         self._body = self._later = self._pieces = None
         self._data, self._position = b"", 0
@@ -269,14 +267,14 @@ class FrameScanner:
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """One whole frame."""
+    """Encode one frame."""
     return _frame_start.pack(kind, channel, len(payload)) + payload + FRAME_END_BYTE
 
 
 def is_known_frame(kind: int, payload: bytes) -> bool:
-    """The frame is of a type that exists, and long enough for it.
+    """Whether the frame's type exists and its payload is long enough for the type.
 
-    What RabbitMQ calls unknown is the same (`rabbit_command_assembler:analyze_frame`).
+    RabbitMQ calls the same frames unknown (`rabbit_command_assembler:analyze_frame`).
     """
     if kind == METHOD:
         return len(payload) >= _METHOD_ID_BYTES

@@ -1,10 +1,10 @@
-"""Methods: the arguments of every AMQP class, off the wire and onto it.
+"""Decoding and encoding the methods of all AMQP classes.
 
-The list of methods and their arguments is pamqp's; so are the objects that a decoded method
-becomes (``commands.Queue.Declare`` and the like). Only the reading and writing is done here,
-because pamqp forgets the types of a field table's values (see field_table.py), and because
-RabbitMQ answers what it cannot decode with a text of its own. ``basic.publish``, ``basic.ack`` and
-``basic.deliver`` have faster ways, in frames.py and content.py.
+The methods, their arguments and the objects for decoded methods (``commands.Queue.Declare`` and so
+on) are pamqp's. Decoding and encoding are done here, because pamqp loses the types of the values in
+field tables (see field_table.py), and because RabbitMQ has its own error texts for what it cannot
+decode. ``basic.publish``, ``basic.ack`` and ``basic.deliver`` have faster paths in frames.py and
+content.py.
 """
 
 import struct
@@ -13,9 +13,8 @@ from typing import Any, cast
 
 from pamqp import base, commands
 
-from broker.amqp.erlang_terms import format_binary
-from broker.amqp.errors import ConnectionFault, frame_error
-from broker.amqp.field_table import (
+from leveret.broker.amqp.errors import ConnectionFault, frame_error
+from leveret.broker.amqp.field_table import (
     FieldTableError,
     Table,
     decode_table,
@@ -24,7 +23,8 @@ from broker.amqp.field_table import (
     encode_table,
     text_of,
 )
-from broker.amqp.frames import METHOD, encode_frame
+from leveret.broker.amqp.frames import METHOD, encode_frame
+from leveret.broker.erlang.terms import format_binary
 
 METHOD_ID_BYTES = 4
 _METHOD_ID = struct.Struct(">HH")
@@ -42,11 +42,11 @@ SECRET_METHODS = (
     commands.Connection.SecureOk,
     commands.Connection.UpdateSecret,
 )
-"""Passwords and tokens are in their arguments, which no text shows."""
+"""Their arguments contain passwords and tokens, which error texts must not show."""
 
 
 class AccessRequest(base.Frame):
-    """access.request of AMQP 0-8, which old clients still send; RabbitMQ grants it blindly."""
+    """access.request of AMQP 0-8, which old clients still send; RabbitMQ always grants it."""
 
     __slots__ = ["realm"]
     frame_id = 30
@@ -57,7 +57,7 @@ class AccessRequest(base.Frame):
 
 
 class AccessRequestOk(base.Frame):
-    """The answer to access.request: a ticket, which nothing looks at."""
+    """The answer to access.request: a ticket, which is not used."""
 
     __slots__ = ["ticket"]
     frame_id = 30
@@ -95,17 +95,17 @@ _SIGNATURES: dict[int, tuple[tuple[str, str], ...]] = {
 
 
 def method_name(method: base.Frame | type[base.Frame]) -> str:
-    """`queue.declare`, as texts and logs name it."""
+    """The name for texts and logs, such as `queue.declare`."""
     class_name, name = method.name.split(".")
     dashed = "".join("-" + c.lower() if c.isupper() else c for c in name).lstrip("-")
     return f"{class_name.lower()}.{dashed}"
 
 
 def decode_method(payload: bytes) -> base.Frame:
-    """The method in a frame's payload of at least four octets; its tables are `Table`s.
+    """Decode a frame's payload of at least four octets. Tables are `Table`s.
 
-    Raises UnknownMethod, and ConnectionFault 501 with RabbitMQ's text if the arguments end too
-    early, go on too long or hold a table that is none.
+    Raises UnknownMethod, and ConnectionFault 501 with RabbitMQ's text if the arguments are too
+    short, too long or contain an invalid table.
     """
     class_id, method_id = _METHOD_ID.unpack_from(payload)
     index = class_id << 16 | method_id
@@ -134,7 +134,7 @@ def _undecodable(class_id: int, method_id: int, payload: bytes) -> ConnectionFau
 def _decode_arguments(
     method: base.Frame, signature: tuple[tuple[str, str], ...], payload: bytes
 ) -> int:
-    """Set each argument on the method; the offset after the last."""
+    """Set each argument of the method; returns the offset after the last one."""
     position = METHOD_ID_BYTES
     bit = 0
     for name, kind in signature:
@@ -175,7 +175,7 @@ _ENCODERS: dict[str, Callable[[Any], bytes]] = {
 
 
 def encode_method(method: type[base.Frame], **arguments: Any) -> bytes:
-    """The payload of a method frame. What is not named is empty, 0 or false."""
+    """Encode the payload of a method frame. Arguments that are not given are empty, 0 or false."""
     parts = [_METHOD_ID.pack(method.index >> 16, method.index & 0xFFFF)]
     bits: list[bool] = []
     for name, kind in _SIGNATURES[method.index]:
@@ -202,15 +202,15 @@ def _pack_bits(bits: list[bool]) -> bytes:
 
 
 def method_frame(channel: int, method: type[base.Frame], **arguments: Any) -> bytes:
-    """A whole frame that carries a method."""
+    """Encode a whole method frame."""
     return encode_frame(METHOD, channel, encode_method(method, **arguments))
 
 
 def table_argument(value: object) -> Table:
-    """A decoded method's table, which pamqp declares as something else."""
+    """A table of a decoded method, which pamqp declares with another type."""
     return cast(Table, value)
 
 
 def long_string_argument(value: object) -> bytes:
-    """A decoded method's long string, which is bytes here, and text in pamqp's declaration."""
+    """A long string of a decoded method: bytes, which pamqp declares as str."""
     return cast(bytes, value)

@@ -1,16 +1,16 @@
-"""The properties of a message, in the form in which they travel: flags, then the values present.
+"""The properties of a message as they are on the wire: flags, then the values that are present.
 
-The broker delivers a message with the very bytes with which it was published, so most messages
-are never decoded. `ContentHeader` keeps those bytes and reads from them only what routing and
-queueing must know. Publishers repeat themselves: one `ContentHeader` serves every message with
-the same bytes (see `HeaderCache`), and may serve many queues at once, so nobody changes it.
+The broker delivers a message with the bytes of its properties unchanged, so that most are never
+decoded. `ContentHeader` keeps those bytes and reads only what routing and queueing need. Messages
+with the same bytes share one `ContentHeader` (see `HeaderCache`), in several queues at once, so it
+is never changed.
 """
 
 import struct
 from collections.abc import Sequence
 from typing import Any
 
-from broker.amqp.field_table import (
+from leveret.broker.amqp.field_table import (
     FieldTableError,
     Table,
     decode_table,
@@ -62,15 +62,15 @@ class PropertiesError(ValueError):
 
 
 class ContentHeader:
-    """What a message was published with, beside its body.
+    """The properties that a message was published with.
 
-    raw: the property flags and values as they came.
+    raw: the property flags and values as received.
     delivery_mode: 1, 2 or what the publisher sent; 1 if it sent none.
     priority: None if the publisher set none.
-    needs_care: the publish path must look closer: there is an expiration, a user id, a CC, BCC
+    needs_care: the publish path must decode the header: it has an expiration, a user id, a CC, BCC
         or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
-        one).
-    bcc_keys: the routing keys of the BCC header that was taken off.
+        one of these).
+    bcc_keys: the routing keys of the BCC header that was removed.
     """
 
     __slots__ = ("_properties", "delivery_mode", "needs_care", "priority", "raw")
@@ -87,7 +87,7 @@ class ContentHeader:
             self._scan(raw)
 
     def _scan(self, raw: bytes) -> None:
-        """Find the few values that queues need, and check that the rest can be read later."""
+        """Find the few values that queues need, and check that the rest can be decoded later."""
         try:
             flags = _U16.unpack_from(raw)[0]
             if not flags & HEADERS and not flags & ~(DELIVERY_MODE | PRIORITY):
@@ -123,32 +123,32 @@ class ContentHeader:
 
     @property
     def is_persistent(self) -> bool:
-        """The message is to survive a restart, if its queue does."""
+        """Whether the message survives a restart in a durable queue."""
         return self.delivery_mode == PERSISTENT
 
     @property
     def properties(self) -> Properties:
-        """Every property that is present. Not to be changed: others read it too."""
+        """Every property that is present. Shared: must not be changed."""
         if self._properties is None:
             self._properties = decode_properties(self.raw)
         return self._properties
 
     @property
     def headers(self) -> Table:
-        """The headers table, empty if there is none. Not to be changed."""
+        """The headers table, empty if there is none. Shared: must not be changed."""
         headers: Table = self.properties.get("headers", {})
         return headers
 
     def replace(self, **changes: Any) -> "ContentHeader":
-        """Another header with these properties changed; None takes a property away."""
+        """A copy with these properties changed; None removes a property."""
         merged = {**self.properties, **changes}
         return ContentHeader(encode_properties(merged))
 
 
 class BlindCopyHeader(ContentHeader):
-    """What is left of a header when BCC is taken off: whoever gets the message must not see that.
+    """A header whose BCC header was removed, which consumers must not see.
 
-    The keys of BCC are not written anywhere: read back from a disk the header is like any other.
+    The keys of BCC are not stored: a header that is read back from disk has none.
     """
 
     __slots__ = ("bcc_keys",)
@@ -159,9 +159,9 @@ class BlindCopyHeader(ContentHeader):
 
 
 class HeaderCache:
-    """Content headers by their bytes, so that a publisher's repeated header is read once.
+    """Content headers by their bytes, so that a repeated header is decoded once.
 
-    Bounded by starting over: a publisher with ever-changing properties costs a dict insertion.
+    The cache is cleared when it is full: a header that is never repeated costs a dict insertion.
     """
 
     __slots__ = ("_headers",)
@@ -185,7 +185,7 @@ class HeaderCache:
 
 
 def decode_properties(raw: bytes) -> Properties:
-    """Read flags and values. Raises struct.error, IndexError, FieldTableError, PropertiesError."""
+    """Decode properties. Raises struct.error, IndexError, FieldTableError, PropertiesError."""
     flags = _U16.unpack_from(raw)[0]
     position = 2
     properties: Properties = {}
@@ -211,7 +211,7 @@ def decode_properties(raw: bytes) -> Properties:
 
 
 def encode_properties(properties: Properties) -> bytes:
-    """Flags and values; a property that is None is left out."""
+    """Encode flags and values; a property that is None is left out."""
     flags = 0
     values = []
     for name, flag, kind in PROPERTY_TYPES:

@@ -1,4 +1,4 @@
-"""The reply codes of AMQP 0-9-1 and their names, as a close or a return carries them.
+"""The reply codes of AMQP 0-9-1 and their names, for close and return methods.
 
 The numbers are those of the specification (section 1.2) and of RabbitMQ's extensions to it. A
 reply text is ``NAME - explanation``; the name comes from here.

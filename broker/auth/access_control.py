@@ -1,62 +1,54 @@
-"""Who may log in, and who may do what: what the rest of the broker asks.
+"""Access control: authenticates logins and authorises operations for the rest of the broker.
 
-Behind it are the backends of the configuration (broker/auth/identity.py). Those that know the
-answer give it at once, and nothing waits. One that has to ask over the network gives an awaitable;
-then `Undecided` is raised, and whoever handles the client's method (net/connection.py) waits for it
-and does the method again, which finds the answer here. So no check may come after something was
-changed, and none does: RabbitMQ, too, checks first.
+It calls the configured backends (broker/auth/identity.py). A local backend answers immediately. A
+backend that sends a network request returns an awaitable, which is awaited in an asyncio task while
+the caller waits for the `Answer` (broker/pending.py). So checks are coroutines. They run before
+anything is changed, as in RabbitMQ.
 
-Answers that had to be waited for are kept for a while (`ANSWER_MS`), as RabbitMQ's channels keep
-theirs; those of the node's own permissions change at once (broker/auth/permissions.py).
+Answers from the network are cached for `ANSWER_MS`, as RabbitMQ's channels do. Changes of the
+node's own permissions take effect immediately (broker/auth/permissions.py).
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
-from broker.amqp.errors import access_refused, not_allowed
-from broker.auth.attempts import AttemptLimiter
-from broker.auth.backends.internal import InternalBackend
-from broker.auth.identity import Answer, BackendUnavailable, Identity, LoginAttempt
-from broker.auth.users import is_loopback
-from broker.clock import Clock
-from broker.config import Config
-from broker.names import EXCHANGE, resource
+from leveret.broker.amqp.errors import access_refused, not_allowed
+from leveret.broker.auth.attempts import AttemptLimiter
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.identity import Allowed, BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.auth.users import is_loopback
+from leveret.broker.clock import Clock
+from leveret.broker.config import Config
+from leveret.broker.names import EXCHANGE, resource
+from leveret.broker.pending import Answer, given
 
 DEFAULT_EXCHANGE = "amq.default"
 ANSWER_MS = 15_000
 ANSWERS_MAX = 4096
 
+Value = TypeVar("Value")
+Decision = bool | Answer[bool]
+"""Whether an operation is allowed: known already, or a pending answer."""
 Question = tuple[object, ...]
-"""A kind, a backend and what it is asked. An exchange may be called `queue`, and users of two
-backends may have one name."""
+"""The key of a cached answer: a kind, a backend and the arguments. An exchange may be called
+`queue`, and users of two backends may have the same name."""
 
 logger = logging.getLogger("leveret.auth")
 
 
 class Chain(Protocol):
-    """The backends of the configuration, one after the other (broker/auth/backends/chain.py)."""
+    """The configured backends, tried in order (broker/auth/backends/chain.py)."""
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
-        """The identity, of the first backend that knows the credentials."""
+        """The identity from the first backend that accepts the credentials."""
 
     async def renew(self, identity: Identity, secret: str) -> Identity | None:
         """The identity with a new secret; None if it is refused."""
 
     async def close(self) -> None:
-        """Let go of connections."""
-
-
-class Undecided(Exception):
-    """Somebody over the network has to be asked first.
-
-    retry: what to do again when the answer is there; whoever handles methods sets it.
-    """
-
-    def __init__(self, settle: Callable[[], Awaitable[None]]) -> None:
-        super().__init__("a backend has to be asked")
-        self.settle = settle
-        self.retry: Callable[[], object] | None = None
+        """Close the connections to backends."""
 
 
 class AccessControl:
@@ -65,18 +57,20 @@ class AccessControl:
     def __init__(
         self, config: Config, clock: Clock, internal: InternalBackend, chain: Chain | None
     ) -> None:
-        self.limiter = AttemptLimiter(clock, config.auth_failures_per_minute)
+        self.limiter = AttemptLimiter(clock, config.authentication.failures_per_minute)
         self._config = config
         self._clock = clock
         self._internal = internal
         self._chain = chain
         self._answers: dict[Question, tuple[bool, int]] = {}
+        # Strong references, since the event loop holds only weak ones to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     # Logging in
 
     @property
     def decides_at_once(self) -> bool:
-        """Logins are checked without asking anybody over the network."""
+        """Whether logins are checked without network requests."""
         return self._chain is None
 
     def log_in_at_once(self, attempt: LoginAttempt) -> Identity | None:
@@ -85,8 +79,14 @@ class AccessControl:
             return None
         return self._judged(attempt, self._internal.log_in(attempt))
 
+    def begin_log_in(self, attempt: LoginAttempt) -> Answer[Identity | None]:
+        """The answer of `log_in`, given immediately unless it needs a network request."""
+        if self._chain is None:
+            return given(self.log_in_at_once(attempt))
+        return self._later(self.log_in(attempt))
+
     async def log_in(self, attempt: LoginAttempt) -> Identity | None:
-        """The identity, or None if the login is refused; why is in the log."""
+        """The identity, or None if the login is refused; the reason is logged."""
         if self._chain is None:
             return self.log_in_at_once(attempt)
         async with self.limiter.turn(attempt.peer_host):
@@ -118,24 +118,27 @@ class AccessControl:
         self.limiter.note(host, succeeded=identity is not None)
         return identity
 
-    async def renew(self, identity: Identity, secret: str) -> Identity | None:
-        """The identity with a new secret; None if it is refused."""
+    def begin_renew(self, identity: Identity, secret: str) -> Answer[Identity | None]:
+        """The identity with a new secret; None if it is refused; the reason is logged."""
         if self._chain is None:
-            return identity
+            return given(identity)
+        return self._later(self._renew(self._chain, identity, secret))
+
+    async def _renew(self, chain: Chain, identity: Identity, secret: str) -> Identity | None:
         try:
-            return await self._chain.renew(identity, secret)
+            return await chain.renew(identity, secret)
         except BackendUnavailable as problem:
             logger.error("the new secret of '%s' cannot be checked: %s", identity.name, problem)
             return None
 
     # Checking
 
-    def check_vhost(self, identity: Identity, vhost: str, peer_host: str) -> None:
+    async def check_vhost(self, identity: Identity, vhost: str, peer_host: str) -> None:
         """Raise 530 unless the identity may open the vhost."""
-        if not self.may_use_vhost(identity, vhost, peer_host):
+        if not await _waited_for(self.may_use_vhost(identity, vhost, peer_host)):
             raise not_allowed(f"access to vhost '{vhost}' refused for user '{identity.name}'")
 
-    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
+    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Decision:
         """Whether the identity may open the vhost."""
         backend = identity.authorization
         if backend is None:
@@ -143,14 +146,18 @@ class AccessControl:
         question = ("vhost", id(backend), identity, vhost, peer_host)
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
-    def check(self, identity: Identity, vhost: str, kind: str, name: str, permission: str) -> None:
+    async def check(
+        self, identity: Identity, vhost: str, kind: str, name: str, permission: str
+    ) -> None:
         """Raise 403 unless the identity has the permission: configure, write or read."""
         backend = identity.authorization
         if kind == EXCHANGE and not name:
             name = DEFAULT_EXCHANGE
-        allowed = backend is not None and self._decide(
-            ("resource", id(backend), identity, vhost, kind, name, permission),
-            lambda: backend.may_use(identity, vhost, kind, name, permission),
+        allowed = backend is not None and await _waited_for(
+            self._decide(
+                ("resource", id(backend), identity, vhost, kind, name, permission),
+                lambda: backend.may_use(identity, vhost, kind, name, permission),
+            )
         )
         if not allowed:
             what = resource(kind, name, vhost)
@@ -158,14 +165,16 @@ class AccessControl:
                 f"{permission} access to {what} refused for user '{identity.name}'"
             )
 
-    def check_topic(
+    async def check_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> None:
-        """Raise 403 if the identity's routing keys on this exchange are limited to others."""
+        """Raise 403 if the identity's topic permissions do not allow the routing key."""
         backend = identity.authorization
-        allowed = backend is not None and self._decide(
-            ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
-            lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
+        allowed = backend is not None and await _waited_for(
+            self._decide(
+                ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
+                lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
+            )
         )
         if not allowed:
             what = f"topic '{routing_key}' in {resource(EXCHANGE, exchange, vhost)}"
@@ -173,7 +182,7 @@ class AccessControl:
                 f"{permission} access to {what} refused for user '{identity.name}'"
             )
 
-    def _decide(self, question: Question, ask: Callable[[], Answer]) -> bool:
+    def _decide(self, question: Question, ask: Callable[[], Allowed]) -> Decision:
         known = self._answers.get(question)
         if known is not None:
             if self._clock.now_ms() < known[1]:
@@ -182,32 +191,47 @@ class AccessControl:
         answer = ask()
         if isinstance(answer, bool):
             return answer
-        raise Undecided(lambda: self._settle(question, answer))
+        return self._later(self._asked(question, answer))
 
-    async def _settle(self, question: Question, answer: Awaitable[bool]) -> None:
+    async def _asked(self, question: Question, answer: Awaitable[bool]) -> bool:
         try:
             allowed = await answer
         except BackendUnavailable as problem:
-            logger.error("a permission cannot be checked, and is refused: %s", problem)
+            logger.error("a permission cannot be checked and is denied: %s", problem)
             allowed = False
         if len(self._answers) >= ANSWERS_MAX:
             self._answers.clear()
         self._answers[question] = (allowed, self._clock.now_ms() + ANSWER_MS)
+        return allowed
 
-    async def decided(self, check: Callable[[], None]) -> None:
-        """Do a check, however long the answer takes. Raises what the check raises."""
-        while True:
+    def _later(self, asking: Coroutine[Any, Any, Value]) -> Answer[Value]:
+        """Ask in an asyncio task. Errors except BackendUnavailable are raised to the waiter."""
+        answer: Answer[Value] = Answer()
+
+        async def ask() -> None:
             try:
-                return check()
-            except Undecided as undecided:
-                settled = undecided.settle()
-            await settled
+                value = await asking
+            except Exception as error:
+                answer.refuse(error)
+            else:
+                answer.give(value)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return answer
 
     def forget(self) -> None:
-        """Ask again for everything."""
+        """Clear the cache of answers."""
         self._answers.clear()
 
     async def close(self) -> None:
-        """Let go of the connections to backends."""
+        """Close the connections to backends; pending questions get no answer."""
+        for task in self._tasks:
+            task.cancel()
         if self._chain is not None:
             await self._chain.close()
+
+
+async def _waited_for(decision: Decision) -> bool:
+    return decision if isinstance(decision, bool) else await decision

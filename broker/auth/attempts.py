@@ -1,12 +1,12 @@
-"""Failed logins are counted for each source address, and too many of them are not even checked.
+"""Rate limit for failed logins, per source address.
 
-An address may fail so many times at once; after that it gets one more try as time goes by. A login
-that is refused for this reason looks to the client like one with a wrong password. Where a login
-takes a while, no more are under way at a time than may still fail; others wait (`turn`).
+An address may fail `failures_per_minute` times at once; after that, tries come back at that rate. A
+login beyond the limit is refused without a check and looks to the client like one with a wrong
+password. Logins that take time (an authentication backend is asked) run concurrently only while
+each of them may still fail; others wait (`turn`).
 
-An IPv6 address counts as its network of 64 bits, since that is what a single host is given: all
-addresses in it are its own. Also counted, for the management API and the metrics: attempts by their
-outcome, and for each address.
+An IPv6 address counts as its network of 64 bits, because a single host is assigned a whole network.
+Attempts are also counted by outcome, and by address, for the management API and the metrics.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from broker.clock import Clock
+from leveret.broker.clock import Clock
 
 ADDRESSES_MAX = 10_000
-"""Addresses that are remembered; those that were not heard of for longest are forgotten first."""
+"""How many addresses are remembered; the least recently seen are forgotten first."""
 MS_PER_MINUTE = 60_000
 IPV6_HOST_BITS = 64
 
@@ -28,7 +28,7 @@ IPV6_HOST_BITS = 64
 class Attempts:
     """The logins from one address. tries_left: as of `counted_ms`, on the broker's clock.
 
-    under_way: logins that are being looked at. ended: notified when one of them is over.
+    under_way: logins that are being checked. ended: notified when one of them ends.
     """
 
     tries_left: float
@@ -49,7 +49,7 @@ class AttemptLimiter:
         self._by_address: OrderedDict[str, Attempts] = OrderedDict()
 
     def may_try(self, address: str) -> bool:
-        """Whether a login from this address is to be looked at."""
+        """Whether a login from this address is to be checked."""
         attempts = self._by_address.get(source_of(address))
         if self._limit is None or attempts is None:
             return True
@@ -62,7 +62,7 @@ class AttemptLimiter:
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """Look at a login in the block, once no more are under way than may still fail."""
+        """Check a login in the block; wait until every login under way may still fail."""
         attempts = self._of(address)
         ended = attempts.ended = attempts.ended or asyncio.Condition()
         async with ended:
@@ -82,7 +82,7 @@ class AttemptLimiter:
         attempts.counted_ms = now_ms
 
     def note(self, address: str, *, succeeded: bool) -> None:
-        """A login was looked at."""
+        """Count a login that was checked."""
         attempts = self._of(address)
         if succeeded:
             self.succeeded += 1
@@ -105,7 +105,7 @@ class AttemptLimiter:
         return attempts
 
     def by_address(self) -> dict[str, Attempts]:
-        """All addresses that are remembered, and have tried since the last reset."""
+        """The remembered addresses with attempts since the last reset."""
         return {
             source: attempts
             for source, attempts in self._by_address.items()
@@ -113,19 +113,19 @@ class AttemptLimiter:
         }
 
     def reset(self) -> None:
-        """Count from nothing. Who has failed too often is refused all the same."""
+        """Set the counts to zero. The rate limit is not reset."""
         self.succeeded = self.failed = 0
         for attempts in self._by_address.values():
             attempts.succeeded = attempts.failed = 0
 
 
 def _is_crowded(attempts: Attempts) -> bool:
-    """If all that are under way failed, there would be no try left for one more."""
+    """Whether one more login would exceed the limit if all that are under way failed."""
     return 0 < attempts.tries_left <= attempts.under_way
 
 
 def source_of(address: str) -> str:
-    """What an address is counted as: itself, or the IPv6 network that it is in."""
+    """The key under which an address is counted: itself, or its IPv6 network."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

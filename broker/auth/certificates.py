@@ -1,13 +1,13 @@
-"""The user name in a client's certificate, for SASL EXTERNAL, and certificates as texts.
+"""The user name in a client certificate, for SASL EXTERNAL, and certificates as text.
 
-The name is the common name, the whole distinguished name, or a subject alternative name, as
-`ssl_cert_login_from` says. A distinguished name is written as RabbitMQ writes it, since users are
-called that: the most specific part first, commas between the parts, and all that is not printable
-ASCII as escaped bytes of UTF-8. That is RFC 4514, but for more types that have a name, and for a
-few characters that need no escape there (`rabbit_cert_info`).
+The name is the common name, the whole distinguished name, or a subject alternative name, according
+to `ssl_cert_login_from`. Distinguished names have RabbitMQ's format, since they are user names: the
+most specific part first, commas between the parts, and everything that is not printable ASCII as
+escaped bytes of UTF-8. That is RFC 4514, except that more attribute types have a name, and that a
+few characters are escaped that need not be (`rabbit_cert_info`).
 
-A certificate counts only if it was checked. TLS asks clients for one if `ssl_options.verify` is
-`verify_peer`, and not otherwise.
+A certificate is used only if it was verified. TLS requests client certificates if
+`ssl_options.verify` is `verify_peer`, and not otherwise.
 """
 
 from typing import Any, NamedTuple
@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from broker.config import Config
+from leveret.broker.config.tls_settings import VERIFY_PEER, TlsSettings
 
 COMMON_NAME, DISTINGUISHED_NAME = "common_name", "distinguished_name"
 
-VERIFY_PEER, VERIFY_NONE = "verify_peer", "verify_none"
 
 _TYPES = {
     NameOID.SURNAME: "SN", NameOID.GIVEN_NAME: "GIVENNAME", NameOID.INITIALS: "INITIALS",
@@ -30,7 +29,7 @@ _TYPES = {
     NameOID.PSEUDONYM: "PSEUDONYM", NameOID.DOMAIN_COMPONENT: "DC",
     NameOID.EMAIL_ADDRESS: "EMAILADDRESS", NameOID.USER_ID: "UID",
 }  # fmt: skip
-"""RabbitMQ means to have STREET, too, but its table has a number there that is no type."""
+"""RabbitMQ's table lists STREET, too, but with an object identifier that does not exist."""
 _ESCAPED_FIRST = b" #"
 _ESCAPED = b'"+,;<>\\'
 _PRINTABLE_MIN, _PRINTABLE_MAX = 0x20, 0x7D
@@ -55,50 +54,48 @@ UNREADABLE = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What `cryptography` raises for certificates that OpenSSL takes."""
+"""Raised by `cryptography` for certificates that OpenSSL accepts."""
 
 
 class CertificateRefused(Exception):
-    """A client that logs in with its certificate has none that counts; the text says why."""
+    """A client cannot log in with its certificate; the text says why."""
 
 
 class CertificateLogin(NamedTuple):
-    """Which part of a certificate is the user name. san_index: counted from 0."""
+    """The part of a certificate that is the user name. san_index: from 0."""
 
     source: str = DISTINGUISHED_NAME
     san_type: str = "dns"
     san_index: int = 0
 
 
-def name_from_session(session: Any, config: Config) -> str:
-    """The user name that a TLS session (an `SSLObject`; None: no TLS) gives its client.
+def name_from_session(session: Any, settings: TlsSettings) -> str:
+    """The user name in the client certificate of a TLS session. Raises CertificateRefused.
 
-    Raises CertificateRefused.
+    session: an `SSLObject`; None for a connection without TLS.
     """
     if session is None:
         raise CertificateRefused("not a TLS-enabled connection")
-    if config.tls_verify != VERIFY_PEER:
+    if settings.options.verify != VERIFY_PEER:
         raise CertificateRefused(
-            "clients' certificates are not checked: set ssl_options.verify to verify_peer"
+            "client certificates are not verified: set ssl_options.verify to verify_peer"
         )
     der = session.getpeercert(binary_form=True)
     if not der:
-        raise CertificateRefused("the client has sent no certificate")
-    login = CertificateLogin(
-        config.tls_login_from, config.tls_login_san_type, config.tls_login_san_index
-    )
+        raise CertificateRefused("the client has not sent a certificate")
+    login = CertificateLogin(settings.login_from, settings.login_san_type, settings.login_san_index)
     name = peer_name(der, login)
     if name is None:
-        raise CertificateRefused(f"there is no name in the client's certificate: {login}")
+        raise CertificateRefused(f"the client's certificate has no user name: {login}")
     return name
 
 
 def peer_name(der: bytes, login: CertificateLogin) -> str | None:
-    """The user name in a certificate; None if it has no such part, or is no certificate."""
+    """The user name in a certificate; None if there is none, or if it cannot be parsed."""
     try:
         certificate = x509.load_der_x509_certificate(der)
         if login.source == COMMON_NAME:
-            # Several common names are one with commas, in RabbitMQ.
+            # RabbitMQ joins several common names with commas.
             names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             return ",".join(_text(name.value) for name in names) or None
         if login.source == DISTINGUISHED_NAME:
@@ -112,7 +109,7 @@ def peer_name(der: bytes, login: CertificateLogin) -> str | None:
 
 
 def distinguished_name(name: x509.Name) -> str:
-    """A subject or an issuer, as RabbitMQ writes it."""
+    """A subject or an issuer in RabbitMQ's format."""
     parts = ["+".join(_attribute(one) for one in part) for part in name.rdns]
     return ",".join(reversed(parts))
 
@@ -162,11 +159,11 @@ def _alternative_name(certificate: x509.Certificate, login: CertificateLogin) ->
 
 
 def _asn1_string(der: bytes) -> str | None:
-    """The text of an `otherName`, whose value may be anything; None if it is no string."""
+    """The text of an `otherName`; None if its value is not a string."""
     encoding = _ASN1_STRINGS.get(der[0]) if len(der) >= 2 else None
     if encoding is None:
         return None
-    # A short length is the byte itself, a long one is in as many bytes as the byte says.
+    # A length below 128 is one byte. Otherwise the byte says how many bytes the length has.
     start = 2 + (der[1] - _LENGTH_FOLLOWS if der[1] >= _LENGTH_FOLLOWS else 0)
     return der[start:].decode(encoding)
 
@@ -175,6 +172,6 @@ def _asn1_string(der: bytes) -> str | None:
 
 
 def validity(certificate: x509.Certificate) -> str:
-    """From when to when, as RabbitMQ writes it."""
+    """The period of validity in RabbitMQ's format."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return f"{start:%Y-%m-%dT%H:%M:%SZ} - {end:%Y-%m-%dT%H:%M:%SZ}"

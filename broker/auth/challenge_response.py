@@ -1,13 +1,13 @@
-"""The mechanism RABBIT-CR-DEMO: as safe as PLAIN, but with a challenge.
+"""The mechanism RABBIT-CR-DEMO: as secure as PLAIN, but with a challenge.
 
-It is how client libraries test connection.secure. The client answers connection.start with its
-user name, the server asks for the password in a connection.secure, and the client's secure-ok is a
-sentence that ends with it (`rabbit_auth_mechanism_cr_demo`). Pure; broker/net/login.py sends and
-receives. Nobody is offered it who does not name it in `auth_mechanisms`.
+Client libraries test connection.secure with it. The client's connection.start-ok contains its user
+name, the server asks for the password in a connection.secure, and the client's secure-ok is a
+sentence that ends with the password (`rabbit_auth_mechanism_cr_demo`). Pure; broker/net/login.py
+sends and receives. The mechanism is offered only if `auth_mechanisms` contains it.
 """
 
-from broker.amqp.field_table import text_of
-from broker.auth.sasl import Credentials, SaslError
+from leveret.broker.amqp.field_table import text_of
+from leveret.broker.auth.sasl import Credentials, SaslError
 
 MECHANISM = "RABBIT-CR-DEMO"
 CHALLENGE = b"Please tell me your password"
@@ -23,14 +23,14 @@ class ChallengeResponse:
         self._name = ""
 
     def challenge(self, start_response: bytes) -> bytes:
-        """What to ask in connection.secure. start_response: of connection.start-ok."""
+        """The challenge of connection.secure. start_response: of connection.start-ok."""
         self._name = text_of(start_response)
         return CHALLENGE
 
     def credentials(self, secure_response: bytes) -> Credentials:
         """Name and password. secure_response: of connection.secure-ok. Raises SaslError."""
         if not secure_response.startswith(_ANSWER):
-            # It is not repeated in the error: there may be a password in it.
+            # The error does not quote the response, which may contain a password.
             raise SaslError(
                 f"a {MECHANISM} response has to begin with '{_ANSWER.decode()}', "
                 "and the client's does not"

@@ -1,8 +1,8 @@
-"""Who somebody turned out to be, and the backend that said so.
+"""The result of a login, and the protocols of authentication and authorization backends.
 
-A login, over AMQP or over HTTP, asks the authentication backends of the configuration in turn
-(`auth_backends.1 = ...`); the first that knows the credentials makes an `Identity`. What that
-identity may do is asked of the authorization backend it names. Facts: RabbitMQ's documentation on
+A login, over AMQP or over HTTP, asks the configured authentication backends in turn
+(`auth_backends.1 = ...`); the first that accepts the credentials returns an `Identity`, which names
+the authorization backend that decides on its permissions. Facts: RabbitMQ's documentation on
 access control, and `rabbit_access_control`.
 """
 
@@ -12,22 +12,22 @@ from typing import Any, Protocol
 
 ADMINISTRATOR, MONITORING = "administrator", "monitoring"
 POLICYMAKER, MANAGEMENT = "policymaker", "management"
-"""The tags that mean something to the management API. Others may be given, and mean nothing."""
+"""The tags that the management API knows. Others are allowed and have no effect."""
 
-Answer = bool | Awaitable[bool]
-"""Whether something is allowed: at once, or when somebody over the network has answered."""
+Allowed = bool | Awaitable[bool]
+"""Whether something is allowed: at once, or when a backend over the network has answered."""
 
 
 class BackendUnavailable(Exception):
-    """A backend cannot be asked now. Its text says which, and why; it is for the log."""
+    """A backend cannot be reached. The text, which is for the log, says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginAttempt:
-    """What somebody says at login.
+    """The credentials of a login.
 
-    password: None if the name is proven otherwise (a certificate). peer_host: an IP address.
-    source: what the log calls whoever it is; the address, if nothing better is known.
+    password: None if the name is authenticated otherwise (a certificate). peer_host: an IP
+    address. source: the name of the client in the log; by default its address.
     """
 
     name: str
@@ -38,10 +38,10 @@ class LoginAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Somebody who is logged in.
+    """A user who is logged in.
 
-    state: what the backend wants to remember of the login (claims of a token, an LDAP entry).
-    expires_at_s: the wall-clock time, in seconds, after which the login is void; None: never.
+    state: data of the backend about this login (claims of a token, an LDAP entry). expires_at_s:
+    the wall-clock time, in seconds, at which the login expires; None for never.
     """
 
     name: str
@@ -75,12 +75,12 @@ class Identity:
 
 
 class AuthenticationBackend(Protocol):
-    """Says who somebody is."""
+    """Checks credentials."""
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
         """The identity, or None if the credentials are wrong. Raises BackendUnavailable.
 
-        An identity that is made here names this backend's authorization, unless the configuration
+        The identity names this backend as the authorization backend, unless the configuration
         pairs it with another one.
         """
 
@@ -92,21 +92,21 @@ class AuthenticationBackend(Protocol):
 
 
 class AuthorizationBackend(Protocol):
-    """Says what an identity may do. Awaited answers may raise BackendUnavailable: a refusal."""
+    """Decides on permissions. BackendUnavailable, from an awaited answer, counts as a refusal."""
 
-    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Answer:
-        """Whether it may open the vhost."""
+    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Allowed:
+        """Whether the identity may access the vhost."""
 
     def may_use(
         self, identity: Identity, vhost: str, kind: str, name: str, permission: str
-    ) -> Answer:
-        """Whether it may configure, write or read a queue or an exchange.
+    ) -> Allowed:
+        """Whether the identity may configure, write or read a queue or an exchange.
 
-        kind: queue or exchange. permission: configure, write or read. The default exchange comes
-        as ``amq.default``.
+        kind: queue or exchange. permission: configure, write or read. The default exchange is
+        called ``amq.default``.
         """
 
     def may_use_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
-    ) -> Answer:
-        """Whether it may publish (write) or bind (read) with this key on a topic exchange."""
+    ) -> Allowed:
+        """Whether the identity may publish (write) or bind (read) with this key."""

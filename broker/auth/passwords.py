@@ -1,11 +1,11 @@
-"""Password hashes, in RabbitMQ's form, so that its definitions files import.
+"""Password hashes in RabbitMQ's format, so that its definitions can be imported.
 
 A hash is a random salt of four bytes, followed by SHA-256 (or SHA-512) over salt and password, the
 password as UTF-8 (RabbitMQ's documentation, "Credentials and Passwords"). Definitions files and the
-HTTP API write it in base64. An empty hash is that of no password, and matches none.
+HTTP API contain it in base64. The hash of a user without a password is empty and matches nothing.
 
-The salt is short and the function fast, so a stolen hash is soon tried against many passwords.
-It has to be the same as RabbitMQ's, so hashes are kept out of logs and from other users' eyes.
+The salt is short and the function fast, so that a stolen hash can be attacked by brute force. The
+format must be RabbitMQ's, so hashes are kept out of logs and are shown to administrators only.
 """
 
 import base64
@@ -21,13 +21,13 @@ ALGORITHMS = tuple(_DIGESTS)
 
 
 def hash_password(password: str, algorithm: str = SHA256) -> bytes:
-    """A new hash, with a salt of its own."""
+    """Hash a password with a new random salt."""
     salt = secrets.token_bytes(SALT_BYTES)
     return salt + _digest(salt, password, algorithm)
 
 
 def password_matches(password: str, password_hash: bytes, algorithm: str) -> bool:
-    """Whether this is the password. How much of a hash is right does not show in the time."""
+    """Whether a password matches a hash. Takes constant time."""
     if len(password_hash) <= SALT_BYTES or not password or algorithm not in _DIGESTS:
         return False
     salt = password_hash[:SALT_BYTES]
@@ -35,16 +35,16 @@ def password_matches(password: str, password_hash: bytes, algorithm: str) -> boo
 
 
 def hash_to_text(password_hash: bytes) -> str:
-    """As definitions have it."""
+    """Encode a hash as in definitions."""
     return base64.b64encode(password_hash).decode()
 
 
 def hash_from_text(text: str) -> bytes:
-    """Out of definitions, where RabbitMQ takes no notice of white space. Raises ValueError."""
+    """Decode a hash from definitions. White space is ignored. Raises ValueError."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except ValueError:
-        # The text is a secret, so it is not repeated, and neither is what base64 has to say.
+        # The text is a secret: neither it nor base64's message, which may quote it, is shown.
         raise ValueError("a password hash is not in base64") from None
 
 

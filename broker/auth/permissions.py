@@ -1,30 +1,28 @@
-"""What users may do: regular expressions on names, for each user in each vhost.
+"""Permissions: regular expressions on names, for each user in each vhost.
 
-A permission is given if its pattern matches anywhere in the name, as Erlang's `re:run` searches; an
-empty pattern gives permission for the empty name only. The default exchange is checked under the
-name ``amq.default``. Facts: RabbitMQ's `rabbit_auth_backend_internal`, and its documentation on
+A permission is granted if its pattern matches anywhere in the name, as with Erlang's `re:run`; an
+empty pattern grants permission for the empty name only. The default exchange is checked under the
+name ``amq.default``. Source: RabbitMQ's `rabbit_auth_backend_internal`, and its documentation on
 access control.
 
-Patterns are matched against the bytes of names, as RabbitMQ does it: a dot stands for one byte, and
-a name that is not UTF-8 is a name like any other. They are written for PCRE, and Python's syntax is
-nearly the same; where it differs in what is likely to be met, patterns are translated
-(`_in_python_syntax`), and one that Python does not take is refused when it is set.
+Patterns are matched against the bytes of names, as in RabbitMQ: a dot matches one byte, and names
+need not be UTF-8. Patterns are written for PCRE, whose syntax is nearly Python's; common
+differences are translated (`_in_python_syntax`), and a pattern that Python does not support is
+refused when it is set.
 
-Whoever keeps what a check allowed has to forget it after a change: `generation` is another then,
-and those who asked for it (`listen`) are called.
+Cached results of checks must be invalidated after a change: broker/registry does so by marking the
+routes of every vhost as changed.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
-from broker.events import Events, acting_user
-from broker.patterns import COMPILED_MAX, Pattern, compile_pattern
-from storage.metadata import Metadata
-from storage.metadata_rows import PermissionRow, TopicPermissionRow
+from leveret.broker.declarations import Permission, TopicPermission
+from leveret.broker.patterns import COMPILED_MAX, Pattern, compile_pattern
 
 RESULTS_MAX = 4096
-"""Results that are remembered, of a few hundred bytes each; after that many it starts over."""
+"""Maximum cached results, a few hundred bytes each; the cache is cleared when it is full."""
 
 _ONLY_THE_EMPTY_NAME = "^$"
 
@@ -32,121 +30,66 @@ _ONLY_THE_EMPTY_NAME = "^$"
 class PermissionTable:
     """The permissions of all users."""
 
-    def __init__(self, metadata: Metadata, events: Events | None = None) -> None:
-        self.generation = 0
-        self._metadata = metadata
-        self._events = events or Events()
-        self._permissions: dict[tuple[str, str], PermissionRow] = {}
-        self._topics: dict[tuple[str, str, str], TopicPermissionRow] = {}
+    def __init__(self) -> None:
+        self._permissions: dict[tuple[str, str], Permission] = {}
+        self._topics: dict[tuple[str, str, str], TopicPermission] = {}
         self._results: dict[tuple[str, str, str, str], bool] = {}
-        self._listeners: list[Callable[[], object]] = []
 
     @property
-    def rows(self) -> list[PermissionRow]:
-        """All permissions but those on topics."""
+    def all(self) -> list[Permission]:
+        """All permissions except topic permissions."""
         return list(self._permissions.values())
 
     @property
-    def topic_rows(self) -> list[TopicPermissionRow]:
-        """All permissions on topics."""
+    def topics(self) -> list[TopicPermission]:
+        """All topic permissions."""
         return list(self._topics.values())
-
-    def listen(self, listener: Callable[[], object]) -> None:
-        """Be called after every change, to forget results that are kept elsewhere."""
-        self._listeners.append(listener)
 
     # Changing
 
-    def restore(
-        self, rows: Iterable[PermissionRow], topic_rows: Iterable[TopicPermissionRow]
-    ) -> None:
-        """Bring back what the metadata holds."""
-        for row in rows:
-            self._permissions[row.vhost, row.user] = row
-        for topic in topic_rows:
-            self._topics[topic.vhost, topic.user, topic.exchange] = topic
-        self._changed()
+    def put(self, permission: Permission) -> None:
+        """Set a user's permissions in a vhost."""
+        self._permissions[permission.vhost, permission.user] = permission
+        self._results.clear()
 
-    def set(self, row: PermissionRow) -> None:
-        """Give a user permissions in a vhost. Raises re.error for a bad pattern."""
-        for pattern in (row.configure, row.write, row.read):
-            _compiled(pattern)
-        self._metadata.put_permission(row)
-        self._permissions[row.vhost, row.user] = row
-        self._changed()
-        self._tell(
-            "permission.created", row.vhost, row.user, configure=row.configure, write=row.write,
-            read=row.read,
-        )  # fmt: skip
+    def remove(self, vhost: str, user: str) -> bool:
+        """Clear a user's permissions in a vhost; returns whether there were any."""
+        self._results.clear()
+        return self._permissions.pop((vhost, user), None) is not None
 
-    def clear(self, vhost: str, user: str) -> None:
-        """Take a user's permissions in a vhost away."""
-        if (vhost, user) in self._permissions:
-            self._metadata.delete_permission(vhost, user)
-            del self._permissions[vhost, user]
-            self._changed()
-            self._tell("permission.deleted", vhost, user)
+    def put_topic(self, permission: TopicPermission) -> None:
+        """Set a user's permissions on a topic exchange."""
+        self._topics[permission.vhost, permission.user, permission.exchange] = permission
 
-    def set_topic(self, row: TopicPermissionRow) -> None:
-        """Limit a user's routing keys on a topic exchange. Raises re.error for a bad pattern."""
-        for pattern in (row.write, row.read):
-            _compiled(pattern)
-        self._metadata.put_topic_permission(row)
-        self._topics[row.vhost, row.user, row.exchange] = row
-        self._changed()
-        self._tell(
-            "topic.permission.created", row.vhost, row.user, exchange=row.exchange,
-            write=row.write, read=row.read,
-        )  # fmt: skip
-
-    def clear_topic(self, vhost: str, user: str, exchange: str | None = None) -> None:
-        """Lift a user's limits on one topic exchange, or on all in the vhost."""
+    def remove_topic(self, vhost: str, user: str, exchange: str | None) -> bool:
+        """Clear the permissions on one topic exchange or all (None); whether any existed."""
         found = [
             key for key in self._topics if key[:2] == (vhost, user) and exchange in (None, key[2])
         ]
-        if found:
-            self._metadata.delete_topic_permission(vhost, user, exchange)
-            for key in found:
-                del self._topics[key]
-            self._changed()
-            self._tell("topic.permission.deleted", vhost, user)
+        for key in found:
+            del self._topics[key]
+        return bool(found)
 
-    def forget_user(self, user: str) -> None:
-        """The user is deleted, and the metadata has dropped its permissions with it."""
-        self._keep(lambda row: row.user != user)
+    def remove_user(self, user: str) -> None:
+        """Remove all permissions of a user."""
+        self._keep(lambda permission: permission.user != user)
 
-    def forget_vhost(self, vhost: str) -> None:
-        """The vhost is deleted, and the metadata has dropped the permissions in it."""
-        lost = [row for row in self._permissions.values() if row.vhost == vhost]
-        lost_topics = {row.user for row in self._topics.values() if row.vhost == vhost}
-        self._keep(lambda row: row.vhost != vhost)
-        for row in lost:
-            self._tell("permission.deleted", vhost, row.user)
-        for user in sorted(lost_topics):
-            self._tell("topic.permission.deleted", vhost, user)
+    def remove_vhost(self, vhost: str) -> tuple[list[str], list[str]]:
+        """Remove all permissions in a vhost; the users that had any, and those with topic ones."""
+        users = [one.user for one in self._permissions.values() if one.vhost == vhost]
+        topic_users = sorted({one.user for one in self._topics.values() if one.vhost == vhost})
+        self._keep(lambda permission: permission.vhost != vhost)
+        return users, topic_users
 
-    def _keep(self, is_kept: Callable[[PermissionRow | TopicPermissionRow], bool]) -> None:
-        self._permissions = {key: row for key, row in self._permissions.items() if is_kept(row)}
-        self._topics = {key: row for key, row in self._topics.items() if is_kept(row)}
-        self._changed()
-
-    def _changed(self) -> None:
-        self.generation += 1
+    def _keep(self, is_kept: Callable[[Permission | TopicPermission], bool]) -> None:
+        self._permissions = {key: one for key, one in self._permissions.items() if is_kept(one)}
+        self._topics = {key: one for key, one in self._topics.items() if is_kept(one)}
         self._results.clear()
-        for listener in self._listeners:
-            listener()
-
-    def _tell(self, name: str, vhost: str, user: str, **facts: str) -> None:
-        if self._events.are_wanted:
-            by = acting_user.get()
-            self._events.tell(
-                name, {"user": user, "vhost": vhost, **facts, "user_who_performed_action": by}
-            )
 
     # Checking
 
     def has_vhost_access(self, user: str, vhost: str) -> bool:
-        """The user has some permissions in the vhost."""
+        """Whether the user has permissions in the vhost."""
         return (vhost, user) in self._permissions
 
     def allows(self, user: str, vhost: str, name: str, permission: str) -> bool:
@@ -166,13 +109,21 @@ class PermissionTable:
     def allows_topic(
         self, user: str, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> bool:
-        """Whether the user may use the routing key; without a row for the exchange, any."""
+        """Whether the user may use the routing key; always, without a row for the exchange."""
         row = self._topics.get((vhost, user, exchange))
         if row is None:
             return True
         pattern: str = getattr(row, permission) or _ONLY_THE_EMPTY_NAME
         pattern = pattern.replace("{username}", user).replace("{vhost}", vhost)
         return _matches(pattern, routing_key)
+
+
+def check_patterns(permission: Permission | TopicPermission) -> None:
+    """Raise re.error for an invalid pattern."""
+    if isinstance(permission, Permission):
+        _compiled(permission.configure)
+    _compiled(permission.write)
+    _compiled(permission.read)
 
 
 # Patterns
@@ -185,7 +136,7 @@ _DIFFERING = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-"""What is looked at for differences from PCRE. A piece that is an escape begins no set."""
+"""Tokens in which PCRE and Python differ. Escapes match first, so they do not open a set."""
 _POSIX_CLASS = re.compile(rb"\[:(\^?[a-z]+):\]")
 _POSIX_CLASSES = {
     b"alnum": rb"0-9A-Za-z", b"alpha": rb"A-Za-z", b"ascii": rb"\x00-\x7f", b"blank": rb"\x20\t",
@@ -201,13 +152,13 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         compiled = _compiled(pattern)
     except re.error:
-        # A user name with a parenthesis in it, say, put for {username}.
+        # For example, {username} was replaced by a name with a parenthesis.
         return False
     return compiled.matches(name.encode("utf-8", "surrogateescape"))
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise re.error for a pattern that no permission can have."""
+    """Raise re.error for a pattern that is invalid in a permission."""
     _compiled(pattern)
 
 

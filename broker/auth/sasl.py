@@ -1,41 +1,41 @@
-"""SASL responses: user name and password out of what a client answers to connection.start.
+"""SASL responses: the user name and password in a client's connection.start-ok.
 
-PLAIN is RFC 4616 without an authorisation identity, which RabbitMQ does not take: a NUL, the name,
-a NUL, the password. AMQPLAIN is a field table without its length, with the fields LOGIN and
+PLAIN is RFC 4616 without an authorization identity, which RabbitMQ does not accept: a NUL, the
+name, a NUL, the password. AMQPLAIN is a field table without its length, with the fields LOGIN and
 PASSWORD.
 
-What does not have this form is malformed (`SaslError`), and such a client is dropped without a
-word. What does have it leads to credentials, and those are right or refused with 403. RabbitMQ
-draws the line in an unexpected place: of LOGIN and PASSWORD only one has to be a string. The other
-may be a byte array, which counts as a string; a value of any other type is refused like a wrong
-password, not dropped (`rabbit_auth_mechanism_amqplain`). Such a value becomes the empty string
-here, since an empty password is always refused.
+A response in any other form is malformed (`SaslError`), and the connection is closed without a
+reply. Credentials from a well-formed response are accepted or refused with 403. RabbitMQ requires
+only one of LOGIN and PASSWORD to be a string. The other may be a byte array, which counts as a
+string; a value of any other type is refused like a wrong password and is not malformed
+(`rabbit_auth_mechanism_amqplain`). Such a value becomes the empty string here, since an empty
+password is always refused.
 """
 
 from typing import NamedTuple
 
-from broker.amqp.field_table import Field, FieldTableError, decode_table, text_of
+from leveret.broker.amqp.field_table import Field, FieldTableError, decode_table, text_of
 
 _STRING, _BYTES = "S", "x"
 
 
 class SaslError(Exception):
-    """The response is malformed: RabbitMQ drops such a client without a word."""
+    """The response is malformed; RabbitMQ closes the connection without a reply."""
 
 
 class Credentials(NamedTuple):
-    """Who a client says it is, and the proof."""
+    """A user name and a password."""
 
     name: str
     password: str
 
     def __repr__(self) -> str:
-        """Without the password: it would end up in a log or a traceback."""
+        """Leave the password out of logs and tracebacks."""
         return f"Credentials(name={self.name!r})"
 
 
 def read_response(mechanism: str, response: bytes) -> Credentials:
-    """Name and password. mechanism: PLAIN or AMQPLAIN. Raises SaslError."""
+    """Parse a response. mechanism: PLAIN or AMQPLAIN. Raises SaslError."""
     return _read_plain(response) if mechanism == "PLAIN" else _read_amqplain(response)
 
 
@@ -50,7 +50,7 @@ def _read_amqplain(response: bytes) -> Credentials:
     try:
         table, _ = decode_table(len(response).to_bytes(4, "big") + response)
     except FieldTableError as error:
-        raise SaslError(f"the AMQPLAIN response is no field table: {error}") from None
+        raise SaslError(f"the AMQPLAIN response is not a field table: {error}") from None
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None:
         raise SaslError("the AMQPLAIN response has no LOGIN or no PASSWORD")

@@ -1,22 +1,23 @@
-"""Finding what a method names, as the user of the channel may."""
+"""Lookup of the queues and exchanges that methods name, and checks of the user's permissions."""
 
-from broker.amqp.errors import access_refused, not_found, resource_locked
-from broker.binding import Exchange
-from broker.channel.channel import Channel
-from broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
-from broker.queues.actor import Queue
+from leveret.broker.amqp.errors import access_refused, not_found, resource_locked
+from leveret.broker.binding import Exchange
+from leveret.broker.channel.channel import Channel
+from leveret.broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
+from leveret.broker.queues.queue_client import QueueClient
 
 
-def check(channel: Channel, kind: str, name: str, permission: str) -> None:
+async def check(channel: Channel, kind: str, name: str, permission: str) -> None:
     """Raise 403 unless the user has this permission. permission: configure, write or read."""
     connection = channel.connection
-    connection.services.access.check(connection.user, channel.vhost.name, kind, name, permission)
+    access = connection.services.access
+    await access.check(connection.user, channel.vhost.name, kind, name, permission)
 
 
-def check_topic(channel: Channel, exchange: str, routing_key: str, permission: str) -> None:
-    """Raise 403 if the user's routing keys on a topic exchange are limited to others."""
+async def check_topic(channel: Channel, exchange: str, routing_key: str, permission: str) -> None:
+    """Raise 403 if the user's topic permissions do not allow the routing key."""
     connection = channel.connection
-    connection.services.access.check_topic(
+    await connection.services.access.check_topic(
         connection.user, channel.vhost.name, exchange, routing_key, permission
     )
 
@@ -29,8 +30,8 @@ def find_exchange(channel: Channel, name: str) -> Exchange:
     return exchange
 
 
-def find_queue(channel: Channel, name: str) -> Queue:
-    """Raises 404, or 405 if the queue is another connection's alone."""
+def find_queue(channel: Channel, name: str) -> QueueClient:
+    """Raises 404, or 405 if the queue is exclusive to another connection."""
     queue = channel.vhost.queues.get(name)
     if queue is None:
         raise not_found(f"no {resource(QUEUE, name, channel.vhost.name)}")
@@ -38,15 +39,15 @@ def find_queue(channel: Channel, name: str) -> Queue:
     return queue
 
 
-def check_exclusive_access(channel: Channel, queue: Queue) -> None:
-    """Raise 405 if the queue is another connection's alone."""
+def check_exclusive_access(channel: Channel, queue: QueueClient) -> None:
+    """Raise 405 if the queue is exclusive to another connection."""
     owner = queue.owner_connection
     if owner is not None and owner is not channel.connection:
         raise locked(channel, queue)
 
 
-def locked(channel: Channel, queue: Queue) -> Exception:
-    """405 with RabbitMQ's long text."""
+def locked(channel: Channel, queue: QueueClient) -> Exception:
+    """The 405 with RabbitMQ's text."""
     what = resource(QUEUE, queue.name, channel.vhost.name)
     return resource_locked(
         f"cannot obtain exclusive access to locked {what}. "
@@ -56,7 +57,7 @@ def locked(channel: Channel, queue: Queue) -> Exception:
 
 
 def expand_queue_name(channel: Channel, name: str) -> str:
-    """The empty name stands for the queue declared last on the channel. Raises 404."""
+    """Replace an empty name by that of the channel's last declared queue. Raises 404."""
     if name:
         return name
     if not channel.last_queue:
@@ -65,12 +66,12 @@ def expand_queue_name(channel: Channel, name: str) -> str:
 
 
 def check_not_default_exchange(name: str) -> None:
-    """Raise 403: the default exchange can be published to, and nothing else."""
+    """Raise 403 for the default exchange, which allows publishing only."""
     if not name:
         raise access_refused("operation not permitted on the default exchange")
 
 
 def check_not_reserved(kind: str, name: str) -> None:
-    """Raise 403 for a new name that only the broker may give."""
+    """Raise 403 for a new name with a prefix reserved for the broker."""
     if name.startswith(RESERVED_PREFIX):
         raise access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")

@@ -1,9 +1,9 @@
 """A channel: what belongs to it, and how it ends. What its methods do is in the methods_* files.
 
-A channel lives on one connection and is known there by its number. It owns the messages that were
-delivered on it and not settled, its consumers, and its mode: plain, confirming or transactional.
-When it fails it gives all of that back before the client hears of it: its consumers are cancelled
-and its unsettled messages requeued, then comes channel.close.
+A channel belongs to one connection and is known there by its number. It owns its consumers, the
+messages that were delivered on it and not settled, and its mode: plain, confirming or
+transactional. When it fails, its consumers are cancelled and its unsettled messages requeued before
+channel.close is sent.
 """
 
 import logging
@@ -11,91 +11,102 @@ from typing import Any, Protocol
 
 from pamqp import base, commands
 
-from broker.amqp.content import content_frames, deliver_prefix, pack_tag
-from broker.amqp.errors import ChannelFault, precondition_failed
-from broker.amqp.field_table import Table, encode_short_string
-from broker.amqp.methods import encode_method, method_frame
-from broker.auth.identity import Identity
-from broker.channel.channel_events import channel_closed, consumer_deleted
-from broker.channel.confirms import Confirms
-from broker.channel.content_assembler import ContentAssembler
-from broker.channel.transaction import Transaction
-from broker.channel.unacked import Unacked, UnackedMessages
-from broker.counts import MessageCounts, NodeCounts
-from broker.interfaces import UNLIMITED
-from broker.queues.actor import Queue
-from broker.services import Services
-from broker.vhost import VirtualHost
-from storage.message import Entry, Message
+from leveret.broker.amqp.content import content_frames, deliver_prefix, pack_tag
+from leveret.broker.amqp.errors import ChannelFault, precondition_failed
+from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp.methods import encode_method, method_frame
+from leveret.broker.auth.identity import Identity
+from leveret.broker.channel.confirms import Confirms
+from leveret.broker.channel.content_assembler import ContentAssembler
+from leveret.broker.channel.transaction import Transaction
+from leveret.broker.channel.unacked import Unacked, UnackedMessages, by_queue
+from leveret.broker.counts import MessageCounts, NodeCounts
+from leveret.broker.declarations import Declaration
+from leveret.broker.events.channel_events import channel_closed, consumer_deleted
+from leveret.broker.pending import Answer, PendingOperation
+from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Message
 
 logger = logging.getLogger("leveret.channel")
+
+
+class ConnectionOutput(Protocol):
+    """Where the channels of one connection send to.
+
+    pieces, gathered_bytes: what was gathered in this round, and roughly how many bytes that is.
+    is_congested: the client does not keep up; it gets no deliveries until it does.
+    confirming: channels that have confirms to send at the end of the round.
+    """
+
+    services: Services
+    pieces: list[bytes]
+    gathered_bytes: int
+    is_congested: bool
+    frame_bytes_max: int
+    confirming: "list[Channel]"
+
+    def flush_later(self) -> None:
+        """Write what was gathered at the end of the round."""
 
 
 class ConnectionLink(Protocol):
     """What a channel needs of its connection.
 
-    out, out_bytes: frames gathered in this round, and roughly how many bytes they are.
-    is_congested: the client does not keep up; it gets no deliveries until it does.
     targets: what publishers on this connection looked up (channel/publishing.py).
-    confirming: channels that have confirms to send at the end of the round.
     """
 
     services: Services
     vhost: VirtualHost
     user: Identity
     name: str
-    out: list[bytes]
-    out_bytes: int
-    is_congested: bool
-    frame_bytes_max: int
+    peer_host: str
+    peer_port: int
     targets: dict[bytes, Any]
-    exclusive_queues: dict[str, Queue]
-    confirming: "list[Channel]"
+    exclusive_queues: dict[str, QueueClient]
 
-    def flush_later(self) -> None:
-        """Write what was gathered at the end of the round."""
+    @property
+    def output(self) -> "ConnectionOutput":
+        """Where channels send to."""
 
     def forget_queue(self, name: str) -> None:
         """An exclusive queue of this connection is gone."""
 
     def has_capability(self, name: str) -> bool:
-        """The client said at login that it can do this."""
-
-
-class ChannelConsumer(Protocol):
-    """A consumer, from its channel's side."""
-
-    tag: str
-    queue: Queue
-    is_waiting: bool
-    arguments: Table
+        """The client announced this capability at login."""
 
 
 class Channel:
     """One open channel.
 
-    prefetch_count: what consumers to come may hold each; 0 for no limit.
+    prefetch_count: how many messages each later consumer may hold; 0 for no limit.
     global_credit: how many more messages all consumers together may hold.
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
-    counts: its messages; `message_counts` has those that are not counted on their way, too.
-    is_of_a_client: it is no channel that management works through.
+    operation: the method that waits for an answer, if one does; the channel is held until then.
+    takes_methods: frames are handled as they arrive: the channel is neither held nor closing.
+    counts: its messages; `message_counts` adds those that are not counted on the message path.
+    is_of_a_client: a client opened it; management did not.
     """
 
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
-        "counts", "global_credit", "global_prefetch_count", "idle_since_s", "is_closing",
-        "last_queue", "next_delivery_tag", "number", "prefetch_count", "reply_consumer_tag",
-        "reply_name", "transaction", "unacked", "vhost",
+        "counts", "global_credit", "global_prefetch_count", "is_closing", "last_queue",
+        "next_delivery_tag", "number", "opened_at_s", "operation", "output", "prefetch_count",
+        "reply_consumer_tag", "reply_name", "takes_methods", "transaction", "unacked", "vhost",
     )  # fmt: skip
 
     is_of_a_client = True
 
     def __init__(self, connection: ConnectionLink, number: int) -> None:
         self.connection = connection
+        self.output = connection.output
         self.vhost = connection.vhost
         self.number = number
         self.is_closing = False
+        self.takes_methods = True
+        self.operation: PendingOperation | None = None
         self.assembler: ContentAssembler | None = None
         self.next_delivery_tag = 1
         self.unacked = UnackedMessages()
@@ -111,11 +122,20 @@ class Channel:
         self.reply_consumer_tag = ""
         self.reply_name = ""
         self.counts = MessageCounts()
-        self.idle_since_s = connection.services.clock.wall_time_s()
+        self.opened_at_s = connection.services.clock.wall_time_s()
         connection.services.counts.channels_opened += 1
+
+    @property
+    def name(self) -> str:
+        """As RabbitMQ names it."""
+        return f"{self.connection.name} ({self.number})"
 
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection.name}>"
+
+    def submit(self, declaration: Declaration) -> Answer[None]:
+        """Have something declared; the answer is given when it is kept and applied."""
+        return self.connection.services.declarations.submit(declaration)
 
     # Sending
 
@@ -125,59 +145,52 @@ class Channel:
             return
         if self._has_confirms_due:
             self.send_confirms()
-        self.connection.out.append(method_frame(self.number, method, **arguments))
-        self.connection.flush_later()
+        self.output.pieces.append(method_frame(self.number, method, **arguments))
+        self.output.flush_later()
 
     def send_content(self, method: type[base.Frame], message: Message, **arguments: Any) -> None:
         """Send a method that carries a message."""
-        connection = self.connection
+        output = self.output
         payload = encode_method(method, **arguments)
-        connection.out += content_frames(
-            self.number, payload, message.header.raw, message.body, connection.frame_bytes_max
+        output.pieces += content_frames(
+            self.number, payload, message.header.raw, message.body, output.frame_bytes_max
         )
-        connection.out_bytes += len(message.body)
-        connection.flush_later()
+        output.gathered_bytes += len(message.body)
+        output.flush_later()
 
-    # Confirms: what a queue needs of a publisher (interfaces.Publisher)
+    # Waiting
 
-    def refuse(self, sequence: int) -> None:
-        """A queue does not take a message."""
-        self.counts.refused += 1
-        if self.confirms is not None:
-            self.confirms.refuse(sequence)
-            self.confirms_due()
-        elif self.transaction is not None:
-            self.transaction.has_failed = True
+    def wait_for(self, operation: PendingOperation) -> None:
+        """Handle nothing until an operation of the channel's own is over."""
+        self.operation = operation
+        self.takes_methods = False
 
-    def hold(self, sequence: int, count: int) -> None:
-        """A queue will confirm a run later."""
-        if self.confirms is not None:
-            self.confirms.hold(sequence, count)
-        elif self.transaction is not None:
-            self.transaction.held_count += 1
+    def go_on(self) -> None:
+        """The operation is over."""
+        self.operation = None
+        self.takes_methods = not self.is_closing
 
-    def confirm(self, sequence: int) -> None:
-        """A queue confirms a run that it held."""
-        if self.confirms is not None:
-            if self.confirms.confirm(sequence):
-                self.confirms_due()
-        elif self.committing:
-            # The store confirms in order: it is the oldest transaction that waits.
-            self.committing[0].held_count -= 1
-            self.send_commits()
+    # Confirms and commits
 
     def send_commits(self) -> None:
-        """Say of transactions that are on disk that they are committed, in order."""
-        while self.committing and not self.committing[0].held_count:
-            del self.committing[0]
+        """Answer the commits of which everything is safe, in order. Closes the channel on failure.
+
+        A transaction fails as a whole if one of its messages was refused.
+        """
+        while self.committing and not self.committing[0].is_held:
+            transaction = self.committing.pop(0)
+            self.counts.refused += transaction.refused_count
+            if transaction.has_failed:
+                self.fail(precondition_failed("partial tx completion"))
+                return
             self.send(commands.Tx.CommitOk)
 
     def confirms_due(self) -> None:
-        """Messages were settled: say so at the end of the round."""
+        """Messages were settled: send confirms at the end of the round."""
         if not self._has_confirms_due:
             self._has_confirms_due = True
-            self.connection.confirming.append(self)
-            self.connection.flush_later()
+            self.output.confirming.append(self)
+            self.output.flush_later()
 
     @property
     def has_confirms_due(self) -> bool:
@@ -191,7 +204,7 @@ class Channel:
         self._has_confirms_due = False
         if self.confirms is None or self.is_closing:
             return
-        out = self.connection.out
+        pieces = self.output.pieces
         for is_ack, delivery_tag, multiple in self.confirms.take():
             if is_ack:
                 frame = method_frame(
@@ -205,7 +218,7 @@ class Channel:
                     multiple=multiple,
                     requeue=True,
                 )
-            out.append(frame)
+            pieces.append(frame)
 
     # Replies
 
@@ -213,21 +226,21 @@ class Channel:
         """A message for this channel's consumer on amq.rabbitmq.reply-to."""
         if self.is_closing or not self.reply_consumer_tag:
             return
-        connection = self.connection
+        output = self.output
         address = message.address.encoded
         tag = encode_short_string(self.reply_consumer_tag)
         prefix = deliver_prefix(self.number, tag, address)
         payload = prefix[7:] + pack_tag(self.next_delivery_tag, False) + address
         self.next_delivery_tag += 1
-        connection.out += content_frames(
-            self.number, payload, message.header.raw, message.body, connection.frame_bytes_max
+        output.pieces += content_frames(
+            self.number, payload, message.header.raw, message.body, output.frame_bytes_max
         )
-        connection.flush_later()
+        output.flush_later()
 
     # Settling
 
     def take_unacked(self, delivery_tag: int, multiple: bool) -> list[tuple[int, Unacked]]:
-        """The deliveries that an ack, nack or reject is about. Raises 406 for an unknown tag."""
+        """Take out the deliveries that a settlement names. Raises 406 for an unknown tag."""
         taken: list[tuple[int, Unacked]] | None
         if multiple:
             taken = self.unacked.take_up_to(delivery_tag)
@@ -241,39 +254,34 @@ class Channel:
     def requeue(self, taken: list[tuple[int, Unacked]]) -> None:
         """Messages go back to their queues, each queue getting all of its own at once."""
         self.counts.given_back += len(taken)
-        by_queue: dict[Queue, list[Entry]] = {}
-        for _, record in taken:
-            by_queue.setdefault(record.queue, []).append(record.entry)
         for _, record in taken:
             if record.consumer is not None:
                 record.consumer.settled()
-        for queue, entries in by_queue.items():
+        for queue, entries in by_queue(taken):
             queue.requeue(entries)
 
     def give_back(self, taken: list[tuple[int, Unacked]]) -> None:
-        """Requeue what the client has not settled, without having been asked to reject it."""
+        """Requeue unsettled deliveries that the client did not reject."""
         if taken and self.vhost.tracer is not None:
             self.vhost.tracer.requeued(taken)
         self.requeue(taken)
 
     def room_appeared(self) -> None:
-        """The channel-wide limit has room again: consumers that waited for it may go on."""
+        """The channel-wide limit has room again: tell the queues of consumers that waited."""
         for consumer in self.consumers.values():
             if consumer.is_waiting:
-                consumer.queue.consumer_has_room(consumer)
+                consumer.queue.credit(consumer)
 
     def check_consumer_timeout(self, timeout_ms: int) -> None:
-        """Close the channel if a client sits on a delivery for too long."""
+        """Raise 406 if a delivery has been unsettled for too long."""
         oldest = self.unacked.oldest()
         now_ms = self.connection.services.clock.now_ms()
         if oldest is None or now_ms - oldest.delivered_at_ms <= timeout_ms:
             return
-        self.fail(
-            precondition_failed(
-                f"delivery acknowledgement on channel {self.number} timed out. Timeout value "
-                f"used: {timeout_ms} ms. This timeout value can be configured, see consumers doc "
-                "guide to learn more"
-            )
+        raise precondition_failed(
+            f"delivery acknowledgement on channel {self.number} timed out. Timeout value "
+            f"used: {timeout_ms} ms. This timeout value can be configured, see consumers doc "
+            "guide to learn more"
         )
 
     # Ending
@@ -295,10 +303,18 @@ class Channel:
             class_id=fault.class_id,
             method_id=fault.method_id,
         )
+        self.end()
+
+    def end(self) -> None:
+        """Send nothing more, and handle nothing but the end of the channel."""
         self.is_closing = True
+        self.takes_methods = False
 
     def release(self) -> None:
-        """Cancel the consumers and requeue what is unsettled: the channel is going."""
+        """Cancel the consumers and requeue what is unsettled: the channel ends."""
+        if self.operation is not None:
+            self.operation.close()
+            self.operation = None
         if self.reply_name:
             self.connection.services.reply_consumers.pop(self.reply_name, None)
             self.reply_name = self.reply_consumer_tag = ""
@@ -308,12 +324,12 @@ class Channel:
         if self.transaction is not None:
             unsettled += self.transaction.taken()
             self.transaction = None
-        # Auto-delete queues go with their last consumer; what this channel holds of theirs is
-        # lost with them, as in RabbitMQ, so the order does not matter to anybody else.
+        # An auto-delete queue is deleted with its last consumer. The messages that this channel
+        # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
         for consumer in consumers:
             if not consumer.queue.is_deleted:
                 consumer_deleted(consumer)
-                consumer.queue.remove_consumer(consumer)
+                consumer.queue.cancel(consumer)
         self.give_back(unsettled)
         counts = connection_counts(self)
         counts.channels_closed += 1
@@ -322,7 +338,10 @@ class Channel:
         self.vhost.closed_channels.add(messages)
         if self.confirms is not None:
             counts.published_with_confirms += self.confirms.published
+            self.confirms.due = _nobody_listens
         self.confirms = None
+        for transaction in self.committing:
+            transaction.settled = _nobody_listens
         self.committing = []
         self.assembler = None
         if self.is_of_a_client:
@@ -331,14 +350,19 @@ class Channel:
     # Statistics
 
     def message_counts(self) -> MessageCounts:
-        """What has happened on the channel until now."""
+        """The messages of the channel until now."""
         counts = self.counts
         if self.confirms is not None:
             settled = self.confirms.published - self.confirms.unconfirmed_count
+            counts.refused = self.confirms.refused_count
             counts.confirmed = max(0, settled - counts.refused)
         taken = counts.delivered + counts.got - len(self.unacked) - counts.given_back
         counts.acked = max(0, taken)
         return counts
+
+
+def _nobody_listens() -> None:
+    """The channel has ended: ignore confirms that still come."""
 
 
 def connection_counts(channel: Channel) -> NodeCounts:

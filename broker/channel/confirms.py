@@ -1,13 +1,17 @@
-"""Publisher confirms: which messages of a channel are settled, and how few frames can say so.
+"""Publisher confirms: which messages of a channel are settled, in as few frames as possible.
 
 Messages are numbered from 1 as they are published, in runs. A message is confirmed as soon as it
-has been handed to every queue it was routed to, unless one of them held its run (the confirm comes
-later, for the whole run) or refused it. What became settled since the last `take` is coalesced as
-RabbitMQ does it (`rabbit_channel:send_confirms_and_nacks`): everything below the first number that
-is still open or of the other kind goes into one ``multiple`` frame, the rest one by one.
+has been handed to every queue it was routed to, unless one of them held its run (its holder
+confirms the whole run later) or refused it. Messages that were settled since the last `take` are
+coalesced as RabbitMQ does it (`rabbit_channel:send_confirms_and_nacks`): everything below the first
+number that is still open or of the other kind goes into one ``multiple`` frame, the rest one by
+one.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+from leveret.broker.channel.held_runs import HeldRuns
 
 
 class Settlement(NamedTuple):
@@ -19,58 +23,66 @@ class Settlement(NamedTuple):
 
 
 class Confirms:
-    """The confirms of one channel.
+    """The confirms of one channel: the `Publisher` that its queues see.
 
-    A run that is held is known by its first number: [one more than its last, how many hold it].
+    published: the number of the message published last. refused_count: messages that a queue did
+    not take. due: called when there is something to send to the publisher.
     """
 
-    __slots__ = ("_held", "_late", "_refused", "_taken", "published")
+    __slots__ = ("_held", "_late", "_refused", "_taken", "due", "published", "refused_count")
 
-    def __init__(self) -> None:
+    def __init__(self, due: Callable[[], object] = lambda: None) -> None:
+        self.due = due
         self.published = 0
-        """The number of the message published last."""
+        self.refused_count = 0
         self._taken = 0
-        self._held: dict[int, list[int]] = {}
+        self._held = HeldRuns()
         self._late: list[tuple[int, int]] = []
         self._refused: set[int] = set()
 
     @property
     def unconfirmed_count(self) -> int:
-        """Messages that a queue still holds."""
-        return sum(end - first for first, (end, _) in self._held.items())
+        """Messages that are held."""
+        return self._held.message_count
 
-    def hold(self, first: int, count: int) -> None:
-        """One more queue will confirm a run later."""
-        held = self._held.get(first)
-        if held is None:
-            self._held[first] = [first + count, 1]
-        else:
-            held[1] += 1
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The holder will confirm a run later."""
+        self._held.hold(first, count, holder)
 
-    def confirm(self, first: int) -> bool:
-        """A queue that held a run confirms it; whether that settles it."""
-        held = self._held.get(first)
-        if held is None:
-            return False
-        held[1] -= 1
-        if held[1]:
-            return False
-        del self._held[first]
-        if first <= self._taken:
-            self._late.append((first, held[0]))
-        return True
+    def confirm(self, first: int, holder: object) -> None:
+        """A holder confirms a run that it held."""
+        end = self._held.confirm(first, holder)
+        if end is not None:
+            self._settled(first, end)
 
     def refuse(self, number: int) -> None:
-        """A queue does not take a message: the publisher gets a nack, whatever others say.
+        """A queue does not take a message: the publisher gets a nack, even if others take it.
 
-        At once, unless it is one of a run that another queue holds.
+        It is due at once, unless another queue holds the run that the message is part of.
         """
+        self.refused_count += 1
         self._refused.add(number)
-        held = self._held.get(number)
-        if held is not None and held[0] == number + 1:
-            del self._held[number]
-            if number <= self._taken:
-                self._late.append((number, number + 1))
+        if self._held.end_of(number) == number + 1:
+            self._held.drop(number)
+            self._settled(number, number + 1)
+        self.due()
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The holder will confirm nothing more: its runs count as confirmed, or are refused."""
+        for first, end in self._held.of_holder(holder):
+            if is_settled:
+                self.confirm(first, holder)
+                continue
+            self._refused.update(range(first, end))
+            self.refused_count += end - first
+            self._held.drop(first)
+            self._settled(first, end)
+
+    def _settled(self, first: int, end: int) -> None:
+        """A run is not held any more: it is due, unless `take` has not reached it yet."""
+        if first <= self._taken:
+            self._late.append((first, end))
+            self.due()
 
     def take(self) -> list[Settlement]:
         """What is due to the publisher since the last call."""
@@ -86,7 +98,7 @@ class Confirms:
         settled = self._late + self._not_held(first, last + 1)
         self._late = []
         settled.sort()
-        open_from = min(self._held, default=last + 1)
+        open_from = self._held.first or last + 1
         if self._refused:
             return self._take_refused(settled, open_from)
         below = [end for _, end in settled if end <= open_from]
@@ -101,7 +113,7 @@ class Confirms:
     def _not_held(self, first: int, end: int) -> list[tuple[int, int]]:
         """The runs from `first` up to, not including, `end` that no queue holds."""
         found = []
-        for start, (held_end, _) in self._held.items():
+        for start, held_end in self._held:
             if start >= first:
                 if start > first:
                     found.append((first, start))

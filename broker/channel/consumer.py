@@ -1,4 +1,4 @@
-"""A consumer: one subscription of a channel to a queue, and the way of a message to the socket.
+"""A consumer: one subscription of a channel to a queue, and the path of a message to the socket.
 
 `deliver` is half of the broker's hot path. The frames of a delivery are put together from pieces
 (amqp/content.py); those between the delivery tag and the body are kept from one message to the
@@ -7,30 +7,31 @@ next, because a queue's messages mostly have the same address, properties and si
 
 from pamqp import commands
 
-from broker.amqp.content import (
+from leveret.broker.amqp.content import (
     body_frames,
     deliver_prefix,
     deliver_suffix,
     header_frame,
     pack_tag,
 )
-from broker.amqp.field_table import Table, encode_short_string
-from broker.amqp.frames import FRAME_END_BYTE, FRAME_OVERHEAD_BYTES
-from broker.channel.channel import Channel
-from broker.channel.channel_events import consumer_lost_its_queue
-from broker.channel.unacked import Unacked
-from broker.interfaces import UNLIMITED
-from broker.queues.actor import Queue
-from storage.message import Address, Entry, Header, Message
+from leveret.broker.amqp.field_table import Table, encode_short_string
+from leveret.broker.amqp.frames import FRAME_END_BYTE, FRAME_OVERHEAD_BYTES
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.unacked import Unacked
+from leveret.broker.events.channel_events import consumer_lost_its_queue
+from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
+from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.storage.message import Address, Entry, Header, Message
 
 FRAMES_BYTES_GUESS = 128
-"""What a delivery has beside its body, about: enough to notice that a client does not keep up."""
+"""A delivery's bytes beside its body, roughly: enough to notice that a client does not keep up."""
 OUTPUT_BYTES_MAX = 1024 * 1024
-"""Gathered for one connection in one round; more has to wait for the next."""
+"""Output gathered for one connection in one round; more waits for the next round."""
 
 
 class Consumer:
-    """One consumer. Its queue knows it as `interfaces.Consumer`.
+    """One consumer. Its queue knows it as `queue_client.Consumer`.
 
     credit: how many more messages it may hold unsettled.
     """
@@ -44,7 +45,7 @@ class Consumer:
     def __init__(
         self,
         channel: Channel,
-        queue: Queue,
+        queue: QueueClient,
         tag: str,
         no_ack: bool,
         is_exclusive: bool,
@@ -70,10 +71,32 @@ class Consumer:
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue!r}>"
 
+    def figures(self, activity: str) -> ConsumerFigures:
+        """What management shows of it. activity: see queues/status.py."""
+        channel = self.channel
+        connection = channel.connection
+        return ConsumerFigures(
+            tag=text(self.tag),
+            ack_required=not self.no_ack,
+            activity=activity,
+            is_exclusive=self.is_exclusive,
+            priority=self.priority,
+            prefetch_count=self.prefetch_count,
+            credit=None if self.credit > UNLIMITED // 2 else self.credit,
+            timeout_ms=self.queue.options.consumer_timeout_ms,
+            arguments=table_to_json(self.arguments),
+            connection=ConnectionFigures(
+                connection.name, connection.peer_host, connection.peer_port
+            ),
+            channel_name=channel.name,
+            channel_number=channel.number,
+            user=text(connection.user.name),
+        )
+
     def room(self) -> int:
         """How many messages it may be given now."""
         channel = self.channel
-        if channel.connection.is_congested:
+        if channel.output.is_congested:
             return 0
         if self.no_ack:
             return UNLIMITED
@@ -81,14 +104,15 @@ class Consumer:
         return self.credit if self.credit < credit else credit
 
     def deliver(self, entries: list[Entry]) -> None:
-        """Send messages to the client, and note them as unsettled if it has to settle them."""
+        """Send messages to the client, and record them as unsettled if they need an ack."""
         channel = self.channel
-        connection = channel.connection
-        out = connection.out
+        output = channel.output
+        services = output.services
+        pieces = output.pieces
         tag = channel.next_delivery_tag
         records = None if self.no_ack else channel.unacked.records
         queue = self.queue
-        now_ms = connection.services.clock.now_ms()
+        now_ms = services.clock.now_ms()
         total_bytes = FRAMES_BYTES_GUESS * len(entries)
         header, address, size = self._header, self._address, self._body_bytes
         prefix, suffix = self._prefix, self._suffix
@@ -102,7 +126,7 @@ class Consumer:
                 header, address, size = self._header, self._address, self._body_bytes
                 prefix, suffix = self._prefix, self._suffix
             if size >= 0:
-                out += (prefix, pack_tag(tag, entry.redelivered), suffix, body, FRAME_END_BYTE)
+                pieces += (prefix, pack_tag(tag, entry.redelivered), suffix, body, FRAME_END_BYTE)
             total_bytes += len(message.body)
             if records is not None:
                 records[tag] = Unacked(entry, queue, self, now_ms)
@@ -117,14 +141,14 @@ class Consumer:
             channel.counts.delivered_no_ack += count
         if queue.may_redeliver:
             channel.counts.redelivered += sum(entry.redelivered for entry in entries)
-        connection.out_bytes += total_bytes
-        if connection.out_bytes > OUTPUT_BYTES_MAX:
-            connection.is_congested = True
-        connection.flush_later()
+        output.gathered_bytes += total_bytes
+        if output.gathered_bytes > OUTPUT_BYTES_MAX:
+            output.is_congested = True
+        output.flush_later()
         tracer = channel.vhost.tracer
         if tracer is not None:
             tracer.delivered(channel, queue, self.tag, entries, tag - count, self.no_ack)
-        observer = connection.services.observer
+        observer = services.observer
         if observer is not None:
             for entry in entries:
                 observer.delivered(channel.vhost.name, queue.name, entry.message, entry.redelivered)
@@ -132,7 +156,7 @@ class Consumer:
     def _render(self, message: Message) -> bool:
         """Make the frames around messages like this one; False if its body needs several."""
         body_bytes = len(message.body)
-        frame_bytes_max = self.channel.connection.frame_bytes_max
+        frame_bytes_max = self.channel.output.frame_bytes_max
         if frame_bytes_max and body_bytes > frame_bytes_max - FRAME_OVERHEAD_BYTES:
             self._header = self._address = None
             self._body_bytes = -1
@@ -147,29 +171,29 @@ class Consumer:
     def _deliver_in_pieces(self, message: Message, tag: int, redelivered: bool) -> None:
         """A body that is larger than frame_max allows goes out in several frames."""
         channel = self.channel
-        connection = channel.connection
+        output = channel.output
         address = message.address.encoded
-        connection.out += (
+        output.pieces += (
             deliver_prefix(channel.number, self._tag_bytes, address),
             pack_tag(tag, redelivered),
             address,
             FRAME_END_BYTE,
             header_frame(channel.number, message.header.raw, len(message.body)),
-            *body_frames(channel.number, message.body, connection.frame_bytes_max),
+            *body_frames(channel.number, message.body, output.frame_bytes_max),
         )
 
     def settled(self) -> None:
-        """The client is done with one message: there is room for another."""
+        """The client has settled one message: there is room for another."""
         channel = self.channel
         self.credit += 1
         channel.global_credit += 1
         if self.is_waiting:
-            self.queue.consumer_has_room(self)
+            self.queue.credit(self)
         elif channel.global_credit == 1:
             channel.room_appeared()
 
     def queue_deleted(self) -> None:
-        """There will be no more messages: tell the client, if it wants to know."""
+        """The queue is deleted: notify a client that has the capability for it."""
         channel = self.channel
         channel.consumers.pop(self.tag, None)
         consumer_lost_its_queue(self)

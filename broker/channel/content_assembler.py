@@ -1,21 +1,25 @@
-"""Puts a message together from the frames it comes in: basic.publish, a header, bodies.
+"""Assembles a message from its frames: basic.publish, a content header, body frames.
 
 The scanner hands over most messages whole (amqp/frames.py). This is for the others: a body in
-several frames, frames that arrived in different chunks, channels that take turns. Frames out of
-order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
+several frames, frames that arrived in different reads, frames of several channels mixed. Frames out
+of order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
 """
 
 from typing import NamedTuple
 
-from broker.amqp.erlang_terms import format_snippet
-from broker.amqp.errors import ConnectionFault, frame_error, unexpected_frame
-from broker.amqp.frames import BASIC_PUBLISH, BODY, CLASS_BASIC, HEADER
+from leveret.broker.amqp.errors import (
+    ConnectionFault,
+    format_snippet,
+    frame_error,
+    unexpected_frame,
+)
+from leveret.broker.amqp.frames import BASIC_PUBLISH, BODY, CLASS_BASIC, HEADER
 
 HEADER_BYTES_MIN = 14
 
 
 class Content(NamedTuple):
-    """A message that is whole."""
+    """A whole message."""
 
     arguments: bytes
     properties: bytes
@@ -23,9 +27,9 @@ class Content(NamedTuple):
 
 
 class ContentAssembler:
-    """The message that one channel is in the middle of.
+    """The message of which one channel has received some frames.
 
-    arguments: those of its basic.publish, as they came.
+    arguments: those of its basic.publish, as they were received.
     """
 
     __slots__ = ("_arguments", "_body_bytes", "_missing_bytes", "_pieces", "_properties")

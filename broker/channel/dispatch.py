@@ -5,9 +5,9 @@ from typing import Any
 
 from pamqp import base, commands
 
-from broker.amqp.errors import command_invalid
-from broker.amqp.methods import AccessRequest
-from broker.channel import (
+from leveret.broker.amqp.errors import ChannelFault, command_invalid, precondition_failed
+from leveret.broker.amqp.methods import AccessRequest, method_name
+from leveret.broker.channel import (
     methods_basic,
     methods_channel,
     methods_confirm,
@@ -15,9 +15,11 @@ from broker.channel import (
     methods_queue,
     methods_tx,
 )
-from broker.channel.channel import Channel
+from leveret.broker.channel.channel import Channel
+from leveret.broker.names import EXCHANGE, QUEUE, resource
+from leveret.broker.pending import Steps
 
-_HANDLERS: dict[type[base.Frame], Callable[[Channel, Any], None]] = {
+_HANDLERS: dict[type[base.Frame], Callable[[Channel, Any], Steps]] = {
     AccessRequest: methods_channel.access_request,
     commands.Channel.Flow: methods_channel.flow,
     commands.Exchange.Declare: methods_exchange.declare,
@@ -44,9 +46,26 @@ _HANDLERS: dict[type[base.Frame], Callable[[Channel, Any], None]] = {
 }
 
 
-def dispatch(channel: Channel, method: base.Frame) -> None:
-    """Handle a method that a client sent. Raises ChannelFault or ConnectionFault."""
+def handle(channel: Channel, method: base.Frame) -> Steps:
+    """The coroutine that does what a client's method asks for. Raises 503 for an unknown method.
+
+    The coroutine itself raises ChannelFault and ConnectionFault.
+    """
     handler = _HANDLERS.get(type(method))
     if handler is None:
         raise command_invalid("unimplemented method")
-    handler(channel, method)
+    return handler(channel, method)
+
+
+def described(channel: Channel, method: base.Frame) -> str:
+    """A method and what it is about: `queue.purge on queue 'q' in vhost '/'`."""
+    for kind, argument in ((QUEUE, "queue"), (EXCHANGE, "destination"), (EXCHANGE, "exchange")):
+        name = getattr(method, argument, None)
+        if name is not None:
+            return f"{method_name(method)} on {resource(kind, name, channel.vhost.name)}"
+    return method_name(method)
+
+
+def timed_out(description: str, timeout_ms: int) -> ChannelFault:
+    """406 for a method that waited too long for its answer."""
+    return precondition_failed(f"operation {description} timed out after {timeout_ms} ms")

@@ -1,28 +1,33 @@
-"""The basic class, but for basic.publish: consuming, getting and settling."""
+"""The basic class except basic.publish: consume, cancel, get, qos and settlement."""
 
 from pamqp import commands
 
-from broker.amqp.errors import access_refused, not_allowed, not_implemented, precondition_failed
-from broker.amqp.methods import table_argument
-from broker.amqp.properties import DIRECT_REPLY_TO
-from broker.channel.access import check, expand_queue_name, find_queue
-from broker.channel.channel import Channel, unknown_delivery_tag
-from broker.channel.channel_events import consumer_created, consumer_deleted
-from broker.channel.consumer import Consumer
-from broker.channel.transaction import ACK, DISCARD, REQUEUE
-from broker.channel.unacked import Unacked
-from broker.interfaces import UNLIMITED
-from broker.names import QUEUE, generate_name, resource
-from broker.queues.actor import Queue
-from broker.queues.arguments import check_consume_arguments
-from broker.taps import Taps
+from leveret.broker.amqp.errors import (
+    not_allowed,
+    not_implemented,
+    precondition_failed,
+)
+from leveret.broker.amqp.methods import table_argument
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.channel.access import check, expand_queue_name, find_queue
+from leveret.broker.channel.channel import Channel, unknown_delivery_tag
+from leveret.broker.channel.consumer import Consumer
+from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE
+from leveret.broker.channel.unacked import Unacked, by_queue
+from leveret.broker.events.channel_events import consumer_created, consumer_deleted
+from leveret.broker.events.taps import Taps
+from leveret.broker.generated_names import generate_name
+from leveret.broker.names import QUEUE
+from leveret.broker.pending import Answer
+from leveret.broker.queues.arguments import check_consume_arguments
+from leveret.broker.queues.queue_client import UNLIMITED, Got, QueueClient
 
 
-def qos(channel: Channel, method: commands.Basic.Qos) -> None:
-    """Per-consumer limits hold for consumers to come; the global one for all of the channel.
+async def qos(channel: Channel, method: commands.Basic.Qos) -> None:
+    """Set a prefetch limit: per consumer for later consumers, or global for the whole channel.
 
-    RabbitMQ's reading of the flag, not the specification's (its documentation, "Consumer
-    Prefetch"). Setting the one for consumers takes the global one away.
+    This is RabbitMQ's meaning of the global flag, not the specification's (its documentation,
+    "Consumer Prefetch"). Setting the per-consumer limit removes the global one.
     """
     if method.prefetch_size:
         raise not_implemented(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -38,7 +43,7 @@ def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     channel.room_appeared()
 
 
-def consume(channel: Channel, method: commands.Basic.Consume) -> None:
+async def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     """Start a consumer."""
     queue_name = expand_queue_name(channel, method.queue)
     tag = method.consumer_tag
@@ -50,30 +55,32 @@ def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if queue_name == DIRECT_REPLY_TO:
         _consume_replies(channel, method)
         return
-    check(channel, QUEUE, queue_name, "read")
+    await check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
     consumer = _make_consumer(channel, queue, method)
+    subscribed: Answer[None] = Answer(give_back=lambda _: queue.cancel(consumer))
+    queue.subscribe(consumer, subscribed)
+    await subscribed
     channel.consumers[consumer.tag] = consumer
     if not method.nowait:
         channel.send(commands.Basic.ConsumeOk, consumer_tag=consumer.tag)
-    queue.add_consumer(consumer)
     consumer_created(consumer)
 
 
-def _make_consumer(channel: Channel, queue: Queue, method: commands.Basic.Consume) -> Consumer:
+def _make_consumer(
+    channel: Channel, queue: QueueClient, method: commands.Basic.Consume
+) -> Consumer:
     arguments = table_argument(method.arguments)
-    what = resource(QUEUE, queue.name, channel.vhost.name)
-    ring = queue.ring
-    wants_it_alone = method.exclusive and (ring.consumers or queue.options.single_active_consumer)
-    if ring.has_exclusive or wants_it_alone:
-        raise access_refused(f"{what} in exclusive use")
-    check_consume_arguments(arguments, queue.name, channel.vhost.name)
+    vhost = channel.vhost.name
+    queue.kind.check_consumer(method.no_ack, bool(channel.global_prefetch_count), queue.name, vhost)
+    check_consume_arguments(arguments, queue.name, vhost)
+    queue.kind.check_consumer_arguments(arguments, queue.name, vhost)
     tag = method.consumer_tag or generate_name("amq.ctag")
     return Consumer(channel, queue, tag, method.no_ack, method.exclusive, arguments)
 
 
 def _consume_replies(channel: Channel, method: commands.Basic.Consume) -> None:
-    """Direct reply-to: the channel itself becomes the consumer, under a name nobody can guess."""
+    """Direct reply-to: register the channel as the consumer, under an unguessable name."""
     if not method.no_ack:
         raise precondition_failed("reply consumer cannot acknowledge")
     if channel.reply_consumer_tag:
@@ -85,8 +92,8 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume) -> None:
         channel.send(commands.Basic.ConsumeOk, consumer_tag=channel.reply_consumer_tag)
 
 
-def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
-    """End a consumer; its unsettled messages stay with the channel. Unknown tags are fine."""
+async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
+    """Cancel a consumer; its unsettled messages stay with the channel. Unknown tags are ignored."""
     tag = method.consumer_tag or ""
     if tag and tag == channel.reply_consumer_tag:
         del channel.connection.services.reply_consumers[channel.reply_name]
@@ -96,20 +103,30 @@ def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
         channel.send(commands.Basic.CancelOk, consumer_tag=tag)
     if consumer is not None:
         consumer_deleted(consumer)
-        consumer.queue.remove_consumer(consumer)
+        consumer.queue.cancel(consumer)
 
 
-def get(channel: Channel, method: commands.Basic.Get) -> None:
+async def get(channel: Channel, method: commands.Basic.Get) -> None:
     """Take one message."""
     queue_name = expand_queue_name(channel, method.queue)
-    check(channel, QUEUE, queue_name, "read")
+    await check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
-    entry = queue.get(ack_required=not method.no_ack)
+    queue.kind.check_get(queue.name, channel.vhost.name)
+    ack_required = not method.no_ack
+
+    def give_back(got: Got | None) -> None:
+        if got is not None and ack_required:
+            queue.requeue([got.entry])
+
+    answer: Answer[Got | None] = Answer(give_back=give_back)
+    queue.get(ack_required, answer)
+    got = await answer
     counts = channel.counts
-    if entry is None:
+    if got is None:
         counts.got_empty += 1
         channel.send(commands.Basic.GetEmpty)
         return
+    entry = got.entry
     if method.no_ack:
         counts.got_no_ack += 1
     else:
@@ -128,7 +145,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
         redelivered=entry.redelivered,
         exchange=message.address.exchange,
         routing_key=message.address.routing_key,
-        message_count=queue.backing.ready_count,
+        message_count=got.ready_count,
     )
     tracer = channel.vhost.tracer
     if tracer is not None:
@@ -138,7 +155,7 @@ def get(channel: Channel, method: commands.Basic.Get) -> None:
 
 
 def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
-    """Settle deliveries: the hot half of settling, called without a method object."""
+    """Acknowledge deliveries. On the hot path, hence called without a method object."""
     if multiple or channel.transaction is not None:
         _settle(channel, ACK, delivery_tag, bool(multiple))
         return
@@ -148,19 +165,19 @@ def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
     tracer = channel.vhost.tracer
     if tracer is not None:
         tracer.acked(channel, [(delivery_tag, record)])
-    record.queue.ack(record.entry)
+    record.queue.ack((record.entry,))
     if record.consumer is not None:
         record.consumer.settled()
 
 
-def nack(channel: Channel, method: commands.Basic.Nack) -> None:
-    """Give deliveries back, or have them dead-lettered."""
+async def nack(channel: Channel, method: commands.Basic.Nack) -> None:
+    """Requeue deliveries, or dead-letter or drop them."""
     action = REQUEUE if method.requeue else DISCARD
     _settle(channel, action, method.delivery_tag, method.multiple)
 
 
-def reject(channel: Channel, method: commands.Basic.Reject) -> None:
-    """Give one delivery back, or have it dead-lettered."""
+async def reject(channel: Channel, method: commands.Basic.Reject) -> None:
+    """Requeue one delivery, or dead-letter or drop it."""
     _settle(channel, REQUEUE if method.requeue else DISCARD, method.delivery_tag or 0, False)
 
 
@@ -173,7 +190,7 @@ def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) ->
 
 
 def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked]]) -> None:
-    """Do what an ack, nack or reject asks for."""
+    """Apply an ack, nack or reject to the deliveries."""
     if channel.vhost.tracer is not None:
         _trace_settling(channel, channel.vhost.tracer, action, taken)
     if action == REQUEUE:
@@ -181,11 +198,12 @@ def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked
         return
     if action == DISCARD:
         channel.counts.given_back += len(taken)
-    for _, record in taken:
+    for queue, entries in by_queue(taken):
         if action == ACK:
-            record.queue.ack(record.entry)
+            queue.ack(entries)
         else:
-            record.queue.reject(record.entry)
+            queue.discard(entries)
+    for _, record in taken:
         if record.consumer is not None:
             record.consumer.settled()
 
@@ -199,14 +217,14 @@ def _trace_settling(
         tracer.rejected(channel, taken, action == REQUEUE)
 
 
-def recover(channel: Channel, method: commands.Basic.Recover) -> None:
-    """Requeue everything unsettled, and say so."""
+async def recover(channel: Channel, method: commands.Basic.Recover) -> None:
+    """Requeue all unsettled deliveries and send basic.recover-ok."""
     _recover(channel, method.requeue)
     channel.send(commands.Basic.RecoverOk)
 
 
-def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None:
-    """Requeue everything unsettled, in silence."""
+async def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None:
+    """Requeue all unsettled deliveries without a reply."""
     _recover(channel, method.requeue)
 
 

@@ -1,19 +1,19 @@
-"""The channel class, but for opening and closing, which are the connection's affair."""
+"""The channel class except open and close, which the connection handles."""
 
 from pamqp import commands
 
-from broker.amqp.errors import not_implemented
-from broker.amqp.methods import AccessRequest, AccessRequestOk
-from broker.channel.channel import Channel
+from leveret.broker.amqp.errors import not_implemented
+from leveret.broker.amqp.methods import AccessRequest, AccessRequestOk
+from leveret.broker.channel.channel import Channel
 
 
-def flow(channel: Channel, method: commands.Channel.Flow) -> None:
-    """RabbitMQ answers to "go on" and does not stop on demand: prefetch serves for that."""
+async def flow(channel: Channel, method: commands.Channel.Flow) -> None:
+    """Answer channel.flow with active set; pausing is not implemented, as in RabbitMQ."""
     if not method.active:
         raise not_implemented("active=false")
     channel.send(commands.Channel.FlowOk, active=True)
 
 
-def access_request(channel: Channel, method: AccessRequest) -> None:
-    """AMQP 0-8 clients ask for a ticket; every ticket is granted and none is looked at."""
+async def access_request(channel: Channel, method: AccessRequest) -> None:
+    """Grant the access ticket that AMQP 0-8 clients request; tickets are never checked."""
     channel.send(AccessRequestOk, ticket=1)

@@ -2,16 +2,16 @@
 
 from pamqp import commands
 
-from broker.amqp.errors import precondition_failed
-from broker.channel.channel import Channel
-from broker.channel.confirms import Confirms
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.confirms import Confirms
 
 
-def select(channel: Channel, method: commands.Confirm.Select) -> None:
-    """Number and confirm what is published from now on. Selecting again changes nothing."""
+async def select(channel: Channel, method: commands.Confirm.Select) -> None:
+    """Enable publisher confirms on the channel. Has no effect if they are already enabled."""
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms()
+        channel.confirms = Confirms(channel.confirms_due)
     if not method.nowait:
         channel.send(commands.Confirm.SelectOk)

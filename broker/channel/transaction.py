@@ -1,39 +1,53 @@
 """A transaction: what a channel published and settled since the last commit or rollback.
 
-Nothing of it happens before the commit, which publishes first and settles then. Settled messages
-are neither open (their tags cannot be used again) nor gone until the commit; a rollback makes them
-open again. Facts: RabbitMQ's `rabbit_channel`, and its documentation on "Transactions".
+Nothing takes effect before the commit, which publishes first and settles then. Until then the
+delivery tags of settled messages cannot be used again, and the messages are still held; a rollback
+makes the tags valid again. Source: RabbitMQ's `rabbit_channel`, and its documentation on
+"Transactions".
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.channel.unacked import Unacked
+from leveret.broker.channel.held_runs import HeldRuns
+from leveret.broker.channel.unacked import Unacked
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 
 
 class Settling(NamedTuple):
-    """Deliveries, and what is to become of them."""
+    """Deliveries, and the action to take on them at the commit."""
 
     action: str
     taken: list[tuple[int, Unacked]]
 
 
 class Transaction:
-    """The open transaction of a transactional channel.
+    """A transaction of a transactional channel: the `Publisher` that its queues see.
 
-    has_failed: a queue refused one of its messages while it was being committed.
-    held_count: how many runs of it queues hold until they are on disk.
+    has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: how
+    many messages were published with it, which are numbered from 1. settled: called when the last
+    of its runs was confirmed.
     """
 
-    __slots__ = ("has_failed", "held_count", "publishes", "settlings")
+    __slots__ = (
+        "_held", "has_failed", "publish_count", "publishes", "refused_count", "settled",
+        "settlings",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, settled: Callable[[], object] = lambda: None) -> None:
         self.publishes: list[Callable[[], None]] = []
         self.settlings: list[Settling] = []
+        self.settled = settled
         self.has_failed = False
-        self.held_count = 0
+        self.publish_count = 0
+        self.refused_count = 0
+        self._held = HeldRuns()
+
+    def next_number(self) -> int:
+        """The number of the message that is published next."""
+        self.publish_count += 1
+        return self.publish_count
 
     def settle(self, action: str, taken: list[tuple[int, Unacked]]) -> None:
         """Deliveries to be settled when the transaction is committed."""
@@ -42,3 +56,30 @@ class Transaction:
     def taken(self) -> list[tuple[int, Unacked]]:
         """Every delivery that would have been settled."""
         return [record for settling in self.settlings for record in settling.taken]
+
+    @property
+    def is_held(self) -> bool:
+        """A holder has not confirmed a run yet."""
+        return bool(self._held)
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The holder will confirm a run later."""
+        self._held.hold(first, count, holder)
+
+    def confirm(self, first: int, holder: object) -> None:
+        """A holder confirms a run that it held."""
+        if self._held.confirm(first, holder) is not None and not self._held:
+            self.settled()
+
+    def refuse(self, number: int) -> None:
+        """A queue does not take a message: the commit fails."""
+        self.has_failed = True
+        self.refused_count += 1
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The holder will confirm nothing more."""
+        for first, end in self._held.of_holder(holder):
+            if not is_settled:
+                self.has_failed = True
+                self.refused_count += end - first
+            self.confirm(first, holder)

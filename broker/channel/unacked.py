@@ -5,20 +5,20 @@ the lowest tag that may still be open is remembered, so that neither a million s
 ack of a million looks at any tag twice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import msgspec
 
-from broker.queues.actor import Queue
-from storage.message import Entry
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.storage.message import Entry
 
 
 class SettlingConsumer(Protocol):
-    """One to whom a message was delivered."""
+    """A consumer that a message was delivered to."""
 
     def settled(self) -> None:
-        """The client is done with one message: there is room for another."""
+        """The client has settled one message: there is room for another."""
 
 
 class Unacked(msgspec.Struct, gc=False):
@@ -29,7 +29,7 @@ class Unacked(msgspec.Struct, gc=False):
     """
 
     entry: Entry
-    queue: Queue
+    queue: QueueClient
     consumer: SettlingConsumer | None
     delivered_at_ms: int
 
@@ -41,7 +41,7 @@ class UnackedMessages:
 
     def __init__(self) -> None:
         self.records: dict[int, Unacked] = {}
-        """Written directly by those who deliver: one dict store a message."""
+        """Written directly on the message path: one dict store a message."""
         self._lowest = 1
 
     def __len__(self) -> int:
@@ -89,3 +89,11 @@ class UnackedMessages:
     def oldest(self) -> Unacked | None:
         """The record with the lowest tag."""
         return self.records[min(self.records)] if self.records else None
+
+
+def by_queue(taken: Iterable[tuple[int, Unacked]]) -> Iterable[tuple[QueueClient, list[Entry]]]:
+    """The entries of each queue, in the order of their tags."""
+    entries: dict[QueueClient, list[Entry]] = {}
+    for _, record in taken:
+        entries.setdefault(record.queue, []).append(record.entry)
+    return entries.items()

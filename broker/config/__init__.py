@@ -1,23 +1,52 @@
-"""The configuration of a broker: `Config`, and how one is loaded.
+"""The configuration of a broker: `Config` with its sections, and how one is loaded.
 
-`settings` declares each setting once; a file (`files`, `parser`), the environment and the command
-line become a `Config` in `loader`; `description` writes the page of documentation. A program that
-embeds a broker makes a `Config` itself and needs none of that.
+Each setting is declared once, as a field of `Config` (`settings`) or of one of its sections
+(`tls_settings` and so on). `loader` makes a `Config` of a file (`files`, `parser`), the environment
+and the command line; `description` writes the page of documentation. A program that embeds a broker
+makes a `Config` itself: `Config(heartbeat_s=10, tcp=TcpSettings(nodelay=False))`.
 """
 
-from broker.config.declaration import Setting
-from broker.config.description import describe_settings
-from broker.config.loader import ConfigError, load_config
-from broker.config.settings import SETTINGS, Config, IgnoredSetting
-from broker.config.values import Listener
+from leveret.broker.config.authentication_settings import (
+    AuthenticationSettings,
+    CacheSettings,
+    HttpSettings,
+)
+from leveret.broker.config.declaration import Setting
+from leveret.broker.config.description import describe_settings
+from leveret.broker.config.ldap_settings import LdapSettings
+from leveret.broker.config.loader import ConfigError, load_config
+from leveret.broker.config.log_settings import LogSettings
+from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
+from leveret.broker.config.oauth2_settings import OAuth2Settings
+from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
+from leveret.broker.config.settings import SETTINGS, Config, IgnoredSetting
+from leveret.broker.config.tcp_settings import TcpSettings
+from leveret.broker.config.tls_settings import ClientTlsOptions, TlsOptions, TlsSettings
+from leveret.broker.config.tracing_settings import TracingSettings
+from leveret.broker.config.value_kinds import Listener
 
 __all__ = [
     "SETTINGS",
+    "AuthenticationSettings",
+    "CacheSettings",
+    "ClientTlsOptions",
     "Config",
     "ConfigError",
+    "DiskSettings",
+    "HttpSettings",
     "IgnoredSetting",
+    "LdapSettings",
     "Listener",
+    "LogSettings",
+    "ManagementSettings",
+    "MemorySettings",
+    "OAuth2Settings",
+    "PrometheusSettings",
     "Setting",
+    "TcpSettings",
+    "TlsOptions",
+    "TlsSettings",
+    "TracingSettings",
     "describe_settings",
     "load_config",
 ]

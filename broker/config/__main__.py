@@ -1,7 +1,7 @@
-"""Print the page of documentation: python -m broker.config > docs/configuration.md."""
+"""Print the page of documentation: python -m leveret.broker.config > docs/configuration.md."""
 
 import sys
 
-from broker.config.description import describe_settings
+from leveret.broker.config.description import describe_settings
 
 sys.stdout.write(describe_settings())

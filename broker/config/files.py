@@ -1,8 +1,8 @@
 """Reading configuration files: a file, those it includes, and values that are kept in files.
 
-`include conf.d/*.conf` puts the settings of other files in place of the line, in the order of their
-names. A value written `$(<secret.txt)` is the content of that file without its last line end. Both
-paths are relative to the directory of the file that has them.
+`include conf.d/*.conf` stands for the settings of other files, in the order of their names. A value
+`$(<secret.txt)` is the content of that file without its last line end. Both paths are relative to
+the directory of the file that contains them.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.config.parser import Assignment, Include, Malformed, key_of, parse
+from leveret.broker.config.parser import Assignment, Include, Malformed, key_of, parse
 
 FILE_CONTENT = re.compile(r"\$\(<(.+)\)")
 
@@ -25,17 +25,17 @@ class Entry(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key as it is written."""
+        """The key as the file has it."""
         return key_of(self.words)
 
     @property
     def place(self) -> str:
-        """Where it is written, as messages name it."""
+        """The file and line, for messages."""
         return f"{self.file} line {self.line}"
 
 
 def read_entries(file: Path, problems: list[str]) -> list[Entry]:
-    """The settings of a file, in order; of those with the same key the last one."""
+    """The settings of a file, in order; of several with the same key, the last one."""
     entries: dict[tuple[str, ...], Entry] = {}
     for entry in _read_file(file, (), problems):
         entries.pop(entry.words, None)

@@ -1,17 +1,17 @@
 """Looking up a key among patterns of keys, and the known key nearest to one that is unknown.
 
 A pattern is a key in which a word that begins with `$` stands for any word: `listeners.tcp.$name`.
-A pattern without such a word goes before one that has it.
+A pattern without such a word takes precedence.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from broker.config.parser import key_of, words_of
+from leveret.broker.config.parser import key_of, words_of
 
 LIKENESS_MIN = 0.6
-"""What difflib calls a good match; a key that is less alike would be a guess at random."""
+"""difflib's threshold for a good match; a less similar key would be a random suggestion."""
 
 Words = tuple[str, ...]
 
@@ -31,7 +31,7 @@ class KeyPatterns:
                 self._exact.add(words)
 
     def find(self, words: Words) -> str | None:
-        """The pattern that a key is of."""
+        """The pattern that a key matches."""
         if words in self._exact:
             return key_of(words)
         for pattern in self._by_length.get(len(words), ()):
@@ -40,7 +40,7 @@ class KeyPatterns:
         return None
 
     def nearest(self, words: Words) -> str | None:
-        """The key most like one that is of no pattern, if any is like it."""
+        """The known key most similar to one that matches no pattern; None if none is similar."""
         candidates = [key_of(exact) for exact in self._exact]
         candidates += [
             key_of(_fill(pattern, words) if len(pattern) == len(words) else pattern)
@@ -56,6 +56,6 @@ def _is_variable(word: str) -> bool:
 
 
 def _fill(pattern: Words, words: Words) -> Words:
-    """The pattern with the words of a key in the places that are open."""
+    """The pattern with the words of a key in the place of its variables."""
     pairs = zip(pattern, words, strict=True)
     return tuple(word if _is_variable(expected) else expected for expected, word in pairs)

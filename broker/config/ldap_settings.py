@@ -1,18 +1,17 @@
 """The settings of the LDAP backend (broker/auth/backends/ldap.py).
 
-RabbitMQ has its queries in advanced.config, as Erlang terms. Here they are settings whose text is
-such a term; everything else has RabbitMQ's keys.
+In RabbitMQ the queries are Erlang terms in advanced.config. Here they are settings whose value is
+the text of such a term. All other settings have RabbitMQ's keys.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from broker.config.declaration import listed_setting, named_setting, setting
-from broker.config.values import (
+from leveret.broker.config.declaration import listed_setting, named_setting, section, setting
+from leveret.broker.config.tls_settings import ClientTlsOptions
+from leveret.broker.config.value_kinds import (
     BOOLEAN,
     MILLISECONDS,
     NAME,
-    PATH,
     TEXT,
     one_of,
     unless,
@@ -26,154 +25,122 @@ ALLOW_ALL = "{constant, true}"
 
 @dataclass(frozen=True)
 class LdapSettings:
-    """What `Config` has of them."""
+    """`config.ldap`."""
 
-    # Servers
-    auth_ldap_servers: tuple[str, ...] = listed_setting(
+    servers: tuple[str, ...] = listed_setting(
         "auth_ldap.servers.$number",
         NAME,
         (),
-        "The LDAP servers: the first that can be reached is asked.",
+        "The LDAP servers; the first one that can be reached is used.",
         default_text="none",
     )
-    auth_ldap_port: int = setting(
-        "auth_ldap.port", whole_number(minimum=1, maximum=65_535), 389, "Their port."
+    port: int = setting(
+        "auth_ldap.port", whole_number(minimum=1, maximum=65_535), 389, "The port of the servers."
     )
-    auth_ldap_timeout_ms: int | None = setting(
+    timeout_ms: int | None = setting(
         "auth_ldap.timeout",
         unless(MILLISECONDS, "infinity"),
         10_000,
-        "How long they may take to connect, and to answer.",
+        "How long connecting and each answer may take.",
     )
-    auth_ldap_pool_size: int = setting(
+    pool_size: int = setting(
         "auth_ldap.connection_pool_size",
         whole_number("connections", minimum=1),
         64,
-        "How many connections there may be to them; each has a thread.",
+        "How many connections to the servers are opened at most; each has a thread.",
     )
-    auth_ldap_idle_timeout_ms: int | None = setting(
+    idle_timeout_ms: int | None = setting(
         "auth_ldap.idle_timeout",
         unless(whole_number("milliseconds"), "infinity"),
         300_000,
-        "How long a connection that is not used is kept; 0 keeps none.",
+        "How long an idle connection is kept open; 0 keeps none.",
     )
-    auth_ldap_log: str = setting(
+    log: str = setting(
         "auth_ldap.log",
         one_of("true", "false", "network", "network_unsafe"),
         "false",
-        "Log every decision; what goes over the network is never logged.",
+        "Whether decisions are logged; network traffic is never logged.",
     )
-    auth_ldap_use_ssl: bool = setting("auth_ldap.use_ssl", BOOLEAN, False, "Speak TLS with them.")
-    auth_ldap_use_starttls: bool = setting(
-        "auth_ldap.use_starttls", BOOLEAN, False, "Begin TLS on a plain connection."
+    use_ssl: bool = setting("auth_ldap.use_ssl", BOOLEAN, False, "Connect with TLS.")
+    use_starttls: bool = setting(
+        "auth_ldap.use_starttls", BOOLEAN, False, "Connect without TLS, then send StartTLS."
     )
-    auth_ldap_tls_cacertfile: Path | None = setting(  # noqa: RUF009
-        "auth_ldap.ssl_options.cacertfile",
-        PATH,
-        None,
-        "The authorities of their certificates.",
-        default_text="the system's",
-    )
-    auth_ldap_tls_certfile: Path | None = setting(  # noqa: RUF009
-        "auth_ldap.ssl_options.certfile", PATH, None, "The node's certificate for them."
-    )
-    auth_ldap_tls_keyfile: Path | None = setting(  # noqa: RUF009
-        "auth_ldap.ssl_options.keyfile",
-        PATH,
-        None,
-        "The key of that.",
-        default_text="in the certificate's file",
-    )
-    auth_ldap_tls_password: str = setting(
-        "auth_ldap.ssl_options.password", TEXT, "", "The password of the key.", is_secret=True
-    )
-    auth_ldap_tls_verify: str = setting(
-        "auth_ldap.ssl_options.verify",
-        one_of("verify_peer", "verify_none"),
-        "verify_peer",
-        "Whether their certificates are checked.",
-    )
-    auth_ldap_tls_sni: str = setting(
-        "auth_ldap.ssl_options.sni",
-        TEXT,
-        "",
-        "The name that a certificate may have instead of the server's; none is no name.",
-        default_text="none",
-    )
+    tls: ClientTlsOptions = section(ClientTlsOptions, "auth_ldap.ssl_options")
 
     # Users
-    auth_ldap_user_dn_pattern: str = setting(
+    user_dn_pattern: str = setting(
         "auth_ldap.user_dn_pattern",
         TEXT,
         "${username}",
-        "The distinguished name of a user; ${username} is filled in.",
+        "The distinguished name of a user; ${username} is replaced.",
     )
-    auth_ldap_user_bind_pattern: str = setting(
+    user_bind_pattern: str = setting(
         "auth_ldap.user_bind_pattern",
         TEXT,
         "",
-        "What a user logs in to the directory with.",
+        "The name in the bind request of a user who logs in.",
         default_text="user_dn_pattern",
     )
-    auth_ldap_dn_lookup_attribute: str = setting(
+    dn_lookup_attribute: str = setting(
         "auth_ldap.dn_lookup_attribute",
         TEXT,
         "none",
-        "The attribute by which a user's entry is looked up: it has what user_dn_pattern makes.",
+        "The attribute by which a user's entry is looked up; its value is what user_dn_pattern "
+        "yields.",
     )
-    auth_ldap_dn_lookup_base: str = setting(
+    dn_lookup_base: str = setting(
         "auth_ldap.dn_lookup_base", TEXT, "none", "The entry below which users are looked up."
     )
-    auth_ldap_dn_lookup_bind: str = setting(
+    dn_lookup_bind: str = setting(
         "auth_ldap.dn_lookup_bind",
         BIND,
         AS_USER,
-        "Who looks users up: as_user after logging in as the user, anon before it.",
+        "Who looks users up: as_user, after the user's bind, or anon, before it.",
     )
-    auth_ldap_dn_lookup_bind_dn: str = setting(
+    dn_lookup_bind_dn: str = setting(
         "auth_ldap.dn_lookup_bind.user_dn",
         TEXT,
         "",
-        "The entry that looks users up, before they log in, rather than dn_lookup_bind.",
+        "The entry that looks users up before their bind; replaces dn_lookup_bind.",
         default_text="none",
     )
-    auth_ldap_dn_lookup_bind_password: str = setting(
-        "auth_ldap.dn_lookup_bind.password", TEXT, "", "The password of that.", is_secret=True
+    dn_lookup_bind_password: str = setting(
+        "auth_ldap.dn_lookup_bind.password", TEXT, "", "The password of that entry.", is_secret=True
     )
-    auth_ldap_group_lookup_base: str = setting(
+    group_lookup_base: str = setting(
         "auth_ldap.group_lookup_base",
         TEXT,
         "none",
         "The entry below which in_group_nested looks for groups.",
-        default_text="dn_lookup_base, or where the group is",
+        default_text="dn_lookup_base, or the parent of the group",
     )
 
     # Queries
-    auth_ldap_bind: str = setting(
-        "auth_ldap.other_bind", BIND, AS_USER, "Who asks the queries: as_user or anon."
+    bind: str = setting(
+        "auth_ldap.other_bind", BIND, AS_USER, "Who runs the queries: as_user or anon."
     )
-    auth_ldap_bind_dn: str = setting(
+    bind_dn: str = setting(
         "auth_ldap.other_bind.user_dn",
         TEXT,
         "",
-        "The entry that asks the queries, rather than other_bind.",
+        "The entry that runs the queries; replaces other_bind.",
         default_text="none",
     )
-    auth_ldap_bind_password: str = setting(
-        "auth_ldap.other_bind.password", TEXT, "", "The password of that.", is_secret=True
+    bind_password: str = setting(
+        "auth_ldap.other_bind.password", TEXT, "", "The password of that entry.", is_secret=True
     )
-    auth_ldap_vhost_query: str = setting(
-        "auth_ldap.vhost_access_query", TEXT, ALLOW_ALL, "Who may open a vhost."
+    vhost_query: str = setting(
+        "auth_ldap.vhost_access_query", TEXT, ALLOW_ALL, "The query for access to a vhost."
     )
-    auth_ldap_resource_query: str = setting(
+    resource_query: str = setting(
         "auth_ldap.resource_access_query",
         TEXT,
         ALLOW_ALL,
-        "Who may configure, write or read a queue or an exchange.",
+        "The query for the permission to configure, write or read a queue or an exchange.",
     )
-    auth_ldap_topic_query: str = setting(
-        "auth_ldap.topic_access_query", TEXT, ALLOW_ALL, "Who may use a routing key."
+    topic_query: str = setting(
+        "auth_ldap.topic_access_query", TEXT, ALLOW_ALL, "The query for access to a routing key."
     )
-    auth_ldap_tag_queries: tuple[tuple[str, str], ...] = named_setting(
-        "auth_ldap.tag_queries.$tag", TEXT, "Who has a tag, such as administrator."
+    tag_queries: tuple[tuple[str, str], ...] = named_setting(
+        "auth_ldap.tag_queries.$tag", TEXT, "The query for a user tag, such as administrator."
     )

@@ -1,13 +1,12 @@
-"""Making a `Config` of a file, the environment and the command line.
+"""Loading a `Config` from a file, the environment and the command line.
 
-Each of the three is a layer, and a later layer goes before an earlier one: file, environment,
-flags. All that anybody gave is first collected as `Given`s, each with a text and with the words
-that blame the right place if the text is no value; then it is read, layer by layer; then the few
-settings that depend on each other are settled. Problems are gathered on the way and raised
-together, so that one start shows them all.
+Each of the three is a layer, and a later layer takes precedence: file, environment, flags. Loading
+has three steps. All texts are collected as `Given`s, each with the origin that an error message
+names. The texts are parsed, layer by layer. The few settings that depend on others are adjusted.
+Problems are collected and raised together, so that one start shows all of them.
 
 In the environment and on the command line a family of keys is one text: `LEVERET_LOOPBACK_USERS`
-is `guest,monitor`, or `none`; where keys are names, `name=value,name=value`.
+is `guest,monitor`, or `none`; a family that names values is `name=value,name=value`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,20 +15,21 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.config.declaration import Setting, Shape, family_of
-from broker.config.files import Entry, read_entries
-from broker.config.key_patterns import KeyPatterns
-from broker.config.parser import words_of
-from broker.config.rabbitmq_keys import RABBITMQ_KEYS
-from broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
-from broker.config.values import Listener
+from leveret.broker.config.declaration import Setting, Shape, family_of, make
+from leveret.broker.config.files import Entry, read_entries
+from leveret.broker.config.key_patterns import KeyPatterns
+from leveret.broker.config.parser import words_of
+from leveret.broker.config.rabbitmq_keys import RABBITMQ_KEYS
+from leveret.broker.config.settings import BIND, PORT_OF_ALL, SETTINGS, Config, IgnoredSetting
+from leveret.broker.config.tcp_settings import TcpSettings
+from leveret.broker.config.value_kinds import Listener
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
 NONE_WORD = "none"
 
 
 class ConfigError(Exception):
-    """The configuration is wrong; each problem is a line of the text."""
+    """The configuration is invalid; each problem is a line of the text."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -37,7 +37,7 @@ class ConfigError(Exception):
 
 
 class Layer(IntEnum):
-    """Who gave a value. The higher goes before the lower."""
+    """The origin of a value. The higher takes precedence."""
 
     DEFAULT = 0
     FILE = 1
@@ -46,10 +46,10 @@ class Layer(IntEnum):
 
 
 class Given(NamedTuple):
-    """What somebody gave for a setting.
+    """A text that was given for a setting.
 
-    member: the last word of the key, if it is one of a family and this is not for all of it.
-    origin: how a message about it begins.
+    member: the last word of the key, for one member of a family; None for a whole family or a
+    single setting. origin: the beginning of an error message about it.
     """
 
     setting: Setting
@@ -60,7 +60,7 @@ class Given(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What came of it."""
+    """A parsed value, and the layer that it came from."""
 
     layer: Layer
     value: Any
@@ -81,10 +81,10 @@ KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS)
 def load_config(
     file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
 ) -> Config:
-    """The configuration of a server, or ConfigError with all that is wrong.
+    """Load the configuration of a server. Raises ConfigError with all problems.
 
-    flags: by name without dashes (`data_dir`, `port`); None stands for a flag that was not given.
-    Without a file, the one that LEVERET_CONFIG names is read.
+    flags: by name without dashes (`data_dir`, `port`); None is a flag that was not given. file: if
+    None, the file that LEVERET_CONFIG names is read.
     """
     if file is None and environment.get(CONFIG_FILE_VARIABLE):
         file = Path(environment[CONFIG_FILE_VARIABLE])
@@ -99,13 +99,13 @@ def load_config(
     settled = _read_all(givens, problems)
     if problems:
         raise ConfigError(problems)
-    return Config(**_attributes(settled), settings_without_effect=tuple(ignored))
+    return make(Config, _values(settled) | {"settings_without_effect": tuple(ignored)})
 
 
 def _given_in_file(
     entries: Iterable[Entry], ignored: list[IgnoredSetting], problems: list[str]
 ) -> Iterator[Given]:
-    # What is said of a whole family goes last: `listeners.tcp = none` counts, wherever it is.
+    # A setting of a whole family comes last: `listeners.tcp = none` wins, wherever it is.
     for entry in sorted(entries, key=lambda entry: entry.key in SETTINGS_BY_FAMILY):
         pattern = KNOWN_KEYS.find(entry.words)
         origin = f"{entry.place}: {entry.key}"
@@ -120,7 +120,7 @@ def _given_in_file(
 
 
 def _member(pattern: str, words: Sequence[str]) -> str:
-    """The word that stands where the pattern is open; of a pattern that is not, the last one."""
+    """The word in the place of the pattern's variable; without a variable, the last word."""
     pairs = zip(words_of(pattern), words, strict=True)
     return next((word for expected, word in pairs if expected.startswith("$")), words[-1])
 
@@ -140,10 +140,10 @@ def _given_in_environment(environment: Mapping[str, str]) -> Iterator[Given]:
 
 
 def _is_service_link(variable: str, text: str) -> bool:
-    """Whether Kubernetes made this variable.
+    """Whether Kubernetes set this variable.
 
-    A pod that runs beside a service called `leveret` finds LEVERET_PORT=tcp://10.0.0.7:5672 in its
-    environment, which nobody meant for us.
+    The environment of a pod in the namespace of a service called `leveret` contains
+    LEVERET_PORT=tcp://10.0.0.7:5672, which is not meant as a setting.
     """
     return variable.endswith("_PORT") and text.startswith("tcp://")
 
@@ -156,7 +156,7 @@ def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
 
 
 def _read_all(givens: Iterable[Given], problems: list[str]) -> dict[str, Settled]:
-    """What was given, by attribute. The layers come in order, the lowest first."""
+    """Parse what was given; the result is by attribute. givens: the lowest layer first."""
     settled: dict[str, Settled] = {}
     for given in givens:
         try:
@@ -176,7 +176,7 @@ def _is_member(given: Given) -> bool:
 
 
 def _read(given: Given) -> Any:
-    """The value; in a family, the tuple of what this gives to it."""
+    """Parse one value; for a family, the tuple of the members that it adds. Raises ValueError."""
     kind = given.setting.kind
     match given.setting.shape:
         case Shape.SINGLE:
@@ -214,19 +214,17 @@ def _expected(given: Given) -> str:
     return f"{kind.expected}, or several with commas between them, or {NONE_WORD}"
 
 
-def _attributes(settled: dict[str, Settled]) -> dict[str, Any]:
-    """The attributes of the configuration, once the settings that depend on others are known."""
+def _values(settled: dict[str, Settled]) -> dict[str, Any]:
+    """The values by attribute, after settings that depend on others were adjusted."""
     values = {attribute: value for attribute, (_, value) in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
-    values["tcp_listeners"] = _tcp_listeners(bind, port, values.get("tcp_listeners"))
-    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management_bind"):
-        values["management_bind"] = bind
-    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "prometheus_bind"):
-        values["prometheus_bind"] = bind
-    _leave_one(settled, values, "disk_free_limit_bytes", "disk_free_limit_relative")
-    _leave_one(
-        settled, values, "vm_memory_high_watermark_bytes", "vm_memory_high_watermark_relative"
-    )
+    values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
+    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management.bind"):
+        values["management.bind"] = bind
+    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "prometheus.bind"):
+        values["prometheus.bind"] = bind
+    _leave_one(settled, values, "disk.free_limit_bytes", "disk.free_limit_relative")
+    _leave_one(settled, values, "memory.high_watermark_bytes", "memory.high_watermark_relative")
     return values
 
 
@@ -236,7 +234,7 @@ def _tcp_listeners(
     if port is not None:
         listeners = (Listener(None, port),)
     elif listeners is None:
-        listeners = Config().tcp_listeners
+        listeners = TcpSettings().listeners
     if bind is not None:
         listeners = tuple(Listener(bind, listener.port) for listener in listeners)
     return tuple(dict.fromkeys(listener for listener in listeners if listener.port))
@@ -245,7 +243,7 @@ def _tcp_listeners(
 def _leave_one(
     settled: dict[str, Settled], values: dict[str, Any], amount: str, share: str
 ) -> None:
-    """Of two ways to state a limit, keep what the higher layer gave; in one layer, the amount."""
+    """Keep one form of a limit: that of the higher layer; in the same layer, the amount."""
     if _layer_of(settled, share) > _layer_of(settled, amount):
         values[amount] = None
     elif _layer_of(settled, amount) > Layer.DEFAULT:

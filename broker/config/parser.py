@@ -1,13 +1,12 @@
 r"""The `key = value` format of rabbitmq.conf: a text in, its statements out.
 
 A line is a setting, an include, a comment (its first character is `#`) or blank. A key is words
-joined by dots; a dot that belongs to a word is written `\.`. A value ends at the line's end or at
-a `#`, and white space around it does not count; between single quotes it is taken as it stands, and
-may be empty or hold a `#`. `include conf.d/*.conf` stands for the statements of other files.
+joined by dots; a dot within a word is written `\.`. A value ends at the end of the line or at a
+`#`, without white space around it. A value in single quotes is taken literally, and may be empty or
+contain a `#`. `include conf.d/*.conf` stands for the statements of other files.
 
-What is no statement comes out as `Malformed` and parsing goes on: a person who starts a broker
-wants to hear of all mistakes at once. This is the language of Cuttlefish 3.4, except that a quoted
-value ends on the line it begins on.
+An invalid line becomes a `Malformed` and parsing continues, so that one start reports all mistakes.
+This is the language of Cuttlefish 3.4, except that a quoted value ends on the line it begins on.
 """
 
 import re
@@ -31,14 +30,14 @@ class Assignment(NamedTuple):
 
 
 class Include(NamedTuple):
-    """The statements of other files stand here. pattern: relative to this file's directory."""
+    """The statements of other files. pattern: relative to the directory of this file."""
 
     line: int
     pattern: str
 
 
 class Malformed(NamedTuple):
-    """A line that is none of the language."""
+    """A line that is not a statement."""
 
     line: int
     reason: str
@@ -56,7 +55,7 @@ def parse(text: str) -> Iterator[Statement]:
 
 
 def _without_secret(line: str) -> str:
-    """A line for an error text; of one that is about a password, what comes before it."""
+    """A line for an error text. Of a line about a password, only the key is shown."""
     word = WORDS_OF_SECRETS.match(line)
     return line if word is None else f"{word[0]} ..."
 

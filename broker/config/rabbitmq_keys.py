@@ -1,12 +1,12 @@
 """The keys of RabbitMQ 3.13 that have no effect here.
 
-A rabbitmq.conf has to start this broker as it starts RabbitMQ, so its keys are known, those of the
-plugins that ship with RabbitMQ included, and the few that 3.9 to 3.12 had besides. Their values are
-not looked at. A key that comes to mean something here moves to `settings`.
+A rabbitmq.conf must work here unchanged, so all keys of RabbitMQ 3.13 and of the plugins that ship
+with it are known, and those that 3.9 to 3.12 had in addition. Their values are not checked. A key
+that gets a meaning here moves to `settings`.
 
 The lists follow the schema files of RabbitMQ and its plugins. Where the same options recur under
-several prefixes (TLS, sockets, log rotation) each prefix gets all of them: an option too many does
-no harm, since nothing is done with it. A word that begins with `$` stands for any word.
+several prefixes (TLS, sockets, log rotation) each prefix has all of them: an option too many does
+no harm, since it has no effect. A word that begins with `$` stands for any word.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,8 @@ NETWORK_KEYS = (
     *_words(
         """
         listeners.ssl listeners.ssl.$name num_acceptors.ssl num_acceptors.tcp proxy_protocol
-        ranch_connection_max socket_writer.gc_threshold ssl_allow_poodle_attack ssl_cert_login_from
+        ranch_connection_max reverse_dns_lookups socket_writer.gc_threshold
+        ssl_allow_poodle_attack ssl_cert_login_from
         ssl_cert_login_san_index ssl_cert_login_san_type ssl_handshake_timeout ssl_options
         tcp_listen_options distribution.listener.interface distribution.listener.port_range.max
         distribution.listener.port_range.min
@@ -66,7 +67,8 @@ BROKER_KEYS = (
     *_words(
         """
         background_gc_enabled background_gc_target_interval classic_queue.default_version
-        cluster_queue_limit credential_validator.min_length credential_validator.regexp
+        cluster_queue_limit collect_statistics
+        credential_validator.min_length credential_validator.regexp
         credential_validator.validation_backend default_limits.vhosts.$id.max_connections
         default_limits.vhosts.$id.max_queues default_limits.vhosts.$id.pattern default_queue_type
         default_worker_pool_size definitions.hashing.algorithm definitions.https.url

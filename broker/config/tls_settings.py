@@ -1,206 +1,184 @@
-"""The settings of TLS: listeners and certificates, of AMQP, of management and of the metrics.
+"""The settings of TLS: of the listeners for AMQP clients, and the options of any TLS endpoint.
 
-The three have the same options. Those of AMQP, `ssl_options`, are written down in `TlsSettings`;
-`_with_options_of` declares each of them once more under another key. `tls_options` makes one of the
-three sets into the `TlsOptions` that broker/net/tls.py takes.
+`TlsOptions` are the options of a listener. AMQP, management and the metrics have one section of
+them each. `ClientTlsOptions` are the options of a connection that the node opens to a server; the
+HTTP and the LDAP backend have one section of them each.
 """
 
-from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-from broker.config.declaration import METADATA_KEY, listed_setting, setting, variable_of
-from broker.config.values import (
+from leveret.broker.config.declaration import listed_setting, section, setting
+from leveret.broker.config.value_kinds import (
     BOOLEAN,
-    HOST,
     LISTENER,
     MILLISECONDS,
     NAME,
     PATH,
-    PORT,
     TEXT,
     Listener,
     one_of,
     whole_number,
 )
 
-AMQP_KEY, AMQP_PREFIX = "ssl_options", "tls"
+VERIFY_PEER, VERIFY_NONE = "verify_peer", "verify_none"
+VERIFY = one_of(VERIFY_PEER, VERIFY_NONE)
 DEPTH_MAX = 255
 """RabbitMQ takes a byte."""
-
-Settings = TypeVar("Settings")
 
 
 @dataclass(frozen=True)
 class TlsOptions:
-    """The options of one kind of TLS listener.
+    """The options of a TLS listener.
 
-    cacertfile: the authorities of clients. keyfile: None if the key is in certfile.
-    fail_if_no_peer_cert: a client must have a certificate. depth: of authorities between a client's
-    certificate and the last one. versions, ciphers: empty for all that are good.
+    cacertfile: the certificate authorities that client certificates are checked against. keyfile:
+    None if the private key is in certfile. depth: how many intermediate authorities a client's
+    chain may have. versions, ciphers: empty for all that are secure.
     """
 
-    cacertfile: Path | None = None
-    certfile: Path | None = None
-    keyfile: Path | None = None
-    password: str = field(default="", repr=False)
-    verify: str = "verify_none"
-    fail_if_no_peer_cert: bool = False
-    depth: int = 10
-    versions: tuple[str, ...] = ()
-    ciphers: tuple[str, ...] = ()
-    honor_cipher_order: bool = False
-    dhfile: Path | None = None
-
-
-def _with_options_of(key: str, prefix: str) -> Callable[[type[Settings]], type[Settings]]:
-    """Declare the options of AMQP again. key: of the new ones; prefix: of their attributes."""
-
-    def declare(settings: type[Settings]) -> type[Settings]:
-        for option in fields(TlsOptions):
-            name, original_name = f"{prefix}_{option.name}", f"{AMQP_PREFIX}_{option.name}"
-            settings.__annotations__[name] = settings.__annotations__[original_name]
-            setattr(settings, name, _under_key(key, settings.__dict__[original_name]))
-        return settings
-
-    return declare
-
-
-def _under_key(key: str, original: Field[Any]) -> Any:
-    """The declaration of an option of AMQP, under other keys, which are one text."""
-    declaration = original.metadata[METADATA_KEY]
-    (original_key,) = declaration["keys"]
-    own_keys = tuple(original_key.replace(AMQP_KEY, one, 1) for one in key.split())
-    own = {
-        "keys": own_keys,
-        "variable": variable_of(own_keys[0]),
-        "purpose": f"As {original_key}.",
-    }
-    metadata = {METADATA_KEY: declaration | own}
-    return field(default=original.default, metadata=metadata, repr=original.repr)
-
-
-@dataclass(frozen=True)
-@_with_options_of("prometheus.ssl", "prometheus_tls")
-@_with_options_of("management.ssl management.listener.ssl_opts", "management_tls")
-class TlsSettings:
-    """What `Config` has of them."""
-
-    tls_listeners: tuple[Listener, ...] = listed_setting(
-        "listeners.ssl.$name",
-        LISTENER,
-        (),
-        "Where AMQP clients connect with TLS: a port, on all interfaces, or host:port.",
-        default_text="none",
+    cacertfile: Path | None = setting(
+        "cacertfile", PATH, None, "The authorities that client certificates are checked against."
     )
-    tls_handshake_timeout_ms: int = setting(
-        "ssl_handshake_timeout", MILLISECONDS, 5000, "How long a TLS handshake may take."
+    certfile: Path | None = setting(
+        "certfile", PATH, None, "The node's certificate, with its chain."
     )
-    tls_cacertfile: Path | None = setting(  # noqa: RUF009
-        "ssl_options.cacertfile", PATH, None, "The authorities whose client certificates count."
-    )
-    tls_certfile: Path | None = setting(  # noqa: RUF009
-        "ssl_options.certfile", PATH, None, "The node's certificate, with its chain."
-    )
-    tls_keyfile: Path | None = setting(  # noqa: RUF009
-        "ssl_options.keyfile",
+    keyfile: Path | None = setting(
+        "keyfile",
         PATH,
         None,
-        "The key of that certificate.",
+        "The private key of that certificate.",
         default_text="the certificate's file",
     )
-    tls_password: str = setting(
-        "ssl_options.password",
+    password: str = setting(
+        "password",
         TEXT,
         "",
         "The password of the key file.",
         default_text="none",
         is_secret=True,
     )
-    tls_verify: str = setting(
-        "ssl_options.verify",
-        one_of("verify_peer", "verify_none"),
-        "verify_none",
-        "Whether clients' certificates are asked for and checked.",
+    verify: str = setting(
+        "verify",
+        VERIFY,
+        VERIFY_NONE,
+        "Whether client certificates are requested and checked.",
     )
-    tls_fail_if_no_peer_cert: bool = setting(
-        "ssl_options.fail_if_no_peer_cert",
+    fail_if_no_peer_cert: bool = setting(
+        "fail_if_no_peer_cert",
         BOOLEAN,
         False,
         "Whether a client must have a certificate; needs verify_peer.",
     )
-    tls_depth: int = setting(
-        "ssl_options.depth",
+    depth: int = setting(
+        "depth",
         whole_number("authorities", maximum=DEPTH_MAX),
         10,
-        "How many authorities may be between a client's certificate and the topmost one.",
+        "How many intermediate authorities a client's certificate chain may have.",
     )
-    tls_versions: tuple[str, ...] = listed_setting(
-        "ssl_options.versions.$version",
+    versions: tuple[str, ...] = listed_setting(
+        "versions.$version",
         one_of("tlsv1.2", "tlsv1.3"),
         (),
-        "The versions of TLS that are spoken.",
+        "The TLS versions that are offered.",
         default_text="tlsv1.2, tlsv1.3",
     )
-    tls_ciphers: tuple[str, ...] = listed_setting(
-        "ssl_options.ciphers.$cipher",
+    ciphers: tuple[str, ...] = listed_setting(
+        "ciphers.$cipher",
         NAME,
         (),
-        "The cipher suites, by OpenSSL's names or by IANA's.",
+        "The cipher suites, by their OpenSSL or IANA names.",
         default_text="OpenSSL's",
     )
-    tls_honor_cipher_order: bool = setting(
-        "ssl_options.honor_cipher_order",
+    honor_cipher_order: bool = setting(
+        "honor_cipher_order",
         BOOLEAN,
         False,
-        "Whether the node's order of suites goes before the client's.",
+        "Whether the node's order of cipher suites takes precedence over the client's.",
     )
-    tls_dhfile: Path | None = setting(  # noqa: RUF009
-        "ssl_options.dhfile",
+    dhfile: Path | None = setting(
+        "dhfile",
         PATH,
         None,
-        "The parameters for Diffie-Hellman in TLS 1.2; without them only elliptic curves are used.",
+        "The Diffie-Hellman parameters for TLS 1.2; without them only elliptic curves are used.",
     )
-    tls_login_from: str = setting(
+
+
+@dataclass(frozen=True)
+class ClientTlsOptions:
+    """The options of a TLS connection that the node opens to a server.
+
+    keyfile: None if the private key is in certfile. sni: empty or `none` for the address's host.
+    """
+
+    cacertfile: Path | None = setting(
+        "cacertfile",
+        PATH,
+        None,
+        "The authorities that the server's certificate is checked against.",
+        default_text="the system's",
+    )
+    certfile: Path | None = setting(
+        "certfile", PATH, None, "The certificate that the node presents to the server."
+    )
+    keyfile: Path | None = setting(
+        "keyfile",
+        PATH,
+        None,
+        "The private key of that certificate.",
+        default_text="in the certificate's file",
+    )
+    password: str = setting("password", TEXT, "", "The password of the key file.", is_secret=True)
+    verify: str = setting(
+        "verify",
+        VERIFY,
+        VERIFY_PEER,
+        "Whether the server's certificate is checked.",
+    )
+    sni: str = setting(
+        "sni",
+        TEXT,
+        "",
+        "The server name that the node asks for and checks the certificate against, instead of the "
+        "host of the address.",
+        default_text="none",
+    )
+
+    @property
+    def server_name(self) -> str | None:
+        """The name to ask for; None: the host of the address."""
+        return None if self.sni in ("", "none") else self.sni
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """`config.tls`."""
+
+    listeners: tuple[Listener, ...] = listed_setting(
+        "listeners.ssl.$name",
+        LISTENER,
+        (),
+        "Where AMQP clients connect with TLS: a port, on all interfaces, or host:port.",
+        default_text="none",
+    )
+    handshake_timeout_ms: int = setting(
+        "ssl_handshake_timeout", MILLISECONDS, 5000, "How long a TLS handshake may take."
+    )
+    options: TlsOptions = section(TlsOptions, "ssl_options")
+    login_from: str = setting(
         "ssl_cert_login_from",
         one_of("common_name", "distinguished_name", "subject_alternative_name", "subject_alt_name"),
         "distinguished_name",
-        "What in a client's certificate is its user name, with the mechanism EXTERNAL.",
+        "The part of a client certificate that is the user name for the mechanism EXTERNAL.",
     )
-    tls_login_san_type: str = setting(
+    login_san_type: str = setting(
         "ssl_cert_login_san_type",
         one_of("dns", "ip", "email", "uri", "other_name"),
         "dns",
-        "Which kind of subject alternative name that is.",
+        "The type of the subject alternative name.",
     )
-    tls_login_san_index: int = setting(
-        "ssl_cert_login_san_index", whole_number(), 0, "Which one of that kind, counted from 0."
+    login_san_index: int = setting(
+        "ssl_cert_login_san_index",
+        whole_number(),
+        0,
+        "The index of the subject alternative name among those of its type, from 0.",
     )
-    management_tls_port: int = setting(
-        "management.ssl.port", PORT, 0, "The port of management over HTTPS; 0 switches it off."
-    )
-    management_tls_bind: str | None = setting(
-        "management.ssl.ip",
-        HOST,
-        None,
-        "The one interface that it listens on.",
-        default_text="all interfaces",
-    )
-    prometheus_tls_port: int = setting(
-        "prometheus.ssl.port", PORT, 0, "The port of the metrics over HTTPS; 0 switches it off."
-    )
-    prometheus_tls_bind: str | None = setting(
-        "prometheus.ssl.ip",
-        HOST,
-        None,
-        "The one interface that they listen on.",
-        default_text="all interfaces",
-    )
-
-    def tls_options(self, prefix: str = AMQP_PREFIX) -> TlsOptions:
-        """The options of one kind of listener. prefix: tls, management_tls or prometheus_tls."""
-        values: dict[str, Any] = {
-            option.name: getattr(self, f"{prefix}_{option.name}") for option in fields(TlsOptions)
-        }
-        return TlsOptions(**values)

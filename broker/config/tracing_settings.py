@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.config.declaration import setting
-from broker.config.values import PATH, Kind, size, unless, whole_number
+from leveret.broker.config.declaration import setting
+from leveret.broker.config.value_kinds import PATH, Kind, size, unless, whole_number
 
 MIB = 1024 * 1024
 DAYS: Kind[int] = whole_number("days", minimum=1)
@@ -12,40 +12,41 @@ DAYS: Kind[int] = whole_number("days", minimum=1)
 
 @dataclass(frozen=True)
 class TracingSettings:
-    """What `Config` has of them."""
+    """`config.tracing`."""
 
-    tracing_dir: Path | None = setting(  # noqa: RUF009
+    dir: Path | None = setting(
         "tracing.dir",
         PATH,
         None,
-        "The directory for what traces write.",
+        "The directory of trace files.",
         default_text="trace in the data directory",
     )
-    tracing_waiting_bytes: int = setting(
+    waiting_bytes: int = setting(
         "tracing.queue_size",
         size(minimum=MIB),
         64 * MIB,
-        "What each trace may hold until the disk takes it; beyond it the trace has gaps.",
+        "How much output each trace may buffer while the disk is slow; beyond that the trace has "
+        "gaps.",
         default_text="64MiB",
     )
-    tracing_file_bytes: int = setting(
+    file_bytes: int = setting(
         "tracing.log.file_size",
         size(minimum=1024),
         64 * MIB,
-        "The size, compressed, at which a trace log begins a new file.",
+        "The compressed size at which a trace log starts a new file.",
         default_text="64MiB",
     )
-    tracing_bytes_max: int | None = setting(
+    bytes_max: int | None = setting(
         "tracing.log.max_total_size",
         unless(size(minimum=1), "infinity"),
         None,
-        "What all trace logs may take on the disk before the oldest files are removed.",
+        "The total size of all trace logs above which the oldest files are removed.",
         default_text="infinity",
     )
-    tracing_days_max: int | None = setting(
+    days_max: int | None = setting(
         "tracing.log.max_age",
         unless(DAYS, "infinity"),
         None,
-        "After how many days the files of trace logs are removed.",
+        "The age in days at which files of trace logs are removed.",
         default_text="infinity",
     )

@@ -1,44 +1,44 @@
 """The consistent hash exchange: each message goes to one destination, chosen by a hash.
 
-The binding key is a weight, and a destination has as many buckets as its weight. What is hashed
-finds its bucket by jump consistent hashing (Lamping and Veach, "A Fast, Minimal Memory, Consistent
-Hash Algorithm", 2014): when a bucket is added at the end, it takes its share from all the others
-and nothing moves between those. Buckets are numbered in the order in which destinations came; when
-one goes, the numbers behind it move down, so what was in the last buckets moves as well.
+The binding key is a weight: the number of buckets of the destination. Jump consistent hashing finds
+the bucket of a message (Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm",
+2014): a bucket that is added at the end takes an equal share from all others, and nothing moves
+between those. Buckets are numbered in the order of the bindings. When a destination is unbound, the
+numbers after its buckets move down, so that messages of the last buckets move as well.
 
-A ring is kept as the number at which each destination's buckets end, so a large weight takes no
-more memory than a small one, and the bucket's owner is found by bisection.
+The ring stores the number at which each destination's buckets end, so that a large weight takes no
+more memory than a small one. The owner of a bucket is found by bisection.
 
-What is hashed is the routing key, or the header named by the argument `hash-header`, or the
-property named by `hash-property`. Messages without that header or property share one bucket.
+The hash is that of the routing key, or of the header that the argument `hash-header` names, or of
+the property that `hash-property` names. Messages without that header or property share one bucket.
 
-As in RabbitMQ a destination is on the ring once: of several bindings the first counts, and when
-any of them is taken out the destination leaves the ring, though others may remain.
+As in RabbitMQ a destination is on the ring once: of several bindings the first one sets its weight,
+and removing any of them removes the destination from the ring, even if others remain.
 """
 
 from bisect import bisect_right
 from collections.abc import Collection
 from itertools import accumulate
 
-from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
-from broker.amqp.errors import internal_error, precondition_failed
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.erlang_values import format_value, read_integer
-from broker.exchanges.exchange_type import Destination, ExchangeType
-from broker.exchanges.stable_hash import stable_hash
+from leveret.broker.amqp.errors import internal_error, precondition_failed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.erlang.parser import parse_integer
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.stable_hash import stable_hash
 
 HASH_HEADER = "hash-header"
 HASH_PROPERTY = "hash-property"
 HASH_PROPERTIES = ("correlation_id", "message_id", "timestamp")
 
 _MULTIPLIER = 2_862_933_555_777_941_757
-"""Of the linear congruential generator in the paper on jump consistent hashing."""
+"""The multiplier of the linear congruential generator in the paper."""
 _BITS_64 = (1 << 64) - 1
 
 
 class ConsistentHash(ExchangeType):
-    """Matches one destination, in proportion to the weights."""
+    """Matches one destination; destinations share messages in proportion to their weights."""
 
     name = "x-consistent-hash"
 
@@ -53,7 +53,7 @@ class ConsistentHash(ExchangeType):
         self._bucket_ends: list[int] = []
 
     def validate_binding(self, routing_key: str, arguments: Table) -> None:
-        weight = read_integer(routing_key)
+        weight = parse_integer(routing_key)
         if weight is None:
             printed = format_value(("S", routing_key))
             raise precondition_failed(f"The binding key must be an integer: {printed}")
@@ -90,10 +90,10 @@ class ConsistentHash(ExchangeType):
 
 
 def jump_consistent_hash(hashed: int, buckets: int) -> int:
-    """A bucket from 0 up to `buckets`, that one excluded, for a number of 64 bits.
+    """The bucket, from 0 to `buckets` - 1, of a 64-bit number.
 
-    Follows the sequence of jumps that the hash would make as buckets are added one by one, and
-    so takes a time that grows as the logarithm of their number.
+    Follows the moves of the number as buckets are added one by one, which takes a time logarithmic
+    in the number of buckets.
     """
     bucket = following = 0
     while following < buckets:
@@ -108,7 +108,7 @@ def _string_argument(arguments: Table, name: str) -> str | None:
         return None
     letter, value = arguments[name]
     if letter != "S":
-        # RabbitMQ has no clause for other types: the channel crashes, and takes the connection.
+        # RabbitMQ has no clause for other types: its channel process crashes with the connection.
         raise internal_error(f"{name} must be a longstr, not a {FIELD_TYPE_NAMES[letter]}")
     return str(value)
 

@@ -1,13 +1,13 @@
-"""The default exchange: every queue is bound to it by its own name, and nothing else can be.
+"""The default exchange: every queue is bound to it with its name, and nothing else can be bound.
 
-It keeps no table; it looks into the vhost's.
+It has no table of its own: it reads the vhost's queues.
 """
 
 from collections.abc import Collection, Mapping
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 
 
 class DefaultExchange(ExchangeType):
@@ -17,7 +17,7 @@ class DefaultExchange(ExchangeType):
     uses_every_key = True
 
     def __init__(self, queues: Mapping[str, Destination]) -> None:
-        """queues: the vhost's queues by name, looked up anew for each message."""
+        """queues: the vhost's own dictionary of queues by name."""
         super().__init__({})
         self._queues = queues
 

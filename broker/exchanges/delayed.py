@@ -1,34 +1,34 @@
-"""The delayed message exchange: any other type, for messages that may have to wait first.
+"""The delayed message exchange: another type, which routes messages after a delay.
 
-The argument `x-delayed-type` names the type that matches. The header `x-delay` of a message is the
-time it waits, in milliseconds; one without it is routed at once. The table here keeps no message
-and no time: the router reports the exchanges on a message's way at which it must wait (where it
-matches nothing meanwhile, so an alternate exchange gets it), and the broker routes it on from
-there when the time has come, with the header of `header_after_delay`, which makes it wait nowhere
-again and tells its consumers how long it has waited.
+The argument `x-delayed-type` names the type that matches. The header `x-delay` of a message is its
+delay in milliseconds; a message without it is routed at once. The table here stores no message: the
+router reports the exchanges on a message's route at which it must wait (where it matches nothing at
+first, so that an alternate exchange gets it), and the broker routes it from there when the delay is
+over, with the header of `header_after_delay`: it is not delayed again, and consumers can read how
+long it was delayed.
 """
 
 from collections.abc import Collection
 
-from broker.amqp.errors import precondition_failed
-from broker.amqp.field_table import Field, Table, text_of
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.erlang_values import read_integer
-from broker.exchanges.exchange_type import Destination, ExchangeType
-from broker.exchanges.plain_types import PLAIN_TYPES, create_from
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.amqp.field_table import Field, Table, text_of
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.erlang.parser import parse_integer
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
 
 TYPE_ARGUMENT = "x-delayed-type"
 DELAY_HEADER = "x-delay"
 DELAY_MS_MAX = 2**32 - 1
-"""The longest timer of Erlang; RabbitMQ's plugin does not delay a message that asks for more."""
+"""Erlang's longest timer; as in RabbitMQ's plugin, a longer delay has no effect."""
 
 _INT32_MIN = -(2**31)
 
 
 class DelayedMessage(ExchangeType):
-    """Matches as its inner type does.
+    """Matches like its inner type.
 
-    inner: the exchange's table of that type.
+    inner: the binding table of that type.
     """
 
     name = "x-delayed-message"
@@ -52,14 +52,14 @@ class DelayedMessage(ExchangeType):
         return self.inner.route(routing_key, header)
 
     def delay_ms(self, header: ContentHeader) -> int:
-        """How long a message must wait here; 0 if it need not."""
+        """The delay of a message at this exchange; 0 for none."""
         field = header.headers.get(DELAY_HEADER)
         delay = _read_delay(field) if field is not None else 0
         return delay if 0 < delay <= DELAY_MS_MAX else 0
 
 
 def header_after_delay(header: ContentHeader) -> ContentHeader:
-    """The header with which a message goes on: its delay is negative, which is none."""
+    """The header after the delay: the delay is negative, so that it has no effect again."""
     delay = -_read_delay(header.headers[DELAY_HEADER])
     letter = "I" if delay >= _INT32_MIN else "l"
     return header.replace(headers={**header.headers, DELAY_HEADER: (letter, delay)})
@@ -80,13 +80,13 @@ def _inner_name(arguments: Table) -> str:
 
 
 def _read_delay(field: Field) -> int:
-    """The number in the header, without its fraction; 0 for what is no number."""
+    """The integer part of the header's number; 0 if it is not a number."""
     letter, value = field
     match letter:
         case "b" | "s" | "I" | "l" | "L" | "B" | "u" | "i":
             return int(value)
         case "S":
-            return read_integer(value) or 0
+            return parse_integer(value) or 0
         case "f" | "d":
             return int(value) if abs(value) <= DELAY_MS_MAX else 0
         case "D":

@@ -1,13 +1,13 @@
-"""The direct exchange: a message goes where its routing key is the binding's key, to the octet.
+"""The direct exchange: a message matches a binding whose key equals its routing key.
 
-A dictionary from key to destinations; routing is one look-up, without a copy.
+A dictionary from key to destinations; routing is one lookup, without a copy.
 """
 
 from collections.abc import Collection
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 
 
 class Direct(ExchangeType):

@@ -1,33 +1,32 @@
-"""What every type of exchange can do: hold an exchange's bindings, and say whom a message reaches.
+"""The interface of exchange types: the bindings of an exchange, matched with messages.
 
-An exchange of the broker has a name, flags and a list of its bindings; the object here has the
-same bindings in the form in which they are matched fastest, and nothing else. The broker keeps the
-list, so it never binds the same thing twice nor unbinds what is not bound; "the same" means the
-same destination, routing key and arguments. A destination, a queue or another exchange, is opaque
-here and compared by identity.
+An exchange of the broker has a name, flags and a list of bindings. The object here has the same
+bindings in a form that is matched fast, and nothing else. The broker keeps the list, so it never
+adds the same binding twice nor removes one that does not exist; bindings are the same if
+destination, routing key and arguments are equal. A destination, a queue or another exchange, is
+opaque here and compared by identity.
 
-How a message travels on from exchange to exchange is the business of `router.py`.
+`router.py` follows bindings from exchange to exchange.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable
 from typing import ClassVar
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
 
 Destination = Hashable
 """A queue or an exchange."""
 
 
 class ExchangeType(ABC):
-    """One exchange's binding table and its way of matching.
+    """The binding table of one exchange.
 
     name: the type's name in `exchange.declare`.
-    routes_by_key: the routing key and the bindings alone decide, so that a result may be cached.
-    uses_every_key: a message with several routing keys (CC and BCC) is matched with each of them;
-        where it is False, as where the key plays no part or only one destination is wanted, the
-        first key stands for all.
+    routes_by_key: the result depends on the routing key and the bindings only and may be cached.
+    uses_every_key: a message with several routing keys (CC and BCC) is matched with each of them.
+        If False, only the first key is used: the type ignores keys, or selects one destination.
     """
 
     name: ClassVar[str]
@@ -35,41 +34,41 @@ class ExchangeType(ABC):
     uses_every_key: bool = False
 
     def __init__(self, arguments: Table) -> None:  # noqa: B027  (most types take any arguments)
-        """Raises 406 for arguments of `exchange.declare` that the type cannot work with."""
+        """Raises 406 for arguments of `exchange.declare` that are invalid for the type."""
 
     def validate_binding(self, routing_key: str, arguments: Table) -> None:  # noqa: B027  (likewise)
-        """Raises 406 for a binding that this type has no meaning for."""
+        """Raises 406 for a binding that is invalid for the type."""
 
     @abstractmethod
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
-        """Enter a binding that is valid and new."""
+        """Add a binding that is valid and new."""
 
     @abstractmethod
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
-        """Take out a binding that was entered."""
+        """Remove a binding that was added."""
 
     @abstractmethod
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        """The destinations a message matches; one may come up several times.
+        """The destinations that a message matches; a destination may occur several times.
 
-        What is returned may be part of the table: read it before the next bind or unbind.
+        The result may be a part of the table: it is valid until the next bind or unbind.
         """
 
 
 class DestinationCounts(dict[Destination, int]):
-    """Destinations, each with the number of bindings that lead to it. Iterates over destinations.
+    """Destinations with the number of bindings of each. Iterates over destinations.
 
-    Counts are needed since bindings may differ in nothing but their arguments.
+    Bindings to one destination may differ in their arguments only.
     """
 
     __slots__ = ()
 
     def add(self, destination: Destination) -> None:
-        """One binding more."""
+        """Count one more binding."""
         self[destination] = self.get(destination, 0) + 1
 
     def remove(self, destination: Destination) -> None:
-        """One binding less; the destination goes with its last one."""
+        """Count one binding less; the last one removes the destination."""
         if self[destination] == 1:
             del self[destination]
         else:

@@ -1,13 +1,13 @@
-"""The fanout exchange: a message goes to every destination that is bound, once.
+"""The fanout exchange: a message matches every destination that is bound.
 
-Keys and arguments of bindings and messages play no part.
+Routing keys and arguments are ignored.
 """
 
 from collections.abc import Collection
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 
 
 class Fanout(ExchangeType):

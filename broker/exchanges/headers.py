@@ -1,31 +1,30 @@
-"""The headers exchange: a message goes where its headers match the arguments of the binding.
+"""The headers exchange: a message matches a binding whose arguments match its headers.
 
-A binding asks for headers with certain values, and its `x-match` argument says how many of them a
-message must have: `all` (also if the argument is absent) or `any`. Arguments whose name starts
-with `x-` ask for nothing unless the mode is `all-with-x` or `any-with-x`; `x-match` itself never
-does. A binding that asks for nothing matches every message if all is wanted and none if any is.
+The arguments of a binding are criteria: headers with their values. The argument `x-match` says
+whether a message must meet `all` of them (the default) or `any`. Arguments whose name begins with
+`x-` are criteria only if the mode is `all-with-x` or `any-with-x`; `x-match` itself never is. A
+binding without criteria matches every message in the mode `all` and none in the mode `any`.
 
-Values are equal as Erlang's `==` sees them, since that is what RabbitMQ compares with: numbers by
-value whatever their width, a timestamp among them, integer or float; a byte array as the string of
-the same bytes; a boolean and a decimal with nothing but themselves. Inside a table or an array the
-types must be the same too, and the entries in the same order. A void in the binding asks only that
-the header is there. `_comparable` turns a field into a Python value that is equal in just that way.
+Values are compared like Erlang's `==`, as in RabbitMQ: numbers by value, integers and floats of any
+width and timestamps alike; a byte array equals the string of the same bytes; a boolean or a decimal
+equals only its own type. Inside a table or an array the types must be the same, too, and the
+entries in the same order. A void in the binding requires only that the header exists. `_comparable`
+converts a field to a Python value with these rules of equality.
 
-So that a message is not compared with every binding, each is indexed by what it asks for: an `any`
-binding under each of its criteria, one of which is enough; an `all` binding under one of them, to
-be looked at in full when a message has it. A criterion is a header's name with the value or, for a
-void, with `_PRESENT`.
+Bindings are indexed, so that a message is not compared with each of them: an `any` binding under
+each of its criteria, one of which is enough; an `all` binding under one of them, whose presence in
+a message makes the whole binding be compared. A criterion is a header's name with its value or, for
+a void, with `_PRESENT`.
 """
 
 from collections.abc import Collection
 from typing import Any
 
-from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
-from broker.amqp.errors import precondition_failed
-from broker.amqp.field_table import Field, Table, encode_table, text_of
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.erlang_values import format_value
-from broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.amqp.field_table import Field, Table, encode_table, text_of
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 
 MATCH_ARGUMENT = "x-match"
 MATCH_ALL, MATCH_ANY = "all", "any"
@@ -33,7 +32,7 @@ MATCH_ALL_WITH_X, MATCH_ANY_WITH_X = "all-with-x", "any-with-x"
 MATCH_MODES = (MATCH_ALL, MATCH_ANY, MATCH_ALL_WITH_X, MATCH_ANY_WITH_X)
 
 _PRESENT = ("present",)
-"""Equal to no comparable value: those that are tuples begin with a type's name or hold tuples."""
+"""Differs from every comparable value."""
 
 _Criterion = tuple[str, Any]
 
@@ -94,7 +93,7 @@ class Headers(ExchangeType):
 
 
 class _Binding:
-    """What one binding asks for. Compared by identity."""
+    """The criteria of one binding. Compared by identity."""
 
     __slots__ = ("criteria", "destination", "is_any")
 
@@ -111,15 +110,15 @@ class _Binding:
 
     @property
     def is_unconditional(self) -> bool:
-        """It matches every message."""
+        """Whether the binding matches every message."""
         return not self.criteria and not self.is_any
 
     @property
     def index_criteria(self) -> tuple[_Criterion, ...]:
-        """What a message must have one of to be worth a look at this binding."""
+        """The criteria under which the binding is indexed."""
         if self.is_any or not self.criteria:
             return self.criteria
-        # A value is rarer than a mere presence: fewer messages will be looked at in vain.
+        # Fewer messages have a header with a certain value than with any.
         return (min(self.criteria, key=lambda criterion: criterion[1] is _PRESENT),)
 
 
@@ -136,7 +135,7 @@ def _criteria_met(headers: Table) -> set[_Criterion]:
 
 
 def _comparable(field: Field) -> Any:
-    """A hashable value that is equal to another one's just when Erlang says so."""
+    """A hashable value; two are equal if Erlang's `==` says so of their fields."""
     letter, value = field
     match letter:
         case "x":

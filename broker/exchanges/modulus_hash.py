@@ -1,21 +1,20 @@
 """The modulus hash exchange: each message goes to one destination, by its routing key's hash.
 
-The destination is the one whose place in the list of bindings is the hash modulo their number. So
-the load is even, but a binding added or removed moves nearly every key; where that matters,
-`consistent_hash.py` is the better choice. It is the type that sharding uses. A destination that is
-bound several times has as many places.
+The destination is the binding whose index is the hash modulo the number of bindings. The load is
+even, but adding or removing a binding moves nearly every key; `consistent_hash.py` avoids that.
+RabbitMQ's sharding uses this type. A destination that is bound several times occurs as often.
 """
 
 from collections.abc import Collection
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, ExchangeType
-from broker.exchanges.stable_hash import stable_hash
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.stable_hash import stable_hash
 
 
 class ModulusHash(ExchangeType):
-    """Matches one destination, the same one for a routing key while the bindings stay."""
+    """Matches one destination, the same for a routing key until the bindings change."""
 
     name = "x-modulus-hash"
 

@@ -1,19 +1,19 @@
-"""The exchange types that work on their own, by name: all but the one that wraps another."""
+"""The exchange types by name, except the delayed type, which wraps one of them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from broker.amqp.errors import command_invalid
-from broker.amqp.field_table import Table
-from broker.exchanges.consistent_hash import ConsistentHash
-from broker.exchanges.direct import Direct
-from broker.exchanges.exchange_type import ExchangeType
-from broker.exchanges.fanout import Fanout
-from broker.exchanges.headers import Headers
-from broker.exchanges.modulus_hash import ModulusHash
-from broker.exchanges.random_choice import RandomChoice
-from broker.exchanges.recent_history import RecentHistory
-from broker.exchanges.topic import Topic
+from leveret.broker.amqp.errors import command_invalid
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.exchanges.consistent_hash import ConsistentHash
+from leveret.broker.exchanges.direct import Direct
+from leveret.broker.exchanges.exchange_type import ExchangeType
+from leveret.broker.exchanges.fanout import Fanout
+from leveret.broker.exchanges.headers import Headers
+from leveret.broker.exchanges.modulus_hash import ModulusHash
+from leveret.broker.exchanges.random_choice import RandomChoice
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.exchanges.topic import Topic
 
 PLAIN_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
     {
@@ -29,7 +29,7 @@ PLAIN_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
 def create_from(
     types: Mapping[str, type[ExchangeType]], name: str, arguments: Table
 ) -> ExchangeType:
-    """An exchange's table of the type of this name. Raises 503 for a name that is not there."""
+    """Make the binding table of a type. Raises 503 for an unknown name."""
     exchange_type = types.get(name)
     if exchange_type is None:
         raise command_invalid(f"unknown exchange type '{name}'")

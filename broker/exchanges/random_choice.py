@@ -1,18 +1,18 @@
-"""The random exchange: each message goes to one destination, chosen by lot.
+"""The random exchange: each message goes to one destination, chosen at random.
 
-Each binding is a ticket, so a destination that is bound several times is chosen as often more.
+A destination that is bound several times is chosen more often, in proportion.
 """
 
 import random
 from collections.abc import Callable, Collection, Sequence
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 
 
 class RandomChoice(ExchangeType):
-    """Matches one destination, another one each time."""
+    """Matches one random destination."""
 
     name = "x-random"
     routes_by_key = False

@@ -1,30 +1,30 @@
-"""The recent history exchange: a fanout that gives each new queue the latest messages first.
+"""The recent history exchange: a fanout that delivers its latest messages to new bindings.
 
-It keeps the last messages that came by, 20 or as many as the argument `x-recent-history-length`
-says; the publisher keeps a message out with the header `x-recent-history-no-store`. Routing
-decides nothing about that: whoever publishes hands each message to `remember` (the router says to
-which exchanges), and whoever binds delivers `history` to what is newly bound, at each binding anew.
+It stores the last messages, 20 or the number in the argument `x-recent-history-length`, except
+those with the header `x-recent-history-no-store`. Routing has no effect on that: the publish path
+passes each message to `remember` (the router says of which exchanges), and a new binding delivers
+`history` to its destination.
 """
 
 from collections import deque
 from collections.abc import Sequence
 
-from broker.amqp.errors import precondition_failed
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.erlang_values import format_value
-from broker.exchanges.fanout import Fanout
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.field_terms import format_value
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.fanout import Fanout
 
 LENGTH_ARGUMENT = "x-recent-history-length"
 LENGTH_DEFAULT = 20
-"""RabbitMQ's."""
+"""RabbitMQ's default."""
 LENGTH_LETTERS = frozenset("bsIlL")
 """RabbitMQ refuses unsigned integers here."""
 NO_STORE_HEADER = "x-recent-history-no-store"
 
 
 class RecentHistory(Fanout):
-    """Matches everything, and keeps the latest messages."""
+    """Matches everything and stores the latest messages."""
 
     name = "x-recent-history"
 
@@ -34,11 +34,11 @@ class RecentHistory(Fanout):
 
     @property
     def history(self) -> Sequence[object]:
-        """The messages kept, the oldest first."""
+        """The stored messages, oldest first."""
         return tuple(self._messages)
 
     def remember(self, message: object, header: ContentHeader) -> None:
-        """Keep a message, in place of the oldest if there are enough, unless it says not to."""
+        """Store a message, unless its header forbids that; a full history drops its oldest."""
         if header.headers.get(NO_STORE_HEADER) != ("t", True):
             self._messages.append(message)
 

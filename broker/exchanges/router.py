@@ -1,32 +1,33 @@
-"""From the exchange a message is published to, along every binding, to the queues it reaches.
+"""Routing: from the exchange a message is published to, along bindings, to queues.
 
-A binding may lead to another exchange, so the exchanges form a graph, and there may be cycles in
-it. The router walks it breadth first and looks at each exchange once. Each is asked with every
-routing key of the message (its own, then those of CC and BCC), unless its type takes the first for
-all of them, and each queue is collected once, in the order in which it was found.
+A binding may lead to another exchange, so exchanges form a graph that may have cycles. The router
+walks it breadth first and visits each exchange once. Each is matched with every routing key of the
+message (its own, then those of CC and BCC), unless its type uses the first key only. Each queue is
+collected once, in the order of discovery.
 
-An exchange where a message matches nothing at all, wherever on the way, hands it to its alternate
-exchange if it has one. A match that leads nowhere new, as in a cycle, is a match all the same.
-These rules are RabbitMQ's (`rabbit_exchange:route1`).
+If a message matches nothing at an exchange, anywhere on the route, it continues at the alternate
+exchange, if there is one. A match of destinations that were visited already, as in a cycle, is a
+match. These rules are RabbitMQ's (`rabbit_exchange:route1`).
 
-Two kinds of exchange have a part in this beyond matching, and a `Route` reports them: those that
-keep a history of messages, and those at which the message has to wait.
+A `Route` also reports two kinds of exchange on the way: those that store a history of messages, and
+those at which the message is delayed.
 
-A route that `is_cacheable` holds for each message with the same routing key until an exchange, a
-binding or a policy changes. If the message has several keys, it holds for just those.
+A route with `is_cacheable` is valid for every message with the same routing keys until an exchange,
+a binding or a policy changes.
 """
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.delayed import DelayedMessage
-from broker.exchanges.exchange_type import Destination, ExchangeType
-from broker.exchanges.recent_history import RecentHistory
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.queues.queue_client import QueueClient
 
 
 class RoutableExchange(Protocol):
-    """What the router needs of an exchange. Of a queue it needs that `is_exchange` is False."""
+    """The part of an exchange that the router uses. A queue has `is_exchange` False."""
 
     @property
     def is_exchange(self) -> bool:
@@ -34,31 +35,31 @@ class RoutableExchange(Protocol):
 
     @property
     def type(self) -> ExchangeType:
-        """Its bindings."""
+        """The bindings."""
 
     @property
     def alternate(self) -> "RoutableExchange | None":
-        """The alternate exchange, if one is configured and exists at this moment."""
+        """The alternate exchange, if one is configured and exists."""
 
 
 class Route(NamedTuple):
-    """Where a message goes.
+    """The result of routing a message.
 
     queues: each once.
-    is_cacheable: only the routing key and the bindings had a say.
-    remembering: the tables on the way that are to remember the message.
-    delaying: the exchanges on the way, of type `DelayedMessage`, from which it goes on later.
+    is_cacheable: the result depends on the routing keys and the bindings only.
+    remembering: the tables on the route that store the message in their history.
+    delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
     """
 
-    queues: list[Destination]
+    queues: list[QueueClient]
     is_cacheable: bool
     remembering: list[RecentHistory]
     delaying: list[RoutableExchange]
 
 
 def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: ContentHeader) -> Route:
-    """The queues a message reaches from an exchange. routing_keys: its own key comes first."""
-    queues: dict[Destination, None] = {}
+    """Route a message from an exchange. routing_keys: the message's own key first."""
+    queues: dict[QueueClient, None] = {}
     walk = [exchange]
     seen = {exchange}
     is_cacheable = True

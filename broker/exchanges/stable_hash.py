@@ -1,8 +1,8 @@
 """A hash that is the same on every node and after every restart, for exchanges that distribute.
 
-Python's own `hash` of a string differs from process to process. This one is 64 bits of BLAKE2,
-spread evenly, of how the value is written. It is not RabbitMQ's (`erlang:phash2`): a key has one
-destination here as there, but not the one that RabbitMQ would choose.
+Python's `hash` of a string differs from process to process. This one is 64 bits of BLAKE2 of the
+value's `repr`. It is not RabbitMQ's (`erlang:phash2`): a key always has the same destination, but
+not the one that RabbitMQ would choose.
 """
 
 from hashlib import blake2b

@@ -1,14 +1,14 @@
-"""The topic exchange: a message goes where the binding's pattern matches its routing key.
+"""The topic exchange: a message matches a binding whose pattern matches its routing key.
 
-The patterns, and what they mean, live in `topic_trie.py`.
+Patterns are described in `topic_trie.py`.
 """
 
 from collections.abc import Collection
 
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination, ExchangeType
-from broker.exchanges.topic_trie import TopicTrie
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.topic_trie import TopicTrie
 
 
 class Topic(ExchangeType):

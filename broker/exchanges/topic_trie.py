@@ -1,46 +1,44 @@
-"""Topic patterns, held in a trie of words so that one walk matches a routing key with all of them.
+"""Topic patterns in a trie of words, so that one walk matches a routing key with all of them.
 
-What a pattern means. Keys and patterns are words with dots between; a word may be empty, and the
-empty string has no word at all. In a pattern the word `*` stands for exactly one word and the word
-`#` for any number of words, none included. Inside a longer word they stand for themselves.
+Patterns. Keys and patterns are words separated by dots; a word may be empty, and the empty string
+has no words. In a pattern the word `*` stands for exactly one word and the word `#` for any number
+of words, including none. Within a longer word they have no special meaning.
 
-The trie. Each node is the beginning of some patterns. Below it is a node for each word that comes
-next, one for a `*` that comes next and one for a `#`. The wildcards are kept apart from the words:
-otherwise the word `*` of a routing key would reach the same node twice, and so would the next one
-from both, and a key of nothing but stars would take exponential time.
+The trie. Each node is a prefix of some patterns. It has a child for each word that comes next, one
+for a `*` and one for a `#`. Wildcards are separate from words: otherwise the word `*` in a routing
+key would reach the same node twice, and a key of stars only would take exponential time.
 
     patterns  a.*   a.#.b   #          root ─ a ─┬─ *          (a.*)
                                          │       └─ # ─ b      (a.#.b)
                                          └─ #                  (#)
 
-The walk. It goes through the words of the key once and keeps all the nodes that match what it has
-read so far. A node under a `#` keeps matching whatever comes, so once reached it lasts to the end:
+The walk. It reads the words of the key once and keeps all nodes that match the words read so far. A
+`#` node matches any further words, so it stays until the end:
 
-    fresh    nodes that match when the last word read is theirs; replaced with every word
-    lasting  nodes under a `#`; only ever grows
+    fresh    nodes that end with the last word read; replaced with every word
+    lasting  `#` nodes; it only grows
 
-and since a `#` stands for no word too, the `#` below any node reached is reached with it.
+Since a `#` also stands for no word, the `#` child of any node that is reached is reached with it.
 
-Invariants, which keep the walk from doing anything twice:
-  I1  a node is in `fresh` once: it has one parent, which was looked at once.
-  I2  if a node is in `lasting`, then the `#` below it is too.
+Invariants, which keep the walk from visiting anything twice:
+  I1  a node is in `fresh` once: it has one parent, which was visited once.
+  I2  if a node is in `lasting`, then its `#` child is, too.
 
-Cost: for each word a few look-ups for each node kept, so never more than the words of the key
-times the nodes of the trie, and `#.#.#.#.a` costs five nodes. In practice few patterns share a
-beginning with the key, and the cost is that of the key's words: 1.6 microseconds for four of them
-among 1,000 patterns (CPython 3.11).
+Cost: a few lookups per word and node kept, so at most the words of the key times the nodes of the
+trie; `#.#.#.#.a` costs five nodes. In practice few patterns share a prefix with the key: 1.6
+microseconds for a key of four words among 1,000 patterns (CPython 3.11).
 """
 
 from itertools import chain
 
-from broker.exchanges.exchange_type import Destination, DestinationCounts
+from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts
 
 STAR = "*"
 HASH = "#"
 
 
 class TopicTrie:
-    """Patterns, and the destinations that are bound with them."""
+    """Patterns and the destinations that are bound with them."""
 
     __slots__ = ("_root",)
 
@@ -55,7 +53,7 @@ class TopicTrie:
         node.destinations.add(destination)
 
     def remove(self, pattern: str, destination: Destination) -> None:
-        """Take out a binding that was added, and the nodes that only it needed."""
+        """Remove a binding that was added, and the nodes that only it needed."""
         words = _words(pattern)
         path = [self._root]
         for word in words:
@@ -67,7 +65,7 @@ class TopicTrie:
             path[-1].prune(words.pop())
 
     def match(self, routing_key: str) -> list[Destination]:
-        """Where the key leads, by every pattern it matches: a destination comes once for each."""
+        """The destinations of all patterns that match; a destination occurs once per pattern."""
         fresh = [self._root]
         lasting: dict[_Node, None] = {}
         _reach_hashes(self._root, lasting)
@@ -86,7 +84,7 @@ class TopicTrie:
 
 
 class _Node:
-    """The beginning of some patterns, and the end of those that have destinations here."""
+    """A prefix of some patterns, and the destinations of the pattern that ends here."""
 
     __slots__ = ("destinations", "hash", "star", "words")
 
@@ -98,11 +96,11 @@ class _Node:
 
     @property
     def is_bare(self) -> bool:
-        """No pattern ends here or goes on from here."""
+        """Whether no pattern ends here or continues from here."""
         return not (self.destinations or self.words or self.star or self.hash)
 
     def below(self, word: str) -> "_Node | None":
-        """The node for a pattern's next word."""
+        """The child for a pattern's next word."""
         if word == STAR:
             return self.star
         if word == HASH:
@@ -110,7 +108,7 @@ class _Node:
         return self.words.get(word)
 
     def grow(self, word: str) -> "_Node":
-        """A new node for a pattern's next word."""
+        """Add a child for a pattern's next word."""
         node = _Node()
         if word == STAR:
             self.star = node
@@ -121,7 +119,7 @@ class _Node:
         return node
 
     def prune(self, word: str) -> None:
-        """Cut off the node for a word."""
+        """Remove the child for a word."""
         if word == STAR:
             self.star = None
         elif word == HASH:
@@ -135,7 +133,7 @@ def _words(key: str) -> list[str]:
 
 
 def _reach_hashes(node: _Node, lasting: dict[_Node, None]) -> None:
-    """Enter the `#` below a node, the one below that and so on, as far as they are new (I2)."""
+    """Add the `#` child of a node to `lasting`, its `#` child and so on, if new (I2)."""
     reached = node.hash
     while reached is not None and reached not in lasting:
         lasting[reached] = None

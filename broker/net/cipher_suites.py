@@ -1,4 +1,4 @@
-"""Cipher suites: which there are, and what one is called by OpenSSL, by IANA and by Erlang."""
+"""TLS cipher suites: those that OpenSSL supports, and their OpenSSL, IANA and Erlang names."""
 
 import re
 import ssl
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 ALL_SUITES = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
 _ERLANG_ONLY = re.compile(r"(ECDH|EDH|SRP|RSA-PSK)-|(.*-)?(DES|RC4)-|TLS_AES_128_CCM_")
-"""What RabbitMQ takes and OpenSSL has given up, or is seldom built with."""
+"""Suites that RabbitMQ accepts and that OpenSSL has removed or is rarely built with."""
 
 
 class Suite(NamedTuple):
-    """The parts of a cipher suite, by Erlang's names."""
+    """The components of a cipher suite, by their Erlang names."""
 
     key_exchange: str
     cipher: str
@@ -23,26 +23,26 @@ _AUTHENTICATED = {"GCM": "_gcm", "CCM": "_ccm", "CCM8": "_ccm_8", "POLY1305": "_
 
 
 def known_suites() -> dict[str, str]:
-    """The version of each suite that OpenSSL has."""
+    """The TLS version of each suite that OpenSSL supports, by the suite's OpenSSL name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers(ALL_SUITES)
     return {one["name"]: version_of(one) for one in context.get_ciphers()}
 
 
 def is_known_to_erlang_only(name: str) -> bool:
-    """Whether a suite that OpenSSL does not have is none for a mistake."""
+    """Whether a suite that OpenSSL does not support is a valid suite in Erlang."""
     return _ERLANG_ONLY.match(name) is not None
 
 
 def version_of(suite: Any) -> str:
-    """The version of TLS that an entry of `SSLContext.get_ciphers` is of, by RabbitMQ's name."""
+    """The TLS version of an entry of `SSLContext.get_ciphers`, by its RabbitMQ name."""
     return str(suite["protocol"]).lower()
 
 
 def openssl_name(name: str) -> str:
     """OpenSSL's name: TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384.
 
-    Those of TLS 1.3 have one name only.
+    Suites of TLS 1.3 have the same name in OpenSSL and IANA.
     """
     exchange, is_iana, cipher = name.removeprefix("TLS_").partition("_WITH_")
     if not is_iana:
@@ -55,7 +55,7 @@ def openssl_name(name: str) -> str:
 
 
 def suite_parts(name: str) -> Suite:
-    """The parts of a suite that OpenSSL calls so."""
+    """The components of the suite with this OpenSSL name."""
     if name.startswith("TLS_"):
         cipher, _, _ = name.removeprefix("TLS_").lower().rpartition("_")
         return Suite("any", cipher, "aead")

@@ -1,115 +1,119 @@
-"""A connection: bytes from a socket to its channels, and what they produce back to the socket.
+"""A connection: an asyncio protocol composed of independent parts.
 
-It is an asyncio protocol. `data_received` feeds the frame scanner; the scanner calls back for each
-frame (`on_publish`, `on_ack`, `on_frame`), and what is raised below, a `ChannelFault` or a
-`ConnectionFault`, is caught here and nowhere else. What channels send is gathered in `out` and
-written once a round (broker/actor.py).
+    bytes from the socket -> FrameScanner -> Incoming -> channels -> Output -> bytes to the socket
 
-States, in order: `HEADER` (waiting for the protocol header), `STARTING`, `TUNING`, `OPENING`,
-`RUNNING`, `CLOSED` (connection.close or its answer was sent; the socket goes soon) and `GONE`.
-The steps of the first ones are in net/login.py.
+`Incoming` dispatches frames to channels and handles faults. `OpenChannels` holds the channels.
+`Output` buffers what they send and writes it once per round (broker/turns.py). `Reading` pauses and
+resumes reading of the socket. `Closing` closes the connection. The connection itself holds the
+client's identity, the login until it is complete, and the methods of channel 0.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from pamqp import base, commands
 
-from broker.amqp.erlang_terms import format_snippet
-from broker.amqp.errors import (
-    ChannelFault,
-    ConnectionFault,
-    Fault,
-    channel_error,
-    frame_error,
-    internal_error,
-    not_allowed,
-    unexpected_frame,
+from leveret.broker.amqp.errors import ConnectionFault, channel_error
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.frames import FrameScanner, FrameSink
+from leveret.broker.amqp.methods import method_name
+from leveret.broker.auth.identity import Identity
+from leveret.broker.channel.channel import Channel
+from leveret.broker.clock import Timer
+from leveret.broker.events.connection_events import (
+    connection_closed,
+    connection_created,
+    vhost_left,
 )
-from broker.amqp.field_table import Table
-from broker.amqp.frames import (
-    BASIC_ACK,
-    BASIC_PUBLISH,
-    HEADER,
-    HEARTBEAT,
-    METHOD,
-    FrameScanner,
-    is_known_frame,
-)
-from broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
-from broker.amqp.properties import PropertiesError
-from broker.auth.access_control import Undecided
-from broker.auth.identity import Identity
-from broker.channel import methods_basic, publishing
-from broker.channel.channel import Channel
-from broker.channel.channel_events import channel_created
-from broker.channel.content_assembler import ContentAssembler
-from broker.channel.dispatch import dispatch
-from broker.clock import Timer
-from broker.net import connection_limits as limits
-from broker.net import credentials
-from broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, ClosingSide
-from broker.net.connection_events import connection_closed, connection_created, vhost_left
-from broker.net.handshake import Tuning
-from broker.net.heartbeat import Heartbeat
-from broker.net.login import Login
-from broker.net.socket_side import BIG_READ_BYTES
-from broker.queues.actor import Queue
-from broker.services import Services
-from broker.vhost import VirtualHost
+from leveret.broker.net import connection_limits as limits
+from leveret.broker.net import credentials
+from leveret.broker.net.closing import CLOSED, RUNNING, Closing
+from leveret.broker.net.handshake import Tuning
+from leveret.broker.net.heartbeat import Heartbeat
+from leveret.broker.net.incoming import Incoming
+from leveret.broker.net.login import Login
+from leveret.broker.net.open_channels import OpenChannels
+from leveret.broker.net.output import Output
+from leveret.broker.net.reading import BIG_READ_BYTES, Reading
+from leveret.broker.net.tls import session_facts
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
 
 logger = logging.getLogger("leveret.connection")
 
 
-class Connection(ClosingSide):
-    """One client's connection. Channels know it as `ConnectionLink`."""
+class Connection(asyncio.Protocol):
+    """One client's connection. Channels use it as `ConnectionLink`.
+
+    login: the handshake; None once it is complete. tuning: the negotiated limits.
+    bytes_in, reads: totals. tls: the TLS session, or None.
+    """
 
     __slots__ = (
-        "_channel_at_work", "_heartbeat", "_registry", "_waiting", "channels", "client_properties",
-        "connected_at_s", "exclusive_queues", "expiry_timer", "frame_bytes_max", "mechanism",
-        "secret_refused", "targets", "user", "vhost",
+        "_heartbeat", "_registry", "bytes_in", "client_properties", "closing", "connected_at_s",
+        "exclusive_queues", "expiry_timer", "incoming", "login", "mechanism", "name",
+        "open_channels", "output", "own_host", "own_port", "peer_host", "peer_port", "reading",
+        "reads", "scanner", "services", "targets", "tls", "tuning", "user", "vhost",
     )  # fmt: skip
 
     user: Identity
     vhost: VirtualHost
 
     def __init__(self, services: Services, registry: "set[Connection]") -> None:
-        super().__init__(services)
-        self.login: Login | None = Login(self)
-        self.channels: dict[int, Channel] = {}
-        self.frame_bytes_max = services.config.initial_frame_max_bytes
-        self.targets: dict[bytes, Any] = {}
-        self.exclusive_queues: dict[str, Queue] = {}
-        self.client_properties: Table = {}
-        self.connected_at_s = services.clock.wall_time_s()
+        """registry: all connections of the node; contains this one while its socket is open."""
+        self.services = services
         self._registry = registry
-        self._scanner = FrameScanner(self, self.frame_bytes_max)
-        self._heartbeat: Heartbeat | None = None
-        self.expiry_timer: Timer | None = None
-        self._waiting: asyncio.Task[None] | None = None
-        self._channel_at_work: Channel | None = None
+        self.name = "?"
+        self.peer_host = self.own_host = ""
+        self.peer_port = self.own_port = 0
+        self.tls: Any = None
+        self.login: Login | None = Login(self)
         self.mechanism = ""
-        self.secret_refused = False
+        self.client_properties: Table = {}
+        self.tuning = Tuning(0, 0, 0)
+        self.targets: dict[bytes, Any] = {}
+        self.exclusive_queues: dict[str, QueueClient] = {}
+        self.connected_at_s = services.clock.wall_time_s()
+        self.expiry_timer: Timer | None = None
+        self._heartbeat: Heartbeat | None = None
+        self.bytes_in = self.reads = 0
+        self.open_channels = OpenChannels(self, registry)
+        self.output = Output(services, self.open_channels.resume_consumers)
+        self.reading = Reading(services, self, self.output)
+        self.closing = Closing(self, services.clock)
+        self.incoming = Incoming(self)
+        self.scanner = FrameScanner(self.frame_sink(), self.output.frame_bytes_max)
 
     def __repr__(self) -> str:
         return f"<Connection {self.name}>"
+
+    def frame_sink(self) -> FrameSink:
+        """The receiver of incoming frames."""
+        return self.incoming
 
     # The socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
-        super().connection_made(transport)
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        own = transport.get_extra_info("sockname") or ("?", 0)
+        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        self.own_host, self.own_port = str(own[0]), int(own[1])
+        self.tls = transport.get_extra_info("ssl_object")
+        self.name = f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+        # uvloop's transports implement asyncio's interface but are not subclasses of it.
+        socket = cast(asyncio.Transport, transport)
+        self.output.connect(socket)
+        self.reading.connect(socket)
+        self.closing.connect(socket, self.services.config.handshake_timeout_ms)
         self._registry.add(self)
         self.services.counts.connections_opened += 1
-        timeout_ms = self.services.config.handshake_timeout_ms
-        if timeout_ms is not None:
-            clock = self.services.clock
-            self._close_timer = clock.call_later_ms(timeout_ms, self._handshake_too_long)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came in."""
+        """Process bytes from the socket."""
         self.bytes_in += len(data)
         self.reads += 1
         turns = self.services.turns
@@ -119,377 +123,197 @@ class Connection(ClosingSide):
             data = login.read_protocol_header(data)
             if not data:
                 return
-        self._scanner.add(data)
-        if not self.is_waiting:
-            self._handle(self._scanner.scan)
+        scanner = self.scanner
+        scanner.add(data)
+        self.incoming.handle(scanner.scan)
         if len(data) >= BIG_READ_BYTES:
-            self.consider_giving_way(len(data))
+            self.reading.pause_after_large_reads(len(data))
 
-    def _handle(self, step: Callable[[], object]) -> None:
-        """Handle every whole frame; a fault ends what it happened on, and the rest goes on."""
-        while True:
-            try:
-                step()
-                return
-            except Undecided as undecided:
-                self._wait_for(undecided)
-                return
-            except ChannelFault as fault:
-                self._blame_method(fault)
-                assert self._channel_at_work is not None
-                self._channel_at_work.fail(fault)
-            except ConnectionFault as fault:
-                self._blame_method(fault)
-                self.fail(fault)
-            except UnknownMethod as unknown:
-                logger.error("%s sent what is no method: %s", self, unknown)
-                self.drop()
-            except Exception:
-                logger.exception("%s: an internal error; the connection is closed", self)
-                self.drop()
-            step = self._scanner.scan
+    def pause_writing(self) -> None:
+        """The socket's write buffer is full."""
+        self.output.pause()
 
-    def _wait_for(self, undecided: Undecided) -> None:
-        """Read no more until somebody over the network has said what the client may do."""
-        self.is_waiting = True
-        self.pause_reading()
-        # Kept, since the event loop itself does not keep tasks from being collected.
-        self._waiting = asyncio.get_running_loop().create_task(self._settle(undecided))
-
-    async def _settle(self, undecided: Undecided) -> None:
-        try:
-            await undecided.settle()
-        except Exception:
-            logger.exception("%s: a backend failed; the connection is closed", self)
-            self.drop()
-        self.is_waiting = False
-        if self.state in (CLOSED, GONE):
-            # It ended while it waited, and what the answer has brought is given back as well.
-            self.release()
-        else:
-            assert undecided.retry is not None
-            self._handle(undecided.retry)
-        if self.state is not GONE:
-            self.resume_reading()
-            if not self.is_waiting:
-                self._handle(self._scanner.scan)
-
-    def _blame_method(self, fault: Fault) -> None:
-        """Name the method that failed in the fault, unless it knows better or none is to blame."""
-        if self._scanner.is_broken or (self.login is not None and self.login.is_authenticating):
-            return
-        if not fault.class_id and self._method_at_work:
-            fault.class_id = self._method_at_work >> 16
-            fault.method_id = self._method_at_work & 0xFFFF
-
-    def consumers_have_room(self) -> None:
-        """The client keeps up again."""
-        for channel in tuple(self.channels.values()):
-            channel.room_appeared()
+    def resume_writing(self) -> None:
+        """The socket's write buffer has drained."""
+        self.output.resume()
 
     def eof_received(self) -> None:
-        """The client will send no more; nor shall we."""
+        """The client closed its sending side: let asyncio close the socket."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone, and with it all that belonged to the connection."""
-        was_orderly = self.state in (CLOSED, GONE)
-        self.state = GONE
-        if self._close_timer is not None:
-            self._close_timer.cancel()
+        """The socket is closed: release everything that the connection holds."""
+        was_orderly = self.closing.has_begun
+        self.closing.disconnect()
+        self.reading.disconnect()
         self._registry.discard(self)
-        self.services.counts.add_connection(self.bytes_in, self.bytes_out, self.reads, self.writes)
+        output = self.output
+        self.services.counts.add_connection(
+            self.bytes_in, output.bytes_out, self.reads, output.writes
+        )
         self.release()
         if self.login is None:
             vhost_left(self)
         connection_closed(self)
-        self._transport = None
+        output.disconnect()
         if not was_orderly:
             logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
                            self.name, exc or "end of file")  # fmt: skip
 
-    # Frames (amqp/frames.py calls these)
+    # The handshake (net/login.py calls these)
 
-    def on_publish(
-        self,
-        channel: int,
-        arguments: bytes,
-        properties: bytes,
-        body_bytes: int,
-        bodies: list[bytes],
-    ) -> None:
-        """A run of messages with the same method arguments, properties and body size."""
-        target_channel = self.channels.get(channel)
-        self._method_at_work = BASIC_PUBLISH
-        if self.state is not RUNNING or target_channel is None:
-            self._require_channel(channel)
-            return
-        self._channel_at_work = target_channel
-        if target_channel.is_closing:
-            return
-        if target_channel.assembler is not None:
-            target_channel.assembler.add(METHOD, b"")
-        if self.services.flow.is_held and self.hold_back():
-            publishing.refuse(target_channel, len(bodies), self.services.alarms.reason)
-            return
-        header = self._header(properties)
-        target = self.targets.get(arguments) or publishing.target_for(target_channel, arguments)
-        try:
-            publishing.publish(target_channel, target, header, body_bytes, bodies)
-        except Undecided as undecided:
-            undecided.retry = lambda: self.on_publish(
-                channel, arguments, properties, body_bytes, bodies
-            )
-            raise
+    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method on a channel, or on the connection itself (0)."""
+        self.output.send(channel, method, **arguments)
 
-    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
-        """A basic.ack."""
-        target_channel = self.channels.get(channel)
-        self._method_at_work = BASIC_ACK
-        if self.state is not RUNNING or target_channel is None:
-            self._require_channel(channel)
-            return
-        self._channel_at_work = target_channel
-        if target_channel.assembler is not None:
-            target_channel.assembler.add(METHOD, b"")
-        if not target_channel.is_closing:
-            methods_basic.ack(target_channel, delivery_tag, multiple)
+    def has_capability(self, name: str) -> bool:
+        """Whether the client announced this capability at login."""
+        letter, capabilities = self.client_properties.get("capabilities", ("F", {}))
+        return letter == "F" and capabilities.get(name) == ("t", True)
 
-    def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """Any other frame."""
-        self._method_at_work = 0
-        if self.state is GONE:
-            return
-        if not is_known_frame(kind, payload):
-            if self.state is not CLOSED:
-                snippet = format_snippet(payload)
-                raise frame_error(f"type {kind}, {snippet}: unknown_frame")
-        elif channel == 0:
-            self._on_connection_frame(kind, payload)
-        elif self.state is RUNNING:
-            self._on_channel_frame(kind, channel, payload)
-        elif self.state is HANDSHAKE:
-            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
-
-    def _on_connection_frame(self, kind: int, payload: bytes) -> None:
-        if kind == METHOD:
-            method = decode_method(payload)
-            self._method_at_work = method.index
-            self._handle_connection_method(method)
-        elif kind != HEARTBEAT and self.state is not CLOSED:
-            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
-
-    def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
-        if kind == HEARTBEAT:
-            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
-        channel = self.channels.get(number)
-        if channel is not None and channel.assembler is not None:
-            self._channel_at_work = channel
-            self._assemble(channel, channel.assembler, kind, payload)
-            return
-        if kind != METHOD:
-            if channel is not None and channel.is_closing:
-                # The rest of a message that the channel failed on.
-                return
-            raise unexpected_frame("expected method frame, got non method frame instead")
-        method = decode_method(payload)
-        self._method_at_work = method.index
-        if isinstance(method, commands.Channel.Open):
-            self._open_channel(channel, number)
-        elif channel is None:
-            self._require_channel(number)
-        elif channel.is_closing:
-            self._handle_on_closing_channel(channel, method)
-        elif isinstance(method, commands.Channel.Close):
-            self._close_channel(channel)
-        elif isinstance(method, commands.Basic.Publish):
-            channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])
-        else:
-            self._dispatch(channel, method)
-
-    def _dispatch(self, channel: Channel, method: base.Frame) -> None:
-        if channel.is_closing:
-            # It failed while its method waited for an answer.
-            return
-        self._channel_at_work = channel
-        self._method_at_work = method.index
-        try:
-            dispatch(channel, method)
-        except Undecided as undecided:
-            undecided.retry = lambda: self._dispatch(channel, method)
-            raise
-
-    def _assemble(
-        self, channel: Channel, assembler: ContentAssembler, kind: int, payload: bytes
-    ) -> None:
-        """A frame of a message that comes in several."""
-        self._method_at_work = BASIC_PUBLISH
-        content = assembler.add(kind, payload)
-        if kind == HEADER and not channel.is_closing:
-            publishing.check_message_size(channel, assembler.body_bytes)
-        if content is None:
-            return
-        channel.assembler = None
-        body = content.body
-        self.on_publish(channel.number, content.arguments, content.properties, len(body), [body])
-
-    def _header(self, properties: bytes) -> Any:
-        try:
-            return self.services.header_cache.get(properties)
-        except PropertiesError as error:
-            logger.error("%s: cannot decode the properties of a message: %s", self.name, error)
-            self._method_at_work = 0
-            raise internal_error("") from None
-
-    # Channels
-
-    def _require_channel(self, number: int) -> None:
-        """Complain of a method on a channel that is not open."""
-        if self.state is HANDSHAKE:
-            raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
-        if number == 0:
-            raise channel_error("unexpected method in connection state running")
-        if self.state is RUNNING and number not in self.channels:
-            raise channel_error("expected 'channel.open'")
-
-    def _open_channel(self, channel: Channel | None, number: int) -> None:
-        if channel is not None and not channel.is_closing:
-            raise channel_error("second 'channel.open' seen")
-        if channel is not None:
-            return
-        limit = self.tuning.channel_max
-        if limit and len(self.channels) >= limit:
-            self._method_at_work = 0
-            raise not_allowed(
-                f"number of channels opened ({len(self.channels)}) has reached the negotiated "
-                f"channel_max ({limit})"
-            )
-        limits.check_channels(self, self._registry)
-        channel = self.channels[number] = Channel(self, number)
-        channel.send(commands.Channel.OpenOk)
-        channel_created(channel)
-
-    def _close_channel(self, channel: Channel) -> None:
-        if channel.has_confirms_due:
-            channel.send_confirms()
-        channel.release()
-        channel.send(commands.Channel.CloseOk)
-        channel.is_closing = True
-        del self.channels[channel.number]
-
-    def _handle_on_closing_channel(self, channel: Channel, method: base.Frame) -> None:
-        """After a channel error only the end of the channel is of interest."""
-        if isinstance(method, commands.Channel.CloseOk):
-            del self.channels[channel.number]
-        elif isinstance(method, commands.Channel.Close):
-            self.send(channel.number, commands.Channel.CloseOk)
-
-    # Connection methods
-
-    def _handle_connection_method(self, method: base.Frame) -> None:
-        if isinstance(method, commands.Connection.Close):
-            self._handle_close()
-        elif self.state is CLOSED:
-            if isinstance(method, commands.Connection.CloseOk):
-                self.drop()
-        elif self.state is RUNNING:
-            self._handle_running_method(method)
-        elif self.login is not None:
-            self.login.handle(method)
-
-    def _handle_running_method(self, method: base.Frame) -> None:
-        if not isinstance(method, commands.Connection.UpdateSecret):
-            raise channel_error("unexpected method in connection state running")
-        renewing = credentials.renewal(self, method)
-        renewing.retry = lambda: credentials.renewed(self, method)
-        raise renewing
-
-    def _handle_close(self) -> None:
-        """The client says goodbye: exclusive queues go before the answer, as in RabbitMQ."""
-        if self.state is HANDSHAKE:
-            self._wait_then_drop("the client closed the connection before it was open")
-            return
-        self.release()
-        self.send(0, commands.Connection.CloseOk)
-        if self.state is RUNNING:
-            logger.info("closing connection %s: the client closed it", self.name)
-        self.state = CLOSED
-        self._drop_later(self._close_patience_ms())
-
-    def forget_queue(self, name: str) -> None:
-        """An exclusive queue of this connection is gone."""
-        self.exclusive_queues.pop(name, None)
+    def tls_facts(self) -> dict[str, Any]:
+        """RabbitMQ's management fields of the TLS session; empty without TLS."""
+        return {} if self.tls is None else session_facts(self.tls)
 
     def check_node_limits(self) -> None:
-        """Raise 530 if the node has as many connections as it may."""
+        """Raise 530 if the node's connection limit is reached."""
         limits.check_node(self.services, self._registry)
 
     def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if the vhost, or the user, has as many connections as it may."""
+        """Raise 530 if the connection limit of the vhost or of the user is reached."""
         limits.check_connections(self.services, self._registry, user, vhost)
 
+    def tune(self, tuning: Tuning) -> None:
+        """Apply the negotiated limits and start heartbeats."""
+        self.tuning = tuning
+        self.output.frame_bytes_max = self.scanner.frame_bytes_max = tuning.frame_bytes_max
+        if tuning.heartbeat_s:
+            self._heartbeat = Heartbeat(self, self.services.clock, tuning.heartbeat_s)
+
     def open(self, user: Identity, vhost: VirtualHost) -> None:
-        """The handshake is over."""
+        """The handshake is complete: open the connection to the vhost."""
         self.user, self.vhost = user, vhost
         credentials.watch_expiry(self)
         self.login = None
-        self.state = RUNNING
-        if self._close_timer is not None:
-            self._close_timer.cancel()
-            self._close_timer = None
+        self.closing.open()
         self.send(0, commands.Connection.OpenOk)
         connection_created(self)
         logger.info("%s: user '%s' opened vhost '%s'", self.name, user.name, vhost.name)
 
-    def tune(self, tuning: Tuning) -> None:
-        """The limits are agreed; heartbeats begin."""
-        self.tuning = tuning
-        self.frame_bytes_max = self._scanner.frame_bytes_max = tuning.frame_bytes_max
-        if tuning.heartbeat_s:
-            self._heartbeat = Heartbeat(self, self.services.clock, tuning.heartbeat_s)
+    # Methods on channel 0
 
-    def has_capability(self, name: str) -> bool:
-        """The client said at login that it can do this."""
-        capabilities = self.client_properties.get("capabilities")
-        return bool(
-            capabilities is not None
-            and capabilities[0] == "F"
-            and capabilities[1].get(name) == ("t", True)
-        )
+    def handle_method(self, method: base.Frame) -> None:
+        """Handle a method on channel 0. Raises ConnectionFault."""
+        state = self.closing.state
+        if isinstance(method, commands.Connection.Close):
+            self.closing.answer()
+        elif state is CLOSED:
+            if isinstance(method, commands.Connection.CloseOk):
+                self.drop()
+        elif state is RUNNING:
+            if not isinstance(method, commands.Connection.UpdateSecret):
+                raise channel_error("unexpected method in connection state running")
+            steps = credentials.update_secret(self, method)
+            self.incoming.run(None, steps, partial(method_name, method))
+        elif self.login is not None:
+            self.incoming.run(None, self.login.handle(method), partial(method_name, method))
 
-    # Ending
+    def forget_queue(self, name: str) -> None:
+        """An exclusive queue of this connection was deleted."""
+        self.exclusive_queues.pop(name, None)
 
-    def check_consumer_timeout(self, timeout_ms: int) -> None:
-        """Close the channels on which a delivery was not settled in time."""
-        for channel in tuple(self.channels.values()):
-            channel.check_consumer_timeout(timeout_ms)
+    # Heartbeats (net/heartbeat.py)
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the socket is being read."""
+        return not self.reading.is_held_back
+
+    def send_heartbeat(self) -> None:
+        """Write a heartbeat frame."""
+        self.output.send_heartbeat()
 
     def peer_is_silent(self) -> None:
-        """No heartbeat for too long: the client is gone, whatever TCP thinks."""
-        logger.error("closing connection %s: missed heartbeats from client, timeout: %d s",
-                     self.name, self.tuning.heartbeat_s)  # fmt: skip
-        self.state = CLOSED
-        self.release()
-        self.abort()
+        """The client sent nothing for the heartbeat timeout."""
+        self.closing.drop_silent_peer()
 
-    def _handshake_too_long(self) -> None:
-        logger.error("closing connection %s: the handshake took too long", self.name)
-        self.drop()
+    # For the broker and management
+
+    @property
+    def state(self) -> str:
+        """See net/closing.py."""
+        return self.closing.state
+
+    @property
+    def publishing_state(self) -> str:
+        """`blocked`, `flow` or `running`: the state that RabbitMQ's management shows."""
+        return self.reading.publishing_state
+
+    @property
+    def channels(self) -> dict[int, Channel]:
+        """The open channels, by number."""
+        return self.open_channels.by_number
+
+    @property
+    def bytes_out(self) -> int:
+        """Total bytes written."""
+        return self.output.bytes_out
+
+    @property
+    def writes(self) -> int:
+        """Total writes to the socket."""
+        return self.output.writes
+
+    def alarms_changed(self) -> None:
+        """An alarm was raised or cleared."""
+        self.reading.alarms_changed()
+
+    def congestion_changed(self) -> None:
+        """The store became congested, or is no longer congested."""
+        self.reading.congestion_changed()
+
+    def check_consumer_timeout(self, timeout_ms: int) -> None:
+        """Close each channel that holds a delivery unsettled for longer than its timeout."""
+        self.incoming.check_consumer_timeout(timeout_ms)
+
+    # Closing
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the client's bytes can still be split into frames."""
+        return not self.scanner.is_broken
+
+    @property
+    def blames_methods(self) -> bool:
+        """Whether faults name the failed method: not before the client is authenticated."""
+        return self.is_readable and not (self.login is not None and self.login.is_authenticating)
+
+    def may_send_fault(self, fault: ConnectionFault) -> bool:
+        """Whether the client receives this error."""
+        return self.login is None or self.login.may_send_fault(fault)
+
+    def force_close(self, explanation: str) -> None:
+        """Close the connection at an operator's request, or because the broker stops."""
+        self.closing.force(explanation)
+
+    def drop(self) -> None:
+        """Close the socket after all written output is sent."""
+        self.closing.drop()
+
+    def abort(self) -> None:
+        """Close the socket immediately and discard unsent output."""
+        self.closing.abort()
 
     def release(self) -> None:
-        """Give back all that the connection holds."""
+        """Release everything that the connection holds."""
+        self.incoming.release()
+        self.reading.stop_blocking()
         if self.expiry_timer is not None:
             self.expiry_timer.cancel()
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
-        channels, self.channels = self.channels, {}
-        for channel in channels.values():
-            if not channel.is_closing:
-                if channel.has_confirms_due:
-                    channel.send_confirms()
-                channel.is_closing = True
-                channel.release()
-        queues, self.exclusive_queues = self.exclusive_queues, {}
-        for queue in queues.values():
+        self.open_channels.release()
+        self.services.registry.topology.remove_owner(self)
+        for queue in tuple(self.exclusive_queues.values()):
             self.vhost.delete_queue(queue)
-        self.targets = {}
+        self.targets.clear()

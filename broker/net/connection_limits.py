@@ -1,36 +1,39 @@
-"""How many connections and channels there may be: on the node, in a vhost, of a user.
+"""Limits on the numbers of connections and channels: per node, per vhost, per user.
 
-The texts are RabbitMQ's (`rabbit_reader`). What is counted is looked at only if there is a limit.
+The texts are RabbitMQ's (`rabbit_reader`). Connections are counted only if a limit is set.
 """
 
 from collections.abc import Iterable, Sized
 from typing import Protocol
 
-from broker.amqp.errors import not_allowed
-from broker.auth.identity import Identity
-from broker.limits import MAX_CHANNELS
-from broker.net.closing import RUNNING
-from broker.services import Services
-from broker.vhost import VirtualHost
+from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.auth.identity import Identity
+from leveret.broker.net.closing import RUNNING
+from leveret.broker.policies.limits import MAX_CHANNELS
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
 
 
 class Counted(Protocol):
-    """What is looked at of each connection. user and vhost: once it is running."""
+    """A connection that counts against limits. user, vhost: set once it is running."""
 
     services: Services
-    state: str
     user: Identity
     vhost: VirtualHost
 
     @property
+    def state(self) -> str:
+        """See net/closing.py."""
+
+    @property
     def channels(self) -> Sized:
-        """Those that are open."""
+        """The open channels."""
 
 
 def check_connections(
     services: Services, registry: Iterable[Counted], user: Identity, vhost: str
 ) -> None:
-    """Raise 530 if the vhost, or the user, has as many connections as it may."""
+    """Raise 530 if the connection limit of the vhost or of the user is reached."""
     running = [one for one in registry if one.state is RUNNING]
     limits = services.limits
     limits.check_vhost_connections(vhost, user.name, (one.vhost.name for one in running))
@@ -38,14 +41,14 @@ def check_connections(
 
 
 def check_node(services: Services, registry: Iterable[Counted]) -> None:
-    """Raise 530 if the node has as many connections as it may."""
+    """Raise 530 if the node's connection limit is reached."""
     limit = services.config.connection_max
     if limit is not None and sum(one.state is RUNNING for one in registry) >= limit:
         raise not_allowed(f"connection refused: node connection limit ({limit}) is reached")
 
 
 def check_channels(connection: Counted, registry: Iterable[Counted]) -> None:
-    """Raise 530 if the user, or the node, has as many channels as it may."""
+    """Raise 530 if the channel limit of the user or of the node is reached."""
     user, config = connection.user.name, connection.services.config
     limit = connection.services.limits.user_limit(user, MAX_CHANNELS)
     if limit is not None:

@@ -1,7 +1,7 @@
-"""Credentials that change while a connection is open: connection.update-secret, and their end.
+"""Credentials of an open connection: connection.update-secret, and expiry.
 
-A login by a token is good until the token ends; a client that wants to stay sends a new one. One
-that does not is closed when the time comes.
+A login with a token is valid until the token expires. A client stays connected by sending a new
+token before that; otherwise the connection is closed on expiry.
 """
 
 import logging
@@ -9,25 +9,23 @@ from typing import Any, Protocol
 
 from pamqp import base, commands
 
-from broker.amqp.errors import not_allowed
-from broker.amqp.methods import long_string_argument
-from broker.auth.access_control import Undecided
-from broker.auth.identity import Identity
-from broker.clock import Timer
-from broker.services import Services
+from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.amqp.methods import long_string_argument
+from leveret.broker.auth.identity import Identity
+from leveret.broker.clock import Timer
+from leveret.broker.services import Services
 
 logger = logging.getLogger("leveret.connection")
 
 
 class Holder(Protocol):
-    """The connection. expiry_timer: goes off when the login is no longer good."""
+    """The connection. expiry_timer: fires when the credentials expire."""
 
     name: str
     services: Services
     user: Identity
     targets: dict[bytes, Any]
     expiry_timer: Timer | None
-    secret_refused: bool
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
         """Send a method."""
@@ -36,32 +34,25 @@ class Holder(Protocol):
         """Close the connection with 320."""
 
 
-def renewal(connection: Holder, method: commands.Connection.UpdateSecret) -> Undecided:
-    """The question whether a new secret is good, for the connection to wait for."""
+async def update_secret(connection: Holder, method: commands.Connection.UpdateSecret) -> None:
+    """Replace the connection's secret. Raises 530 if the new one is refused.
+
+    The old secret stays in force until the backend has answered.
+    """
     secret = long_string_argument(method.new_secret).decode("utf-8", "surrogateescape")
-
-    async def settle() -> None:
-        identity = await connection.services.access.renew(connection.user, secret)
-        connection.secret_refused = identity is None
-        if identity is not None:
-            connection.user = identity
-            # What publishers looked up was allowed to them with the old secret.
-            connection.targets.clear()
-            watch_expiry(connection)
-
-    return Undecided(settle)
-
-
-def renewed(connection: Holder, method: commands.Connection.UpdateSecret) -> None:
-    """The answer to a new secret. Raises 530 if it is refused."""
-    if connection.secret_refused:
+    identity = await connection.services.access.begin_renew(connection.user, secret)
+    if identity is None:
         raise not_allowed("New secret was refused by one of the backends")
+    connection.user = identity
+    # The cached publish targets were authorised with the old secret.
+    connection.targets.clear()
+    watch_expiry(connection)
     logger.info("%s updated its secret: %s", connection.name, method.reason)
     connection.send(0, commands.Connection.UpdateSecretOk)
 
 
 def watch_expiry(connection: Holder) -> None:
-    """Close the connection when its login is no longer good."""
+    """Close the connection when its credentials expire."""
     if connection.expiry_timer is not None:
         connection.expiry_timer.cancel()
         connection.expiry_timer = None

@@ -1,25 +1,25 @@
-"""The numbers and tables that client and server agree on before a connection is open.
+"""The limits and property tables that client and server negotiate before a connection is open.
 
-Pure: what to announce, and whether what the client answers is acceptable. Facts: RabbitMQ's
+Pure: computes what the server announces and checks what the client answers. Source: RabbitMQ's
 `rabbit_reader`, and its documentation on networking and heartbeats.
 """
 
 import platform
-from importlib import metadata
 from typing import NamedTuple
 
-from broker.amqp.errors import not_allowed
-from broker.amqp.field_table import Table
+from leveret import __version__
+from leveret.broker.amqp.errors import not_allowed
+from leveret.broker.amqp.field_table import Table
 
 PRODUCT = "RabbitMQ"
 COMPATIBLE_VERSION = "3.12.14"
 COMPATIBLE_VERSIONS = {"3.12": COMPATIBLE_VERSION, "4.x": "4.1.4"}
-"""Client libraries switch behaviour on product and version: what they are to take us for."""
+"""The RabbitMQ version to announce, by compatibility level: client libraries adapt to it."""
 
 FRAME_BYTES_MIN = 4096
-"""Smaller a frame_max may not be (specification, section 4.2.3); the limit before tuning, too."""
+"""The smallest frame_max (specification, section 4.2.3), and the limit before tuning."""
 FRAME_BYTES_MIN_4 = 8192
-"""The same of RabbitMQ from 4.1 on."""
+"""The smallest frame_max in RabbitMQ 4.1 and later."""
 
 LOCALES = "en_US"
 EXTERNAL = "EXTERNAL"
@@ -43,24 +43,16 @@ ACCEPTED_PROTOCOL_HEADERS = {
     b"AMQP\x01\x01\x08\x00": (8, 0),
     b"AMQP\x01\x01\x09\x01": (8, 0),
 }
-"""Headers of 0-9-1, 0-9 and 0-8, and the version that connection.start then names."""
-
-
-def version() -> str:
-    """Leveret's own version."""
-    try:
-        return metadata.version("leveret")
-    except metadata.PackageNotFoundError:
-        return "unreleased"
+"""Protocol headers of 0-9-1, 0-9 and 0-8, with the version that connection.start announces."""
 
 
 def server_properties(cluster_name: str, compat: str = "3.12") -> Table:
-    """What connection.start tells of the server."""
+    """The server-properties of connection.start."""
     return {
         "capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))),
         "cluster_name": ("S", cluster_name),
         "copyright": ("S", "Copyright (c) the Leveret authors"),
-        "information": ("S", f"Leveret {version()}, an AMQP 0-9-1 broker"),
+        "information": ("S", f"Leveret {__version__}, an AMQP 0-9-1 broker"),
         "platform": ("S", f"Python {platform.python_version()}"),
         "product": ("S", PRODUCT),
         "version": ("S", COMPATIBLE_VERSIONS[compat]),
@@ -76,9 +68,9 @@ class Tuning(NamedTuple):
 
 
 def check_tuning(offered: Tuning, chosen: Tuning, frame_bytes_min: int = FRAME_BYTES_MIN) -> None:
-    """Raise 530 if the client chose more than it was offered, or too little.
+    """Raise 530 if the client chose a limit above the offered one or below the minimum.
 
-    The heartbeat is the client's to choose.
+    The client may choose any heartbeat interval.
     """
     _check("frame_max", chosen.frame_bytes_max, frame_bytes_min, offered.frame_bytes_max)
     _check("channel_max", chosen.channel_max, 1, offered.channel_max)

@@ -1,36 +1,36 @@
-"""Heartbeats of one connection, both ways, with one timer.
+"""Heartbeats of one connection, in both directions, with one timer.
 
-Each half interval the connection is looked at: if nothing was written since the last look, a
-heartbeat goes out. Each whole interval: if nothing at all came in for two of them in a row, the
-peer is gone (RabbitMQ's documentation, "Detecting Dead TCP Connections with Heartbeats"). Any
-bytes count. While the connection is blocked nothing is read, so the peer's silence does not count.
+Every half interval the monitor sends a heartbeat if nothing was written since the last check. If
+nothing was received in two consecutive whole intervals, the peer is dead (RabbitMQ's documentation,
+"Detecting Dead TCP Connections with Heartbeats"). Any bytes count. While the connection is blocked
+the socket is not read, so intervals without input do not count.
 """
 
 from typing import Protocol
 
-from broker.clock import Clock, Timer
+from leveret.broker.clock import Clock, Timer
 
 SILENT_LOOKS_MAX = 2
 
 
 class Beating(Protocol):
-    """What a heartbeat monitor needs of its connection.
-
-    bytes_in, bytes_out: totals. is_reading: bytes from the peer are taken off the socket.
-    """
+    """What a heartbeat monitor needs of its connection. bytes_in: total bytes read."""
 
     bytes_in: int
-    bytes_out: int
+
+    @property
+    def bytes_out(self) -> int:
+        """Total bytes written."""
 
     @property
     def is_reading(self) -> bool:
-        """The connection is not held back."""
+        """Whether the socket is being read."""
 
     def send_heartbeat(self) -> None:
         """Write a heartbeat frame."""
 
     def peer_is_silent(self) -> None:
-        """Nothing came in for too long."""
+        """The peer sent nothing for the heartbeat timeout."""
 
 
 class Heartbeat:
@@ -52,7 +52,7 @@ class Heartbeat:
         self._timer: Timer = clock.call_later_ms(self._half_interval_ms, self._look)
 
     def stop(self) -> None:
-        """No more looks."""
+        """Stop the timer."""
         self._timer.cancel()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""Listeners, with or without TLS: where clients come in, with the configured socket options."""
+"""Listening sockets for AMQP clients, with or without TLS, with the configured socket options."""
 
 import asyncio
 import socket
@@ -6,10 +6,10 @@ import ssl
 import struct
 from collections.abc import Callable
 
-from broker.config import Config, Listener
+from leveret.broker.config import Config, Listener
 
 TLS_SHUTDOWN_SECONDS_MAX = 3.0
-"""How long a client may take to answer the end of a TLS session before its socket is closed."""
+"""Time limit for a client to answer close_notify before its socket is closed."""
 
 
 async def open_listener(
@@ -20,17 +20,17 @@ async def open_listener(
 ) -> list[asyncio.Server]:
     """Accept clients on one address. Raises OSError, with the address in its text.
 
-    context: for TLS; None for plain connections. A client that does not get through its TLS
-    handshake never becomes a connection.
+    context: for TLS; None for plain connections. A client whose TLS handshake fails never becomes
+    a connection.
     """
     loop = asyncio.get_running_loop()
-    handshake_s = config.tls_handshake_timeout_ms / 1000 if context is not None else None
+    handshake_s = config.tls.handshake_timeout_ms / 1000 if context is not None else None
     shutdown_s = TLS_SHUTDOWN_SECONDS_MAX if context is not None else None
     return [
         await loop.create_server(
             make_connection,
             sock=one,
-            backlog=config.tcp_backlog,
+            backlog=config.tcp.backlog,
             ssl=context,
             ssl_handshake_timeout=handshake_s,
             ssl_shutdown_timeout=shutdown_s,
@@ -49,7 +49,7 @@ def _bind(listener: Listener, config: Config) -> list[socket.socket]:
             sockets.append(_bind_one(family, host, listener.port, config))
         except OSError as error:
             if sockets and family is socket.AF_INET6 and not listener.host:
-                # A machine without IPv6: the IPv4 socket alone is all interfaces there are.
+                # Without IPv6 support the IPv4 socket alone covers all interfaces.
                 continue
             raise OSError(
                 error.errno, f"cannot listen on {host}:{listener.port}: {error.strerror}"
@@ -64,16 +64,16 @@ def _bind_one(family: socket.AddressFamily, host: str, port: int, config: Config
         if family is socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # Accepted sockets inherit these from the listening one.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(config.tcp_nodelay))
-        if config.tcp_keepalive:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(config.tcp.nodelay))
+        if config.tcp.keepalive:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if config.tcp_linger:
-            linger = struct.pack("ii", 1, config.tcp_linger_timeout_s)
+        if config.tcp.linger:
+            linger = struct.pack("ii", 1, config.tcp.linger_timeout_s)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        if config.tcp_send_buffer_bytes is not None:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.tcp_send_buffer_bytes)
-        if config.tcp_receive_buffer_bytes is not None:
-            size = config.tcp_receive_buffer_bytes
+        if config.tcp.send_buffer_bytes is not None:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.tcp.send_buffer_bytes)
+        if config.tcp.receive_buffer_bytes is not None:
+            size = config.tcp.receive_buffer_bytes
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
         listening.setblocking(False)
         listening.bind((host, port))

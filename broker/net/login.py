@@ -1,8 +1,7 @@
-"""The steps before a connection is open: protocol header, start, tune, open.
+"""The handshake of a connection: protocol header, start, tune, open.
 
-What goes wrong here is mostly answered with silence: RabbitMQ waits three seconds and drops the
-client, since it may be no AMQP client at all, or one that guesses passwords. Only some errors are
-told (`may_say`).
+Most errors get no reply: RabbitMQ waits three seconds and disconnects, since the peer may not be an
+AMQP client or may be guessing passwords. `may_send_fault` selects the errors that are sent.
 """
 
 import logging
@@ -10,20 +9,19 @@ from typing import Any, Protocol
 
 from pamqp import base, commands
 
-from broker.amqp.errors import ConnectionFault, frame_error, login_refused, not_allowed
-from broker.amqp.field_table import Table
-from broker.amqp.frames import PROTOCOL_HEADER
-from broker.amqp.methods import long_string_argument, method_name, table_argument
-from broker.amqp.reply_codes import ACCESS_REFUSED
-from broker.auth.access_control import Undecided
-from broker.auth.certificates import CertificateRefused, name_from_session
-from broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
-from broker.auth.challenge_response import ChallengeResponse
-from broker.auth.identity import Identity, LoginAttempt
-from broker.auth.sasl import SaslError, read_response
-from broker.auth.users import may_connect_from
-from broker.net.connection_events import login_failed, login_succeeded
-from broker.net.handshake import (
+from leveret.broker.amqp.errors import ConnectionFault, frame_error, login_refused, not_allowed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.frames import PROTOCOL_HEADER
+from leveret.broker.amqp.methods import long_string_argument, method_name, table_argument
+from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
+from leveret.broker.auth.certificates import CertificateRefused, name_from_session
+from leveret.broker.auth.challenge_response import MECHANISM as CHALLENGE_RESPONSE
+from leveret.broker.auth.challenge_response import ChallengeResponse
+from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.auth.sasl import SaslError, read_response
+from leveret.broker.auth.users import may_connect_from
+from leveret.broker.events.connection_events import login_failed, login_succeeded
+from leveret.broker.net.handshake import (
     ACCEPTED_PROTOCOL_HEADERS,
     EXTERNAL,
     FRAME_BYTES_MIN,
@@ -34,8 +32,9 @@ from broker.net.handshake import (
     check_tuning,
     server_properties,
 )
-from broker.services import Services
-from broker.vhost import VirtualHost
+from leveret.broker.net.output import Output
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
 
 HEADER_BYTES = 8
 WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", "opening"
@@ -43,8 +42,8 @@ WAITING_FOR_HEADER, STARTING, TUNING, OPENING = "header", "starting", "tuning", 
 logger = logging.getLogger("leveret.connection")
 
 
-class Guest(Protocol):
-    """What the handshake needs of the connection it is for."""
+class LoginConnection(Protocol):
+    """What the handshake needs of its connection."""
 
     name: str
     own_host: str
@@ -52,62 +51,61 @@ class Guest(Protocol):
     peer_host: str
     peer_port: int
     services: Services
-    out: list[bytes]
+    output: Output
     client_properties: Table
     tuning: Tuning
     mechanism: str
     tls: Any
 
     def tls_facts(self) -> dict[str, Any]:
-        """What there is to say of the TLS session."""
+        """RabbitMQ's management fields of the TLS session; empty without TLS."""
 
     def has_capability(self, name: str) -> bool:
-        """The client said in its properties that it can do this."""
+        """Whether the client announced this capability in its properties."""
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
         """Send a method."""
 
     def tune(self, tuning: Tuning) -> None:
-        """The limits are agreed."""
+        """Apply the negotiated limits."""
 
     def check_node_limits(self) -> None:
-        """Raise 530 if the node has as many connections as it may."""
+        """Raise 530 if the node's connection limit is reached."""
 
     def check_limits(self, user: Identity, vhost: str) -> None:
-        """Raise 530 if the vhost, or the user, has as many connections as it may."""
+        """Raise 530 if the connection limit of the vhost or of the user is reached."""
 
     def open(self, user: Identity, vhost: VirtualHost) -> None:
-        """The handshake is over."""
+        """The handshake is complete: open the connection to the vhost."""
 
     def drop(self) -> None:
-        """Close the socket when what was sent has gone out."""
+        """Close the socket after all written output is sent."""
 
 
 class Login:
-    """The handshake of one connection; dropped when it is over."""
+    """The handshake of one connection; discarded once it is complete."""
 
-    __slots__ = ("_challenge", "_connection", "_header", "_is_judged", "_step", "_user")
+    __slots__ = ("_challenge", "_connection", "_header", "_step", "_user")
 
-    def __init__(self, connection: Guest) -> None:
+    def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
         self._step = WAITING_FOR_HEADER
         self._header = b""
         self._user: Identity | None = None
-        self._is_judged = False
         self._challenge: ChallengeResponse | None = None
 
     @property
     def is_waiting_for_header(self) -> bool:
-        """The protocol header has not come yet."""
+        """Whether the protocol header has not been received yet."""
         return self._step == WAITING_FOR_HEADER
 
     @property
     def is_authenticating(self) -> bool:
-        """The client has not said yet who it is."""
+        """Whether the client is not authenticated yet."""
         return self._step == STARTING
 
     def read_protocol_header(self, data: bytes) -> bytes:
-        """Take the protocol header; what follows it is returned. A wrong one ends the matter."""
+        """Check the protocol header and return the bytes after it; a wrong one disconnects."""
         self._header += data
         if len(self._header) < HEADER_BYTES:
             return b""
@@ -117,7 +115,7 @@ class Login:
         connection = self._connection
         if versions is None:
             logger.error("%s sent a wrong protocol header: %r", connection.name, header)
-            connection.out.append(PROTOCOL_HEADER)
+            connection.output.pieces.append(PROTOCOL_HEADER)
             connection.drop()
             return b""
         self._step = STARTING
@@ -135,24 +133,24 @@ class Login:
         )
         return rest
 
-    def may_say(self, fault: ConnectionFault) -> bool:
-        """Whether the client is told of an error at this stage."""
+    def may_send_fault(self, fault: ConnectionFault) -> bool:
+        """Whether the client receives an error at this step of the handshake."""
         if self._step == STARTING:
             return fault.reply_code == ACCESS_REFUSED and self._connection.has_capability(
                 "authentication_failure_close"
             )
         return self._step == OPENING
 
-    def handle(self, method: base.Frame) -> None:
-        """The next step. Raises ConnectionFault."""
+    async def handle(self, method: base.Frame) -> None:
+        """Handle the next method; may wait for a backend. Raises ConnectionFault."""
         if self._step == STARTING and isinstance(method, commands.Connection.StartOk):
-            self._handle_start_ok(method)
+            await self._handle_start_ok(method)
         elif self._is_challenged and isinstance(method, commands.Connection.SecureOk):
-            self._handle_secure_ok(method)
+            await self._handle_secure_ok(method)
         elif self._step == TUNING and isinstance(method, commands.Connection.TuneOk):
             self._handle_tune_ok(method)
         elif self._step == OPENING and isinstance(method, commands.Connection.Open):
-            self._handle_open(method)
+            await self._handle_open(method)
         else:
             raise frame_error(f"{method_name(method)} is not expected while {self._step}")
 
@@ -162,16 +160,16 @@ class Login:
 
     @property
     def _mechanisms(self) -> list[str]:
-        """Those that are configured and known here, and make sense on this connection."""
+        """The configured mechanisms that the broker supports and this connection can use."""
         connection = self._connection
-        configured = connection.services.config.auth_mechanisms
+        configured = connection.services.config.authentication.mechanisms
         return [
             name
             for name in configured
             if name in MECHANISMS and (name != EXTERNAL or connection.tls is not None)
         ]
 
-    def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
+    async def _handle_start_ok(self, method: commands.Connection.StartOk) -> None:
         connection = self._connection
         connection.client_properties = table_argument(method.client_properties)
         if method.mechanism not in self._mechanisms:
@@ -194,25 +192,25 @@ class Login:
                 credentials = read_response(method.mechanism, response)
         except SaslError as error:
             raise frame_error(str(error)) from None
-        self._log_in(*credentials, method)
+        await self._log_in(*credentials)
 
     def _certificate_credentials(self) -> tuple[str, str | None]:
-        """The name in the client's certificate, which proves itself. Raises 403."""
+        """The user name in the client's certificate, without a password. Raises 403."""
         connection = self._connection
         try:
-            return name_from_session(connection.tls, connection.services.config), None
+            return name_from_session(connection.tls, connection.services.config.tls), None
         except CertificateRefused as refused:
             logger.error("%s: %s", connection.name, refused)
             login_failed(connection, None, str(refused))
             raise self._refusal() from None
 
-    def _handle_secure_ok(self, method: commands.Connection.SecureOk) -> None:
+    async def _handle_secure_ok(self, method: commands.Connection.SecureOk) -> None:
         assert self._challenge is not None
         try:
             credentials = self._challenge.credentials(long_string_argument(method.response))
         except SaslError as error:
             raise frame_error(str(error)) from None
-        self._log_in(*credentials, method)
+        await self._log_in(*credentials)
 
     def _refusal(self) -> ConnectionFault:
         return login_refused(
@@ -220,12 +218,12 @@ class Login:
             "For details see the broker logfile."
         )
 
-    def _log_in(self, name: str, password: str | None, method: base.Frame) -> None:
+    async def _log_in(self, name: str, password: str | None) -> None:
         connection = self._connection
         attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
-        self._authenticate(attempt, method)
+        self._user = await connection.services.access.begin_log_in(attempt)
         if self._user is None:
-            login_failed(connection, name, self._why_refused(name))
+            login_failed(connection, name, self._refusal_reason(name))
             raise self._refusal()
         login_succeeded(connection, self._user.name)
         self._step = TUNING
@@ -238,29 +236,12 @@ class Login:
             heartbeat=offered.heartbeat_s,
         )
 
-    def _why_refused(self, name: str) -> str:
-        """What is told to whoever listens to events, in RabbitMQ's words; the log knows more."""
+    def _refusal_reason(self, name: str) -> str:
+        """RabbitMQ's text for the authentication failure event; the log has more detail."""
         loopback_users = self._connection.services.config.loopback_users
         if not may_connect_from(self._connection.peer_host, name, loopback_users):
             return f"user '{name}' can only connect via localhost"
         return f"user '{name}' - invalid credentials"
-
-    def _authenticate(self, attempt: LoginAttempt, method: base.Frame) -> None:
-        """Learn who it is. Raises Undecided if somebody else has to be asked first."""
-        access = self._connection.services.access
-        if self._is_judged:
-            return
-        if access.decides_at_once:
-            self._user = access.log_in_at_once(attempt)
-            return
-
-        async def settle() -> None:
-            self._user = await access.log_in(attempt)
-            self._is_judged = True
-
-        undecided = Undecided(settle)
-        undecided.retry = lambda: self.handle(method)
-        raise undecided
 
     def _offered_tuning(self) -> Tuning:
         config = self._connection.services.config
@@ -274,7 +255,7 @@ class Login:
         self._step = OPENING
         self._connection.tune(chosen)
 
-    def _handle_open(self, method: commands.Connection.Open) -> None:
+    async def _handle_open(self, method: commands.Connection.Open) -> None:
         connection = self._connection
         services = connection.services
         user = self._user
@@ -284,10 +265,9 @@ class Login:
         vhost = services.vhosts.get(name)
         if vhost is None:
             raise not_allowed(f"vhost {name} not found")
-        try:
-            services.access.check_vhost(user, name, connection.peer_host)
-        except Undecided as undecided:
-            undecided.retry = lambda: self.handle(method)
-            raise
+        await services.access.check_vhost(user, name, connection.peer_host)
+        if vhost.is_deleted:
+            # Deleted while a backend was checking.
+            raise not_allowed(f"vhost {name} not found")
         connection.check_limits(user, name)
         connection.open(user, vhost)

@@ -1,13 +1,13 @@
-"""TLS: contexts out of options, certificates that are replaced while a node runs, and facts.
+"""TLS: server contexts from options, certificate reload while the node runs, session facts.
 
-`make_server_context` makes the context that a listener keeps for as long as it is open.
-`CertificateWatcher` looks at its files every few seconds, and makes another context when they have
-changed, which from then on stands in for the first: new connections get the new certificate and are
-checked against the new authorities, and no session of the old ones is resumed. Those that are open
-go on. Files that are wrong are logged, and the context before them stays in force.
+`make_server_context` makes the context that a listener keeps while it is open. `CertificateWatcher`
+checks the context's files every few seconds and replaces the context when they have changed: new
+connections get the new certificate and are verified against the new authorities, and old sessions
+are not resumed. Open connections are not affected. If a file is invalid the error is logged, and
+the previous context stays in force.
 
-OpenSSL speaks for itself poorly when a file is wrong: `_why_it_is_refused` looks at what it would
-not take. Facts about what management shows: RabbitMQ's `rabbit_ssl`.
+OpenSSL's error texts for an invalid file are poor: `_refusal_reason` finds out what is wrong with
+it. Source of the fields for management: RabbitMQ's `rabbit_ssl`.
 """
 
 import logging
@@ -17,27 +17,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import aiofiles
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from broker.auth.certificates import (
+from leveret.broker.auth.certificates import (
     UNREADABLE,
-    VERIFY_NONE,
-    VERIFY_PEER,
     distinguished_name,
     validity,
 )
-from broker.clock import Clock, Timer
-from broker.config.tls_settings import TlsOptions
-from broker.net.cipher_suites import (
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, TlsOptions
+from leveret.broker.net.cipher_suites import (
     is_known_to_erlang_only,
     known_suites,
     openssl_name,
     suite_parts,
     version_of,
 )
-from broker.net.tls_session import ServerContext, reason_of
+from leveret.broker.net.tls_session import ServerContext, reason_of
 
 LOOK_MS = 5_000
 TLS_1_2, TLS_1_3 = "tlsv1.2", "tlsv1.3"
@@ -68,7 +67,7 @@ def make_server_context(options: TlsOptions) -> ServerContext:
 
 def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
     if options.verify not in (VERIFY_PEER, VERIFY_NONE):
-        raise TlsError(f"verify is {options.verify!r}: it has to be {VERIFY_PEER} or {VERIFY_NONE}")
+        raise TlsError(f"verify is {options.verify!r}: it must be {VERIFY_PEER} or {VERIFY_NONE}")
     if options.verify == VERIFY_PEER:
         if options.cacertfile is None:
             raise TlsError("verify_peer needs authorities to check against: set cacertfile")
@@ -92,7 +91,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, options: TlsOptions) -> No
 
 
 def _set_suites(context: ssl.SSLContext, ciphers: Sequence[str], versions: set[str]) -> set[str]:
-    """Permit the suites; the versions that are left, which are those that have any of them."""
+    """Permit the suites; returns the versions that have at least one of them."""
     known = known_suites()
     names = _usable_names(ciphers, known)
     modern = {name for name in names if known[name] == TLS_1_3}
@@ -114,7 +113,7 @@ def _set_suites(context: ssl.SSLContext, ciphers: Sequence[str], versions: set[s
 
 
 def _usable_names(ciphers: Sequence[str], known: Container[str]) -> list[str]:
-    """OpenSSL's names of those suites that it has."""
+    """The OpenSSL names of the suites that OpenSSL supports."""
     names = [openssl_name(cipher) for cipher in ciphers]
     missing = [name for name in names if name not in known]
     wrong = [name for name in missing if not is_known_to_erlang_only(name)]
@@ -141,7 +140,7 @@ def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
         # Without a password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(options.certfile, options.keyfile, password=options.password)
     except (ssl.SSLError, ValueError) as error:
-        raise TlsError(_why_it_is_refused(options, options.certfile, error)) from None
+        raise TlsError(_refusal_reason(options, options.certfile, error)) from None
     if options.cacertfile is not None:
         try:
             context.load_verify_locations(options.cacertfile)
@@ -168,7 +167,7 @@ def _read(path: Path) -> bytes:
         raise TlsError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _why_it_is_refused(options: TlsOptions, certfile: Path, error: Exception) -> str:
+def _refusal_reason(options: TlsOptions, certfile: Path, error: Exception) -> str:
     """What is wrong with a certificate, its key or its password."""
     keyfile = options.keyfile or certfile
     try:
@@ -190,23 +189,19 @@ def _why_it_is_refused(options: TlsOptions, certfile: Path, error: Exception) ->
         return f"the key {keyfile} is damaged"
     if key.public_key() != certificate.public_key():
         return f"the key {keyfile} does not belong to the certificate {certfile}"
-    told = reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
-    return f"OpenSSL does not take the certificate {certfile} with the key {keyfile}: {told}"
+    reason = reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
+    return f"OpenSSL rejects the certificate {certfile} with the key {keyfile}: {reason}"
 
 
-def expiries_of(path: Path) -> list[datetime]:
-    """When each certificate in a file ends; none, and a line in the log, if it cannot be read."""
+async def expiries_of(path: Path) -> list[datetime]:
+    """The expiry of each certificate in a file; empty, and logged, if it cannot be read."""
     try:
-        certificates = x509.load_pem_x509_certificates(path.read_bytes())
+        async with aiofiles.open(path, "rb") as file:
+            certificates = x509.load_pem_x509_certificates(await file.read())
     except (OSError, ValueError) as error:
         logger.error("the certificates in %s cannot be read: %s", path, error)
         return []
     return [certificate.not_valid_after_utc for certificate in certificates]
-
-
-def expiry_of(path: Path) -> datetime | None:
-    """When the first of the certificates in a file ends; None if they cannot be read."""
-    return min(expiries_of(path), default=None)
 
 
 # Replacing certificates
@@ -221,13 +216,13 @@ class CertificateWatcher:
         self._timer: Timer | None = None
 
     def watch(self, context: ServerContext, options: TlsOptions) -> None:
-        """Keep a listener's context fresh."""
+        """Replace a listener's context whenever its files change."""
         self._watched.append(_Watched(context, options))
         if self._timer is None:
             self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching the files."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -237,13 +232,13 @@ class CertificateWatcher:
         self._timer = self._clock.call_later_ms(LOOK_MS, self._look)
 
     def reload(self) -> None:
-        """Load what has changed, now."""
+        """Load changed files now."""
         for watched in self._watched:
             watched.refresh()
 
 
 class Stamp(NamedTuple):
-    """By what a file is seen to be another."""
+    """The properties of a file that show that it has changed."""
 
     inode: int
     size: int
@@ -251,7 +246,7 @@ class Stamp(NamedTuple):
 
 
 class _Watched:
-    """The context of a listener, and what its files were like when they were loaded."""
+    """The context of a listener, and the stamps of its files when they were loaded."""
 
     def __init__(self, context: ServerContext, options: TlsOptions) -> None:
         self._context = context
@@ -259,7 +254,7 @@ class _Watched:
         self._stamps = _stamps(options)
 
     def refresh(self) -> None:
-        """Have another context stand in if a file is another than it was."""
+        """Replace the context if a file has changed."""
         stamps = _stamps(self._options)
         if stamps == self._stamps:
             return
@@ -267,13 +262,13 @@ class _Watched:
         try:
             self._context.successor = make_server_context(self._options)
         except TlsError as error:
-            logger.error("certificates were changed, and the old ones stay in use: %s", error)
+            logger.error("changed certificates are invalid, the old ones stay in use: %s", error)
         else:
-            logger.info("the certificate %s was loaded again", self._options.certfile)
+            logger.info("the certificate %s was reloaded", self._options.certfile)
 
 
 def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
-    """None for a file that is missing, for a moment or for good; loading says so."""
+    """The stamps of the files; None for a missing one, which loading reports."""
     stamps: dict[Path, Stamp | None] = {}
     for path in _files(options):
         try:
@@ -289,7 +284,7 @@ def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
 
 
 def session_facts(session: ssl.SSLObject) -> dict[str, Any]:
-    """What RabbitMQ's management shows of a connection's TLS session."""
+    """RabbitMQ's management fields of a connection's TLS session."""
     name, _, _ = session.cipher() or ("", "", 0)
     suite = suite_parts(name)
     facts: dict[str, Any] = {
@@ -312,5 +307,5 @@ def _certificate_facts(der: bytes) -> dict[str, str]:
             "peer_cert_validity": validity(certificate),
         }
     except UNREADABLE as error:
-        logger.warning("a client's certificate cannot be shown: %s", error)
+        logger.warning("a client's certificate cannot be decoded: %s", error)
         return {}

@@ -1,8 +1,8 @@
-"""The sessions of TLS listeners, and the contexts that make them.
+"""TLS sessions of listeners, and the contexts that create them.
 
-Two things are wanted of a listener that an event loop does not do: handshakes that fail are to be
-heard of, here and by the client, and the context is to be replaced while the listener is open. Both
-are done where the loop asks a context for a session and the session for its handshake.
+They add two things that an event loop does not do: a failed handshake is logged and its alert is
+sent to the client, and a listener's context can be replaced while the listener is open. Both hook
+into the calls by which the loop creates a session and runs its handshake.
 """
 
 import logging
@@ -12,17 +12,17 @@ logger = logging.getLogger("leveret.tls")
 
 
 class ServerSession(ssl.SSLObject):
-    """The TLS session of one client. Says why a handshake fails, in the log and to the client.
+    """The TLS session of one client. Logs why a handshake fails, and sends the alert.
 
-    An event loop does neither: it drops the connection at once, with the alert still unsent.
-    outgoing: what the loop has yet to send.
+    An event loop does neither: it closes the connection with the alert still unsent.
+    outgoing: bytes that the loop has not sent yet.
     """
 
     outgoing: ssl.MemoryBIO
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on with the handshake. Raises ssl.SSLError."""
+        """Continue the handshake. Raises ssl.SSLError."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -33,8 +33,8 @@ class ServerSession(ssl.SSLObject):
             logger.warning("the TLS handshake of a client failed: %s", reason_of(error))
             if not self.outgoing.pending:
                 raise
-            # A loop that is to wait for the client sends the alert first. What comes next, the
-            # client's answer or the end of its patience or ours, ends the connection.
+            # To wait for the client, the loop first sends the alert. Then the client's answer,
+            # its disconnect or the handshake timeout ends the connection.
             self._failure = error
             raise ssl.SSLWantReadError(ssl.SSL_ERROR_WANT_READ, "an alert is to be sent") from error
         self._check_depth()
@@ -43,7 +43,7 @@ class ServerSession(ssl.SSLObject):
         context = self.context
         if not isinstance(context, ServerContext) or context.verify_mode is ssl.CERT_NONE:
             return
-        # A method of SSLObject itself from Python 3.13 on.
+        # SSLObject itself has this method from Python 3.13 on.
         session = self if hasattr(self, "get_verified_chain") else vars(self)["_sslobj"]
         chain = session.get_verified_chain() or ()
         between = len(chain) - 2
@@ -59,7 +59,7 @@ class ServerSession(ssl.SSLObject):
 class ServerContext(ssl.SSLContext):
     """A context of a listener.
 
-    depth: see `TlsOptions`. successor: the context that makes the sessions in place of this one.
+    depth: see `TlsOptions`. successor: the context that creates the sessions instead of this one.
     """
 
     sslobject_class = ServerSession
@@ -74,7 +74,7 @@ class ServerContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """A session, for a connection that was just accepted; the event loop calls it."""
+        """Create the session of an accepted connection; called by the event loop."""
         if self.successor is not None:
             return self.successor.wrap_bio(
                 incoming, outgoing, server_side, server_hostname, session
@@ -86,7 +86,7 @@ class ServerContext(ssl.SSLContext):
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """What OpenSSL says is wrong, in words."""
+    """OpenSSL's reason for an error, as text."""
     verified: str = getattr(error, "verify_message", "")
     code: str | None = getattr(error, "reason", None)
     return verified or (code.replace("_", " ").lower() if code else str(error.args[-1]))

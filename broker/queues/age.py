@@ -1,19 +1,23 @@
-"""How old the messages of a queue are, without a timestamp in any of them.
+"""How old the messages of a queue are, without a timestamp in each of them.
 
-Positions in a queue grow as messages are published, so a few marks (from this position on, messages
-came at that time) tell the age of any. A mark is made at most once a millisecond. When there are
-`MARKS_MAX`, those go that are close to their neighbours for their age, so that marks get sparser
-with age: an age is at most an eighth too high (more only after months), at four kilobytes a busy
-queue. A message that a restart brought back counts from the restart.
+Positions in a queue grow as messages are published, so a few marks (messages from this position on
+were published at that time) give the age of any message. A mark is made at most once a
+millisecond. When there are `MARKS_MAX`, marks are removed that are close to their neighbours for
+their age, so that marks get sparser with age. An age is at most an eighth too high (more only after
+months), at four kilobytes for a busy queue. The age of a recovered message counts from the restart.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from leveret.storage.backing_queue import Head
+from leveret.storage.message import Entry, Message
 
 MARKS_MAX = 256
 MARKS_KEPT = MARKS_MAX * 3 // 4
 SPARSENESS = 8
-"""A mark goes if its neighbours are less than an eighth of their age apart."""
+"""A mark is removed if its neighbours are less than an eighth of their age apart."""
 BOUNDS_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 """Upper bounds, inclusive, of the histogram of the time that delivered messages had waited."""
 
@@ -36,7 +40,7 @@ class Ages:
         self.sum_ms = 0
 
     def mark(self, now_ms: int) -> None:
-        """What is published from now on was published now."""
+        """Messages from the next position on are published now."""
         self.marked_ms = now_ms
         self._positions.append(self.next_position)
         self._times_ms.append(now_ms)
@@ -86,3 +90,53 @@ class Ages:
     def _note(self, count: int, waited_ms: int) -> None:
         self.counts[bisect_left(BOUNDS_MS, waited_ms)] += count
         self.sum_ms += count * waited_ms
+
+
+class QueueAges:
+    """The ages of a queue's messages: one `Ages`, or in a priority queue one for each priority.
+
+    Positions count from 0 in each priority, so marks of one say nothing about another.
+    """
+
+    __slots__ = ("_levels", "_next_position", "_priority_max", "plain")
+
+    def __init__(self, priority_max: int | None, next_position: int, now_ms: int) -> None:
+        self._priority_max = priority_max or 0
+        self._levels: dict[int, Ages] | None = {} if priority_max else None
+        self._next_position = next_position
+        self.plain = Ages(next_position, now_ms)
+        """Those of a queue without priorities; read directly on the message path."""
+
+    def __iter__(self) -> Iterator[Ages]:
+        yield self.plain
+        if self._levels is not None:
+            yield from self._levels.values()
+
+    def of_message(self, message: Message, now_ms: int) -> Ages:
+        """The ages of the message's priority."""
+        if self._levels is None:
+            return self.plain
+        return self._at(min(message.header.priority or 0, self._priority_max), now_ms)
+
+    def _at(self, priority: int, now_ms: int) -> Ages:
+        if self._levels is None:
+            return self.plain
+        ages = self._levels.get(priority)
+        if ages is None:
+            ages = self._levels[priority] = Ages(self._next_position, now_ms)
+        return ages
+
+    def note_left(self, entries: list[Entry], now_ms: int) -> None:
+        """Entries leave the queue, in the order of their positions."""
+        if self._levels is not None:
+            for entry in entries:
+                self.of_message(entry.message, now_ms).delivered(entry.position, 1, now_ms)
+        elif entries:
+            self.plain.delivered(entries[0].position, len(entries), now_ms)
+
+    def oldest_ms(self, heads: Iterable[Head], now_ms: int) -> int | None:
+        """How long ago the oldest of the messages at the heads was published; None if none is."""
+        return max(
+            (self._at(head.priority, now_ms).age_ms(head.position, now_ms) for head in heads),
+            default=None,
+        )

@@ -1,24 +1,23 @@
 """The x-arguments of a queue: checked as RabbitMQ checks them, and read into `QueueOptions`.
 
-The texts are RabbitMQ's (`rabbit_amqqueue:check_declare_arguments`), Erlang terms and all, since
-clients' suites match on them. Arguments the queue type does not know are let through and kept.
+The texts, with their Erlang terms, are RabbitMQ's (`rabbit_amqqueue:check_declare_arguments`),
+since clients' test suites match on them. Unknown arguments are accepted and kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from broker.amqp.erlang_terms import FIELD_TYPE_NAMES
-from broker.amqp.errors import precondition_failed
-from broker.amqp.field_table import Field, Table
-from broker.names import QUEUE, resource
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
 
 INTEGER_LETTERS = frozenset("bsIlLBui")
 TTL_MS_MAX = 315_360_000_000
 """Ten years: what RabbitMQ's timers take."""
 PRIORITY_MAX = 255
 
-CLASSIC = "classic"
-QUEUE_TYPES = (CLASSIC, "quorum", "stream")
 QUEUE_MODES = ("default", "lazy")
 DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX = "drop-head", "reject-publish", "reject-publish-dlx"
 OVERFLOWS = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
@@ -28,7 +27,7 @@ CLASSIC_ARGUMENTS = (
     "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
     "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
 )  # fmt: skip
-"""What a redeclaration is compared by (`rabbit_classic_queue:capabilities`)."""
+"""A redeclaration is compared by these (`rabbit_classic_queue:capabilities`)."""
 
 
 OTHER_TYPES_ARGUMENTS = (
@@ -36,12 +35,12 @@ OTHER_TYPES_ARGUMENTS = (
     "x-quorum-initial-group-size", "x-dead-letter-strategy", "x-queue-leader-locator", "x-max-age",
     "x-stream-max-segment-size-bytes", "x-initial-cluster-size",
 )  # fmt: skip
-"""What only quorum queues and streams take, and a classic queue refuses."""
+"""Only quorum queues and streams take these; a classic queue refuses them."""
 OTHER_TYPES_CONSUMER_ARGUMENTS = ("x-stream-offset",)
 
 
 class QueueOptions(NamedTuple):
-    """What the arguments of a queue, and its policies, ask for. None, or empty: not asked for."""
+    """The options of a queue, from its arguments and policies. None or empty: not set."""
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -57,13 +56,19 @@ class QueueOptions(NamedTuple):
 
     @property
     def is_lazy(self) -> bool:
-        """Messages are to be on disk rather than in memory."""
+        """Messages are kept on disk rather than in memory."""
         return self.queue_mode == "lazy"
 
     @property
     def rejects_when_full(self) -> bool:
-        """What does not fit is refused, rather than that the oldest message makes room."""
+        """A full queue refuses messages, instead of dropping its oldest ones."""
         return self.overflow in (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+    def is_exceeded(self, message_count: int, body_bytes: int) -> bool:
+        """Whether a queue of so many ready messages, with bodies of so many bytes, is too long."""
+        if self.max_length is not None and message_count > self.max_length:
+            return True
+        return self.max_length_bytes is not None and body_bytes > self.max_length_bytes
 
     @property
     def has_limit(self) -> bool:
@@ -114,26 +119,20 @@ def _check_values(
             ) from None
 
 
-def check_declare_arguments(arguments: Table, queue: str, vhost: str) -> None:
-    """Raise 406 with RabbitMQ's text if a queue cannot be declared with these."""
-    _check_values(_CHECKS, arguments, queue, vhost)
-    if queue_type(arguments) == CLASSIC:
-        _refuse(OTHER_TYPES_ARGUMENTS, arguments, queue, vhost)
+def check_declare_arguments(
+    arguments: Table, queue_types: Collection[str], queue: str, vhost: str
+) -> None:
+    """Raise 406 with RabbitMQ's text if a queue cannot be declared with these.
+
+    queue_types: what `x-queue-type` may be.
+    """
+    type_check = (TYPE_ARGUMENT, _one_of("queue type", queue_types))
+    _check_values((type_check, *_CHECKS), arguments, queue, vhost)
 
 
 def check_consume_arguments(arguments: Table, queue: str, vhost: str) -> None:
-    """Raise 406 with RabbitMQ's text if a classic queue cannot be consumed with these."""
+    """Raise 406 with RabbitMQ's text if no queue can be consumed with these."""
     _check_values(_CONSUME_CHECKS, arguments, queue, vhost)
-    _refuse(OTHER_TYPES_CONSUMER_ARGUMENTS, arguments, queue, vhost)
-
-
-def _refuse(names: tuple[str, ...], arguments: Table, queue: str, vhost: str) -> None:
-    for name in names:
-        if name in arguments:
-            what = resource(QUEUE, queue, vhost)
-            raise precondition_failed(
-                f"invalid arg '{name}' for {what} of queue type rabbit_classic_queue"
-            )
 
 
 def check_dead_letter_exchange(arguments: Table, queue: str, vhost: str) -> str | None:
@@ -148,12 +147,6 @@ def check_dead_letter_exchange(arguments: Table, queue: str, vhost: str) -> str 
         )
     name: str = field[1]
     return name
-
-
-def queue_type(arguments: Table) -> str:
-    """`classic` unless the arguments say otherwise."""
-    field = arguments.get("x-queue-type")
-    return str(field[1]) if field is not None else CLASSIC
 
 
 def _quoted(text: str) -> _Invalid:
@@ -215,7 +208,7 @@ def _check_overflow(field: Field, _arguments: Table) -> None:
         raise _Invalid("invalid_overflow")
 
 
-def _one_of(what: str, values: tuple[str, ...]) -> Callable[[Field, Table], None]:
+def _one_of(what: str, values: Collection[str]) -> Callable[[Field, Table], None]:
     def check(field: Field, _arguments: Table) -> None:
         _require_type(field, "S")
         if field[1] not in values:
@@ -231,7 +224,6 @@ def _check_queue_version(field: Field, arguments: Table) -> None:
 
 
 _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
-    ("x-queue-type", _one_of("queue type", QUEUE_TYPES)),
     ("x-expires", _check_expires),
     ("x-message-ttl", _check_message_ttl),
     ("x-dead-letter-exchange", _check_string),

@@ -4,14 +4,14 @@ Each (queue, reason) pair under which a message has died has one entry in its x-
 latest first, with a count. A message that would come back to a queue by itself, without a client
 having rejected it on the way, is in a cycle and dropped.
 
-Facts: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
+Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
 """
 
 from typing import Any
 
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader
-from storage.message import Address
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN = "rejected", "expired", "maxlen"
 DEATH_HEADERS = (
@@ -19,17 +19,17 @@ DEATH_HEADERS = (
     *(f"x-{which}-death-{what}" for which in ("first", "last")
       for what in ("reason", "queue", "exchange")),
 )  # fmt: skip
-"""What is told of deaths. Those of the last one only as RabbitMQ 4."""
+"""The headers that record deaths. RabbitMQ 3 has no x-last-death headers."""
 
 
 def dead_letter_header(
     header: ContentHeader, address: Address, queue: str, reason: str, time_s: int, drop_cc: bool,
     tells_last: bool = False,
 ) -> ContentHeader:  # fmt: skip
-    """The header with which a message goes on after its death.
+    """The header of the dead letter that is published for a message.
 
-    address: the one it was last published to. drop_cc: its CC header no longer applies, because
-    the queue gives dead letters a routing key of their own. tells_last: with x-last-death headers.
+    address: the one it was last published to. drop_cc: remove its CC header, because the queue
+    sets the routing key of its dead letters. tells_last: set the x-last-death headers.
     """
     headers = dict(header.headers)
     expiration = header.properties.get("expiration")
@@ -42,6 +42,16 @@ def dead_letter_header(
     return header.replace(headers=headers, expiration=None)
 
 
+def without_deaths(header: ContentHeader) -> ContentHeader:
+    """The header without the headers that record deaths.
+
+    A message begins anew when an operator retries it, so that it may die in the same queue again,
+    and when a client publishes it to a node that behaves as RabbitMQ 4.
+    """
+    headers = {name: field for name, field in header.headers.items() if name not in DEATH_HEADERS}
+    return header if len(headers) == len(header.headers) else header.replace(headers=headers)
+
+
 def cc_keys(headers: Table) -> list[str]:
     """The routing keys of a well-formed CC header."""
     field = headers.get("CC")
@@ -51,7 +61,7 @@ def cc_keys(headers: Table) -> list[str]:
 
 
 def is_cycle(queue: str, header: ContentHeader) -> bool:
-    """Whether the message has been in the queue before, and no client rejected it since."""
+    """Whether the message died in the queue before, and no client has rejected it since."""
     deaths = header.headers.get("x-death")
     if deaths is None or deaths[0] != "A":
         return False

@@ -1,15 +1,15 @@
-"""Which consumer gets the next message: round robin among those of the highest priority that can.
+"""Which consumer gets the next message: round robin among those of the highest priority with room.
 
 Consumers with room are in rings, one ring for each priority. The one at the front of the first
 ring that is not empty is next, and goes to the back. A consumer that turns out to have no room
-leaves its ring and is marked as waiting, so that a thousand idle consumers cost nothing; `wake`
+leaves its ring and is marked as waiting, so that a thousand full consumers cost nothing; `wake`
 puts it back. With a single active consumer only that one is ever in a ring.
 
-Facts: RabbitMQ's `rabbit_queue_consumers`, and its documentation on consumer priorities and on
+Source: RabbitMQ's `rabbit_queue_consumers`, and its documentation on consumer priorities and on
 single active consumers.
 """
 
-from broker.interfaces import Consumer
+from leveret.broker.queues.queue_client import Consumer
 
 
 class ConsumerRing:
@@ -28,7 +28,7 @@ class ConsumerRing:
         self.active: Consumer | None = None
 
     def add(self, consumer: Consumer) -> None:
-        """A new consumer, with room until the contrary is found."""
+        """Add a consumer, which is taken to have room."""
         self.consumers.append(consumer)
         if self.is_single_active:
             self._elect()
@@ -36,7 +36,7 @@ class ConsumerRing:
             self._enter(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer that is there leaves."""
+        """Remove a consumer, which must be there."""
         self.consumers.remove(consumer)
         self._leave(consumer)
         if consumer is self.active:
@@ -44,14 +44,14 @@ class ConsumerRing:
             self._elect()
 
     def wake(self, consumer: Consumer) -> bool:
-        """The consumer may have room again; whether it is now in the running."""
+        """The consumer may have room again; whether it was waiting, and is in its ring now."""
         if not consumer.is_waiting:
             return False
         self._enter(consumer)
         return True
 
     def next(self) -> Consumer | None:
-        """The consumer whose turn it is; None if nobody has room."""
+        """The next consumer; None if no consumer has room."""
         for ring in self._rings.values():
             while ring:
                 consumer = ring[0]
@@ -65,7 +65,7 @@ class ConsumerRing:
 
     @property
     def has_candidates(self) -> bool:
-        """Somebody may have room."""
+        """A consumer may have room."""
         return any(self._rings.values())
 
     @property
@@ -79,7 +79,7 @@ class ConsumerRing:
 
     @property
     def has_exclusive(self) -> bool:
-        """A consumer has the queue for itself."""
+        """A consumer has exclusive use of the queue."""
         return any(consumer.is_exclusive for consumer in self.consumers)
 
     def _elect(self) -> None:

@@ -1,24 +1,42 @@
-"""A backing queue with priorities: one backing queue a level, the highest level first.
+"""A priority queue: one backing queue per priority (a level), fetched highest priority first.
 
-A message's priority is at most the queue's maximum; one without a priority has 0. An entry goes
-back to the level its message belongs to. Facts: RabbitMQ's `rabbit_priority_queue`.
+Priorities above the queue's maximum are lowered to it; a message without a priority has 0. An entry
+is requeued to the level of its message. Source: RabbitMQ's `rabbit_priority_queue`.
+
+Each level counts its positions from 0. The position of an entry in the whole queue combines the
+level, highest first, and the position in the level, so it is unique and increases in the order of
+fetching:
+
+    (priority_max - level) * 2**48 + position in the level
+
+Invariants:
+
+PR1  Every entry of a level has a message of that priority (`_priority_of`).
+PR2  `_levels` is in the order of fetching.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
-from storage.backing_queue import BackingQueue, Head, Waiter
-from storage.message import Entry, Message
-from storage.queue_status import summed_status
+from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
+from leveret.storage.message import Entry, Message
+from leveret.storage.queue_status import summed_status
+
+LEVEL_BITS = 48
+"""Maximum bits of a position in a level: enough for a million messages a second for nine years."""
+LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 
 class PriorityQueue:
-    """See `storage.backing_queue.BackingQueue`. Levels are made when they are first needed.
+    """See `leveret.storage.backing_queue.BackingQueue`. Levels are created when first needed.
 
-    levels: those that a restart found something in.
+    levels: the levels in which a restart found messages.
     """
 
     __slots__ = ("_levels", "_make_level", "_priority_max")
+
+    needs_identities = False
 
     def __init__(
         self,
@@ -34,27 +52,27 @@ class PriorityQueue:
 
     @property
     def ready_count(self) -> int:
-        """Entries that are ready, of all levels."""
+        """The number of ready entries in all levels."""
         return sum(level.ready_count for level in self._levels.values())
 
     @property
     def ready_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The total size of their bodies."""
         return sum(level.ready_bytes for level in self._levels.values())
 
     @property
     def unacked_count(self) -> int:
-        """Entries that are fetched and not settled, of all levels."""
+        """The number of unacked entries (fetched or taken, not settled) in all levels."""
         return sum(level.unacked_count for level in self._levels.values())
 
     @property
     def unacked_bytes(self) -> int:
-        """The bytes of their bodies."""
+        """The total size of their bodies."""
         return sum(level.unacked_bytes for level in self._levels.values())
 
     @property
     def has_expiring(self) -> bool:
-        """There may be entries that expire, in some level."""
+        """Whether any level may contain entries that expire."""
         return any(level.has_expiring for level in self._levels.values())
 
     @property
@@ -62,77 +80,136 @@ class PriorityQueue:
         """Each priority counts from 0."""
         return 0
 
+    def position_of(self, entry: Entry) -> int:
+        """The level, then the position in the level."""
+        assert entry.position <= LEVEL_MASK, "a position has more than 48 bits"
+        return self.first_position(self._priority_of(entry.message)) + entry.position
+
+    def first_position(self, level: int) -> int:
+        """The first position of a level."""
+        return (self._priority_max - level) << LEVEL_BITS
+
+    def level_at(self, position: int) -> int:
+        """The level of a position; negative beyond the end of the queue."""
+        return self._priority_max - (position >> LEVEL_BITS)
+
     def set_lazy(self, is_lazy: bool) -> None:
-        """Every level, and those to come."""
+        """Set all existing levels; later ones use the queue's options."""
         for level in self._levels.values():
             level.set_lazy(is_lazy)
 
+    # Publishing
+
+    def is_duplicate(self, message: Message) -> bool:
+        """False: there are no duplicates."""
+        return False
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
-        """Append messages, which all have the same priority, to its level."""
+        """Append messages of equal priority to the level of that priority."""
         level = self._level(self._priority_of(messages[0]))
         return level.publish(messages, body_bytes, expires_at_ms)
 
-    def when_safe(self, waiter: Waiter, sequence: int) -> None:
-        """All levels are in the same store: any of them knows."""
-        next(iter(self._levels.values())).when_safe(waiter, sequence)
+    def discard(self, message: Message) -> None:
+        """Do nothing: nothing waits for the message."""
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Ask any level, since all levels use the same store."""
+        next(iter(self._levels.values())).when_safe(waiter, first, holder)
+
+    # Taking
 
     def peek(self) -> Entry | None:
         """The first entry of the highest level that has one."""
-        level = self._first_level()
-        return level.peek() if level is not None else None
+        for level in self._levels.values():
+            if level.ready_count and (entry := level.peek()) is not None:
+                return entry
+        return None
 
     def heads(self) -> list[Head]:
         """The first entry of each level that has one."""
-        levels = sorted(self._levels.items(), reverse=True)
         return [
-            head._replace(priority=priority) for priority, level in levels for head in level.heads()
+            head._replace(priority=priority)
+            for priority, level in self._levels.items()
+            for head in level.heads()
         ]
 
-    def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Take entries off the highest levels."""
-        entries: list[Entry] = []
-        while len(entries) < count:
-            level = self._first_level()
-            if level is None:
+    def fetchable(self, count: int) -> int:
+        """Fetchable entries in fetching order, up to the first level that needs a read."""
+        found = 0
+        for level in self._levels.values():
+            wanted = min(count - found, level.ready_count)
+            in_memory = level.fetchable(wanted)
+            found += in_memory
+            if in_memory < wanted or found == count:
                 break
-            entries += level.fetch(count - len(entries), ack_required)
+        return found
+
+    def fetch(self, count: int, ack_required: bool) -> list[Entry]:
+        """Fetch entries from the highest levels."""
+        entries: list[Entry] = []
+        for level in self._levels.values():
+            if level.ready_count:
+                entries += level.fetch(count - len(entries), ack_required)
+                if len(entries) == count:
+                    break
         return entries
 
-    def drop(self) -> Entry:
-        """Take the first entry of the highest level off for good."""
-        level = self._first_level()
-        assert level is not None, "drop needs a ready entry"
-        return level.drop()
+    def drop(self) -> Entry | None:
+        """Remove the first entry of the highest level."""
+        entries = self.fetch(1, ack_required=False)
+        return entries[0] if entries else None
 
-    def ack(self, entry: Entry) -> None:
-        """An unacked entry is done with."""
-        self._level(self._priority_of(entry.message)).ack(entry)
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Take entries from any position in their levels."""
+        entries: list[Entry] = []
+        for priority, found in groupby(positions, self.level_at):
+            level = self._levels.get(priority)
+            if level is not None:
+                entries += level.take([position & LEVEL_MASK for position in found])
+        return entries
 
-    def requeue(self, entries: Iterable[Entry]) -> None:
-        """Each entry goes back to its place in its level."""
-        for entry in entries:
-            self._level(self._priority_of(entry.message)).requeue((entry,))
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Remove unacked entries."""
+        for level, found in self._by_level(entries):
+            level.ack(found)
+
+    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
+        """Put each entry back at its position in its level."""
+        for level, found in self._by_level(entries):
+            level.requeue(found, redelivered)
 
     def purge(self) -> int:
         """Drop every ready entry of every level."""
         return sum(level.purge() for level in self._levels.values())
 
-    def entries(self) -> Iterable[Entry]:
-        """The ready entries, highest level first."""
-        for level in self._levels.values():
-            yield from level.entries()
+    # Browsing
+
+    def cursor(self, position: int = 0) -> "PriorityCursor":
+        """A cursor over the levels, one after the other."""
+        return PriorityCursor(self, position)
+
+    def levels_from(self, priority: int) -> list[tuple[int, BackingQueue]]:
+        """The levels of this priority and below, the highest first."""
+        return [item for item in self._levels.items() if item[0] <= priority]
 
     def status(self) -> dict[str, Any]:
-        """What all levels hold together."""
+        """The combined status of all levels."""
         return summed_status((priority, level.status()) for priority, level in self._levels.items())
 
     def delete(self) -> None:
-        """The queue is gone, with every level."""
+        """Delete all levels."""
         for level in self._levels.values():
             level.delete()
 
     def _priority_of(self, message: Message) -> int:
         return min(message.header.priority or 0, self._priority_max)
+
+    def _by_level(self, entries: Sequence[Entry]) -> Iterator[tuple[BackingQueue, list[Entry]]]:
+        """Group consecutive entries of the same level."""
+        for priority, found in groupby(entries, lambda entry: self._priority_of(entry.message)):
+            yield self._levels[priority], list(found)
 
     def _level(self, priority: int) -> BackingQueue:
         level = self._levels.get(priority)
@@ -141,8 +218,47 @@ class PriorityQueue:
             self._levels = dict(sorted(self._levels.items(), reverse=True))
         return level
 
-    def _first_level(self) -> BackingQueue | None:
-        for level in self._levels.values():
-            if level.ready_count:
-                return level
-        return None
+
+class PriorityCursor:
+    """Reads a priority queue level by level, starting at a position."""
+
+    __slots__ = ("_cursor", "_level", "_queue")
+
+    def __init__(self, queue: PriorityQueue, position: int) -> None:
+        self._queue = queue
+        self._level = queue.level_at(position)
+        self._cursor: Cursor | None = None
+        for priority, level in queue.levels_from(self._level):
+            self._cursor = level.cursor(position & LEVEL_MASK if priority == self._level else 0)
+            self._level = priority
+            break
+
+    @property
+    def position(self) -> int:
+        """The position at which the next read begins."""
+        first = self._queue.first_position(self._level)
+        return first if self._cursor is None else first + self._cursor.position
+
+    def read(self, bytes_max: int) -> list[Entry]:
+        """The next entries in order, all of one level; empty at the end of the queue."""
+        for priority, level in self._queue.levels_from(self._level):
+            cursor = self._cursor
+            if cursor is None or priority != self._level:
+                cursor = level.cursor()
+            entries = cursor.read(bytes_max)
+            if entries:
+                self._move_to(priority, cursor)
+                return entries
+            if cursor is not self._cursor:
+                cursor.close()
+        return []
+
+    def _move_to(self, priority: int, cursor: Cursor) -> None:
+        if cursor is not self._cursor:
+            self.close()
+            self._level, self._cursor = priority, cursor
+
+    def close(self) -> None:
+        """Close the cursor of the level."""
+        if self._cursor is not None:
+            self._cursor.close()

@@ -1,1 +1,1 @@
-"""Tracing: what is published, delivered and settled, told to whoever asked for it."""
+"""Tracing: sinks that receive what is published, delivered and settled in a virtual host."""

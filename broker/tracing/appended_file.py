@@ -1,13 +1,13 @@
-"""A file that grows by whole pieces: of one that could not be written whole, nothing stays."""
+"""A file that is extended by whole pieces: an incompletely written piece is removed."""
 
 import os
 from pathlib import Path
 
 
 class AppendedFile:
-    """A file that is written at its end. Its calls raise OSError, and may be made again after it.
+    """A file that is written at its end. Methods raise OSError and can be called again after it.
 
-    size: bytes of whole pieces.
+    size: bytes of complete pieces.
     """
 
     def __init__(self, path: Path) -> None:
@@ -18,7 +18,7 @@ class AppendedFile:
         self._is_torn = False
 
     def append(self, piece: bytes) -> None:
-        """Write a piece, or nothing of it."""
+        """Write a piece completely, or not at all."""
         self._mend()
         self._is_torn = True
         written = 0
@@ -28,12 +28,12 @@ class AppendedFile:
         self.size += len(piece)
 
     def sync(self) -> None:
-        """Wait until all of it is on the disk, and no torn piece."""
+        """Write all data to the disk, after removing an incomplete piece."""
         self._mend()
         os.fsync(self._descriptor)
 
     def is_there(self) -> bool:
-        """Nobody has moved or removed the file."""
+        """Tell whether the file still exists under its path."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -42,7 +42,7 @@ class AppendedFile:
         return (found.st_ino, found.st_dev) == (mine.st_ino, mine.st_dev)
 
     def close(self) -> None:
-        """Leave the file as it is."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _mend(self) -> None:

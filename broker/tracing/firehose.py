@@ -1,43 +1,44 @@
 """The firehose: every publish and delivery of a vhost, copied to its exchange amq.rabbitmq.trace.
 
-A copy has the body as it was, and the routing key `publish.{exchange}` or `deliver.{queue}`; its
-headers say what happened to which message (`_what`, `_who`). The headers, their types and their
-order are those of RabbitMQ's `rabbit_trace`, so that programs that listen find what they know.
+A copy has the body unchanged and the routing key `publish.{exchange}` or `deliver.{queue}`; its
+headers describe the message and the client (`_what`, `_who`). The headers, their types and their
+order are those of RabbitMQ's `rabbit_trace`, so that existing programs can read them.
 
-With nothing bound to its exchange the firehose does not listen, and costs nothing. Otherwise,
-whoever gets a copy is looked up first, and remembered until bindings change; where nobody does,
-nothing else is done. Messages that were published or delivered in a run, and are alike, are copied
-in a run. Since clients repeat themselves, the headers of copies are remembered as well.
+While nothing is bound to its exchange, the firehose does not listen and costs nothing. Otherwise
+the queues of a copy are looked up first, and kept until bindings change; without queues nothing
+else is done. Messages of a run are copied as a run. The headers of copies are kept as well, since
+clients repeat themselves.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from broker.amqp.content import encode_address
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.binding import Exchange
-from broker.queues.actor import Queue
-from broker.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
-from broker.tracing.values import routing_keys_of
-from broker.vhost import VirtualHost
-from storage.message import Address, Entry, Message
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
+from leveret.broker.exchanges import router
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.routing import deliver, publish
+from leveret.broker.tracing.json_text import routing_keys_of
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Address, Entry, Message
 
 ROUTES_MAX, HEADERS_MAX = 1024, 1024
-"""Routing keys, and headers of copies, that are remembered; with more it starts over."""
+"""Routes and headers of copies that are kept. When there are more, all are dropped."""
 HEADER_BYTES_MAX = 1024
-"""Longer ones are not remembered."""
+"""Longer headers are not kept."""
 SHORT_STRING_BYTES_MAX = 255
 NO_HEADER = ContentHeader(b"\0\0")
 
 
-class Route:
-    """Where copies with one routing key go. is_fixed: wherever their headers say, it is there."""
+class CopyRoute:
+    """Where copies with one routing key go. is_fixed: their headers make no difference."""
 
     __slots__ = ("address", "is_fixed", "queues")
 
-    def __init__(self, address: Address, queues: list[Queue], is_fixed: bool) -> None:
+    def __init__(self, address: Address, queues: list[QueueClient], is_fixed: bool) -> None:
         self.address = address
         self.queues = queues
         self.is_fixed = is_fixed
@@ -50,7 +51,7 @@ class Firehose(Sink):
         self._vhost = vhost
         self._node = node
         self._generation = -1
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, CopyRoute] = {}
         self._headers: dict[tuple[object, ...], ContentHeader] = {}
 
     def __repr__(self) -> str:
@@ -58,7 +59,7 @@ class Firehose(Sink):
 
     @property
     def is_listening(self) -> bool:
-        """A copy may go somewhere."""
+        """A copy may reach a queue."""
         exchange = self._vhost.exchanges[TRACE_EXCHANGE]
         return bool(exchange.bindings) or exchange.alternate is not None
 
@@ -69,7 +70,7 @@ class Firehose(Sink):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """Copy what a client published."""
+        """Copy messages that a client published."""
         first = messages[0]
         if channel is None or (route := self._route("publish.", first.address.exchange)) is None:
             return
@@ -93,7 +94,7 @@ class Firehose(Sink):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """Copy what a client is given."""
+        """Copy messages that are delivered to a client."""
         route = self._route("deliver.", queue.name)
         if route is None:
             return
@@ -111,8 +112,8 @@ class Firehose(Sink):
 
     # Where copies go
 
-    def _route(self, prefix: str, name: str) -> Route | None:
-        """The way of a copy; None if nobody gets it, whatever is in its headers."""
+    def _route(self, prefix: str, name: str) -> CopyRoute | None:
+        """Where a copy goes; None if it reaches no queue, whatever its headers are."""
         if self._generation != self._vhost.generation:
             self._routes.clear()
             self._generation = self._vhost.generation
@@ -124,30 +125,24 @@ class Firehose(Sink):
             self._routes[prefix + name] = route
         return route if route.queues or not route.is_fixed else None
 
-    def _look_up(self, routing_key: str) -> Route:
+    def _look_up(self, routing_key: str) -> CopyRoute:
         exchange = self._vhost.exchanges[TRACE_EXCHANGE]
-        found = self._vhost.route(exchange, [routing_key], NO_HEADER)
+        found = router.route(exchange, [routing_key], NO_HEADER)
         address = _address(routing_key)
         is_fixed = found.is_cacheable and not found.remembering
-        return Route(address, _queues(found.queues), is_fixed)
+        return CopyRoute(address, found.queues, is_fixed)
 
-    def _copy(self, route: Route, header: ContentHeader, messages: Sequence[Message]) -> None:
-        copies = [Message(route.address, header, message.body) for message in messages]
-        if route.is_fixed:
-            size = sum(len(copy.body) for copy in copies)
-            for queue in route.queues:
-                queue.publish(copies, size, None, 0)
+    def _copy(
+        self, copy_route: CopyRoute, header: ContentHeader, messages: Sequence[Message]
+    ) -> None:
+        copies = [Message(copy_route.address, header, message.body) for message in messages]
+        if copy_route.is_fixed:
+            deliver(copy_route.queues, copies, sum([len(copy.body) for copy in copies]))
             return
+        # An exchange on the path decides message by message.
+        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
         for copy in copies:
-            self._copy_with_care(self._vhost.exchanges[TRACE_EXCHANGE], copy, header)
-
-    def _copy_with_care(self, exchange: Exchange, copy: Message, header: ContentHeader) -> None:
-        """On its way there is an exchange that decides message by message."""
-        found = self._vhost.route(exchange, [copy.address.routing_key], header)
-        for history in found.remembering:
-            history.remember(copy, header)
-        for queue in _queues(found.queues):
-            queue.publish([copy], len(copy.body), None, 0)
+            publish(self._vhost, exchange, copy, [copy.address.routing_key])
 
     # What is in their headers
 
@@ -186,7 +181,7 @@ def _key_of(channel: TracedChannel) -> tuple[str, str, int]:
 
 
 def _field(value: Any) -> Field:
-    """A property as RabbitMQ shows it: a timestamp, too, has the 32 bits of a signed integer."""
+    """A property as RabbitMQ writes it: a timestamp is cut to a signed integer of 32 bits, too."""
     if isinstance(value, dict):
         return "F", value
     if isinstance(value, int):
@@ -195,18 +190,14 @@ def _field(value: Any) -> Field:
 
 
 def _address(routing_key: str) -> Address:
-    """With a long name in it a routing key may not fit the wire; then it is cut there."""
+    """The address of a copy. A routing key that is too long for the wire is cut."""
     encoded = routing_key.encode("utf-8", "surrogateescape")[:SHORT_STRING_BYTES_MAX]
     key = encoded.decode("utf-8", "surrogateescape")
     return Address(TRACE_EXCHANGE, key, encode_address(TRACE_EXCHANGE, key))
 
 
-def _queues(found: Sequence[object]) -> list[Queue]:
-    return [queue for queue in found if isinstance(queue, Queue)]
-
-
 def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries that follow each other and have the same address, header and redelivered flag."""
+    """Consecutive entries with the same address, header and redelivered flag."""
     for _, run in groupby(
         entries,
         lambda entry: (id(entry.message.address), id(entry.message.header), entry.redelivered),

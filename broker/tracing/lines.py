@@ -1,35 +1,36 @@
-"""What a trace has to say, gathered in the event loop until it is worth to hand it to the thread.
+"""Buffers the lines of a trace in the event loop, and passes them to the writer thread in batches.
 
-Lines wait for half a second at most, or until there are many: each time that it gets something the
-thread takes turns with the loop at the interpreter, which costs both of them. But they are joined
-by the thousand, while a processor's cache still has them.
+Lines wait for at most half a second, or until there are many: each batch makes the thread compete
+with the event loop for the interpreter, which costs both of them. They are joined by the thousand,
+while they are still in the processor's cache.
 
-If the output is full when they are to be handed over, they are left out and counted, and as soon as
-there is room again a line says so: a gap.
+If the output is full when a batch is passed on, its lines are dropped and counted. When there is
+room again, a line reports the gap.
 """
 
 from collections.abc import Callable
 
-from broker.clock import Clock, Timer
-from broker.tracing.output import Output
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.tracing.output import Output
 
 LINES_MAX = 1024
 BYTES_MAX = 256 * 1024
-"""Of bodies, which can make lines long: more than this, or than `LINES_MAX`, is joined."""
+"""Lines are joined when bodies exceed this size, or there are `LINES_MAX` lines."""
 BATCH_BYTES = 2 * 1024 * 1024
-"""So much is handed over."""
+"""Size of a batch."""
 WAIT_MS = 500
 HOUR_US = 3_600_000_000
 
 GapLine = Callable[[int, int, int], str]
-"""Says, of a gap, when it began and ended and how many lines it has cost."""
+"""Formats the line of a gap: its start and end in microseconds, and the number of lost lines."""
 
 
 class Lines:
-    """The lines of one trace. They are texts, and end with a newline.
+    """The lines of one trace. Lines are texts that end with a newline.
 
-    pending: what waits to be joined. turns_us: when a call of `turn` is due before more is added.
-    lost: lines left out since the last gap that was written. lost_in_all: since the start.
+    pending: lines to be joined. turns_us: time from which `turn` must be called before adding a
+    line. lost: lines dropped since the last reported gap. lost_in_all: lines dropped since the
+    start.
     """
 
     def __init__(self, output: Output, clock: Clock, gap_line: GapLine) -> None:
@@ -47,13 +48,13 @@ class Lines:
         self._timer: Timer | None = None
 
     def add(self, time_us: int, line: str) -> None:
-        """Say one thing. Whoever has many to say does in its loop what this does."""
+        """Add a line. Code that adds many lines repeats this in its own loop."""
         if time_us >= self.turns_us or len(self.pending) >= LINES_MAX:
             self.turn(time_us)
         self.pending.append(line)
 
     def turn(self, time_us: int) -> None:
-        """Join what there is, or hand it over and begin anew: an hour is over, or there is much."""
+        """Join the lines, and pass them on if the hour has ended or the batch is full."""
         self._join()
         if time_us < self.turns_us and self._joined_bytes < BATCH_BYTES:
             return
@@ -64,7 +65,7 @@ class Lines:
             self._timer = self._clock.call_later_ms(WAIT_MS, self._flush_in_time)
 
     def added_body(self, size: int) -> None:
-        """A line is longer by so many bytes than lines are."""
+        """Note that a line has a body of this size."""
         self._body_bytes += size
         if self._body_bytes >= BYTES_MAX:
             self._join()
@@ -72,7 +73,7 @@ class Lines:
                 self.flush()
 
     def flush(self) -> None:
-        """Hand over what there is, or leave it out."""
+        """Pass all lines on, or drop them if the output is full."""
         output = self.output
         self._join()
         self.turns_us = 0
@@ -88,7 +89,7 @@ class Lines:
             output.hand(gap, self._gap_ended_us)
 
     def close(self) -> None:
-        """Hand over the rest, and close the output."""
+        """Pass the rest on, and close the output."""
         if self._timer is not None:
             self._timer.cancel()
         self.flush()

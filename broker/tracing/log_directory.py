@@ -1,11 +1,12 @@
-"""The files of a vhost's trace log: where they are, when a new one begins, how long they stay.
+"""The files of a vhost's trace log: their location, rotation and retention.
 
-Files are below `vhost=.../date=.../hour=.../` (record.PARTITION) of a directory that all vhosts
-share. A new one begins with each hour that has records, and when one has its size. The oldest that
-are complete go when all of a directory's take up too much room, or when they are too old.
+Files are below `vhost=.../date=.../hour=.../` (record.PARTITION) of a directory shared by all
+vhosts. A new file begins with each hour that has records, and when a file reaches its maximum size.
+The oldest complete files are deleted when the directory exceeds its maximum size, or when they are
+too old.
 
-While the disk has less room than a reserve, nothing is written: a trace must not bring about the
-disk alarm, which holds back publishers.
+If the disk has less free space than a reserve, nothing is written: a trace must not cause the disk
+alarm, which blocks publishers.
 """
 
 import errno
@@ -17,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from broker.disk_monitor import free_bytes
-from broker.tracing.lines import HOUR_US
-from broker.tracing.log_file import LogFile, finish_left_open
-from broker.tracing.output import Batch
-from broker.tracing.record import PARTITION, SUFFIX
+from leveret.broker.resources.disk_monitor import free_bytes
+from leveret.broker.tracing.lines import HOUR_US
+from leveret.broker.tracing.log_file import LogFile, finish_left_open
+from leveret.broker.tracing.output import Batch
+from leveret.broker.tracing.record import PARTITION, SUFFIX
 
 CLEANING_SECONDS = 60
 DAY_US = 24 * HOUR_US
@@ -30,9 +31,9 @@ logger = logging.getLogger("leveret.tracing")
 
 
 class Keeping(NamedTuple):
-    """How much is kept. file_bytes: when a file is full. bytes_max, days_max: None is no limit.
+    """Limits of files. file_bytes: size of a full file. bytes_max, days_max: None is unlimited.
 
-    reserve_bytes: what has to stay free on the disk.
+    reserve_bytes: space that must stay free on the disk.
     """
 
     file_bytes: int = 64 * 1024 * 1024
@@ -42,7 +43,9 @@ class Keeping(NamedTuple):
 
 
 class LogDirectory:
-    """Where one vhost's log goes; see `output.Destination`. header: the first line of a file."""
+    """The destination of one vhost's log; see `output.Destination`. header: first line of each
+    file.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class LogDirectory:
         self._is_recovered = False
 
     def write(self, batch: Batch) -> None:
-        """Append a batch of one hour to the file of that hour."""
+        """Append a batch, whose records are all of one hour, to the file of that hour."""
         self._recover()
         self._require_room()
         hour = batch.time_us // HOUR_US
@@ -81,12 +84,12 @@ class LogDirectory:
         self._file.add(data)
 
     def tick(self, time_us: int) -> None:
-        """Finish the file of an hour that is over; remove what is not to be kept any more."""
+        """Finish the file of an hour that has ended, and delete files beyond the limits."""
         self._recover()
         self._directory.mkdir(parents=True, exist_ok=True)
         if self._file is not None:
             if not self._file.is_there():
-                logger.warning("%s has been removed; a new file is begun", self._file.path)
+                logger.warning("%s has been removed; starting a new file", self._file.path)
                 self._file.close()
                 self._file = None
             elif time_us // HOUR_US > self._hour:
@@ -101,13 +104,13 @@ class LogDirectory:
             self._finish()
 
     def _recover(self) -> None:
-        """Before the first file: finish those that a crash has left open."""
+        """Before the first file: finish files that a crash left open."""
         if not self._is_recovered:
             finish_left_open(self._directory / f"vhost={self._vhost}", self._node)
             self._is_recovered = True
 
     def _require_room(self) -> None:
-        """Raise OSError if the disk is all but full."""
+        """Raise OSError if the disk has too little free space."""
         reserve = self._keeping.reserve_bytes
         if not reserve:
             return
@@ -116,7 +119,7 @@ class LogDirectory:
         if free < reserve:
             raise OSError(
                 errno.ENOSPC,
-                f"{free} bytes are free on the disk, and {reserve} have to be left for messages",
+                f"the disk has {free} bytes free, and {reserve} are reserved for messages",
             )
 
     def _begin(self, hour: int, time_us: int) -> None:
@@ -152,12 +155,12 @@ class LogDirectory:
                 keeping.days_max is not None and time_us - changed_us > keeping.days_max * DAY_US
             )
             if is_old or (keeping.bytes_max is not None and kept_bytes > keeping.bytes_max):
-                logger.info("%s is removed: %s", path, "it is old" if is_old else "for room")
+                logger.info("deleted %s: %s", path, "too old" if is_old else "total size exceeded")
                 _remove(path, self._directory)
 
 
 def _complete_files(directory: Path) -> list[tuple[int, Path, int]]:
-    """When each was finished, in microseconds, where it is, and its size."""
+    """Return modification time (microseconds), path and size of each file."""
     found = []
     for path in directory.glob(f"vhost=*/date=*/hour=*/*{SUFFIX}"):
         status = path.stat()
@@ -166,7 +169,7 @@ def _complete_files(directory: Path) -> list[tuple[int, Path, int]]:
 
 
 def _remove(path: Path, directory: Path) -> None:
-    """Remove a file, and the directories that are empty without it."""
+    """Delete a file, and its directories if they are then empty."""
     path.unlink()
     for parent in path.parents:
         if parent == directory or any(os.scandir(parent)):

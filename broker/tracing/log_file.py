@@ -1,11 +1,11 @@
-"""A file of a trace log: JSON Lines in gzip members, each of whole lines.
+"""A file of a trace log: JSON Lines in gzip members of whole lines.
 
-A file ends in `.open` while it is being written, and is renamed when it is complete. What is
-appended is compressed into a member of its own, so that after a crash, or for a reader who comes
-early, all is good up to the end of the last whole member.
+A file's name ends in `.open` while it is being written; it is renamed when it is complete. Each
+piece is compressed into a member of its own. So after a crash, and for a reader of an open file,
+everything up to the end of the last complete member is valid.
 
-Compressed with ISA-L at level 1: 26 to 1 for records that resemble each other, at 4 GB/s and
-without the interpreter's lock; zlib at its level 1 does 24 to 1 at 0.7 GB/s.
+Compressed with ISA-L at level 1: 26 to 1 for similar records, at 4 GB/s and without the
+interpreter's lock; zlib at level 1 reaches 24 to 1 at 0.7 GB/s.
 """
 
 import logging
@@ -17,12 +17,12 @@ from typing import Any
 
 from isal import isal_zlib
 
-from broker.tracing.appended_file import AppendedFile
-from broker.tracing.record import OPEN_SUFFIX, SUFFIX
+from leveret.broker.tracing.appended_file import AppendedFile
+from leveret.broker.tracing.record import OPEN_SUFFIX, SUFFIX
 
 LEVEL = 1
 GZIP = 31
-"""zlib's `wbits` of a gzip member."""
+"""zlib's `wbits` for a gzip member."""
 READ_BYTES = 1 << 20
 MAGIC = b"\x1f\x8b"
 DAMAGED: tuple[Any, ...] = (zlib.error, isal_zlib.error)
@@ -31,26 +31,26 @@ logger = logging.getLogger("leveret.tracing")
 
 
 class LogFile(AppendedFile):
-    """One file that is being written. size: bytes of whole members."""
+    """A file that is being written. size: bytes of complete members."""
 
     def __init__(self, path: Path) -> None:
-        """path: without the suffix."""
+        """Open a file. path: without the suffix."""
         super().__init__(Path(f"{path}{OPEN_SUFFIX}"))
         self._complete = Path(f"{path}{SUFFIX}")
 
     def add(self, lines: bytes) -> None:
-        """Write lines as one member, or nothing of them."""
+        """Write lines as one member, completely or not at all."""
         self.append(isal_zlib.compress(lines, LEVEL, GZIP))
 
     def finish(self) -> None:
-        """Close the file, and give it the name of a complete one."""
+        """Close the file, and rename it to the name of a complete file."""
         self.sync()
         self.path.rename(self._complete)
         self.close()
 
 
 def finish_left_open(directory: Path, node: str) -> None:
-    """Finish the files that a crash of this node has left open. Raises OSError."""
+    """Finish the files that a crash of this node left open. Raises OSError."""
     for path in tuple(directory.rglob(f"*{OPEN_SUFFIX}")):
         if path.name.startswith(f"{node}-"):
             _finish(path)
@@ -60,7 +60,9 @@ def _finish(path: Path) -> None:
     size = path.stat().st_size
     whole = whole_bytes(path)
     if whole < size:
-        logger.warning("%s: cut from %d bytes to %d, the end of a member", path, size, whole)
+        logger.warning(
+            "%s: truncated from %d to %d bytes, the last complete member", path, size, whole
+        )
         os.truncate(path, whole)
     if whole:
         path.rename(path.with_name(path.name.removesuffix(OPEN_SUFFIX) + SUFFIX))
@@ -69,12 +71,12 @@ def _finish(path: Path) -> None:
 
 
 def whole_bytes(path: Path) -> int:
-    """Where the last whole member of a file ends. Raises OSError."""
+    """Return the end of the last complete member of a file. Raises OSError."""
     return max(_member_ends(path), default=0)
 
 
 def _member_ends(path: Path) -> Iterator[int]:
-    """The offset after each whole member, up to the first that is cut off or damaged."""
+    """Return the offset after each complete member, up to the first truncated or damaged one."""
     with path.open("rb") as file:
         unread, position = b"", 0
         while (chunk := unread or file.read(READ_BYTES)).startswith(MAGIC) or len(chunk) == 1:

@@ -1,41 +1,41 @@
-"""Writes what happens in a vhost as the records of a trace log (record.py).
+"""Writes the events of a vhost as records of a trace log (record.py).
 
-Records are made in the middle of what happens, so each is put together from few pieces of text:
+Records are built on the message path, so each is joined from a few pieces of text:
 
     {"event":"deliver",...,"queue":"q","time_us":  1700000000000000,"message":7  ,"exchange":...}
-    the same for a consumer                        of this one                   for such messages
+    shared by all of a consumer                    of this record                shared by messages
 
-The first piece is kept for each channel, consumer and queue, the last for each address and header:
-most messages of a publisher have the same. In a log with bodies each record has its own.
+The first piece is cached for each channel, consumer and queue, the last for each address and
+header, since most messages of a publisher have the same. With bodies, each record has its own.
 
-One message in `sample` is in the log, chosen by its number, so that it is there with all its
-events. Of what was published before the trace began, which has no number, a sample has nothing.
+One message in `sample` is in the log, chosen by its number, so all its events are in the log or
+none. Messages from before the trace began have no number and are not in a sample.
 """
 
 import base64
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from broker.amqp.properties import ContentHeader
-from broker.clock import Clock
-from broker.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
-from broker.tracing import record
-from broker.tracing.lines import LINES_MAX, Lines
-from broker.tracing.pattern import Pattern
-from broker.tracing.values import json_of, properties_shown, routing_keys_of, shown
-from storage.message import Address, Entry, Header, Message
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.clock import Clock
+from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
+from leveret.broker.tracing import record
+from leveret.broker.tracing.json_text import json_of, properties_shown, routing_keys_of, shown
+from leveret.broker.tracing.lines import LINES_MAX, Lines
+from leveret.broker.tracing.pattern import Pattern
+from leveret.storage.message import Address, Entry, Header, Message
 
 PIECES_MAX = 4096
-"""Pieces that are kept of each kind; with more it starts over."""
+"""Pieces of each kind that are cached; a full cache is cleared."""
 CLOSED_MAX = 64
-"""So many connections may be gone and still have pieces."""
+"""Closed connections whose pieces may still be cached."""
 
 Key = TypeVar("Key")
 Piece = TypeVar("Piece")
 
 
 class Kind(NamedTuple):
-    """What a channel has published last, and the two ends of its records."""
+    """What a channel published last, with the two outer pieces of its records."""
 
     address: Address
     header: Header
@@ -45,10 +45,10 @@ class Kind(NamedTuple):
 
 
 class LogOptions(NamedTuple):
-    """What of a vhost is in its log.
+    """The contents of a vhost's log.
 
-    sample: one message in so many. has_bodies: whether bodies are. body_bytes_max: what of each is;
-    None is all.
+    sample: one message in this number is logged. has_bodies: whether records have bodies.
+    body_bytes_max: the part of each body that is logged; None for all.
     """
 
     node: str
@@ -59,19 +59,19 @@ class LogOptions(NamedTuple):
 
 
 def event_start(event: str, options: LogOptions, **more: Any) -> str:
-    """The beginning of a record, up to where its time comes."""
+    """Return the first piece of a record, up to its time."""
     known = {"event": event, "node": options.node, "vhost": shown(options.vhost), **more}
     return f'{json_of(known)[:-1]},"time_us":'
 
 
 def header_line(options: LogOptions, time_us: int) -> str:
-    """The first line of a file."""
+    """Return the first line of a file."""
     start = event_start(record.HEADER, options, version=record.VERSION, sample=options.sample)
     return f"{start}{time_us}}}\n"
 
 
 def gap_line(options: LogOptions, began_us: int, ended_us: int, lost: int) -> str:
-    """What is written in the place of records that are lost."""
+    """Return the record that replaces lost records."""
     start = event_start(record.GAP, options)
     return f'{start}{began_us},"until_us":{ended_us},"lost":{lost}}}\n'
 
@@ -96,10 +96,10 @@ class LogSink(Sink):
         return f"<the trace log of vhost {self._options.vhost!r}>"
 
     def detached(self) -> None:
-        """There is nothing to come."""
+        """Write the rest."""
         self._lines.close()
 
-    # What happens to many messages
+    # Events of many messages
 
     def published(
         self,
@@ -108,7 +108,7 @@ class LogSink(Sink):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """A record for each message."""
+        """Write a record for each message."""
         first = messages[0]
         last = self._published.get(channel)
         if (
@@ -142,7 +142,7 @@ class LogSink(Sink):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """A record for each message."""
+        """Write a record for each message."""
         start = self._delivered.get((channel, queue, consumer_tag, no_ack))
         if start is None:
             start = self._deliver_start(channel, queue, consumer_tag, no_ack)
@@ -171,7 +171,7 @@ class LogSink(Sink):
             )
 
     def acked(self, channel: TracedChannel, settled: Settled) -> None:
-        """A record for each delivery."""
+        """Write a record for each delivery."""
         sample, lines, starts = self._sample, self._lines, self._acked
         now = int(self._wall_time_s() * 1_000_000)
         if now >= lines.turns_us or len(lines.pending) >= LINES_MAX:
@@ -186,28 +186,28 @@ class LogSink(Sink):
                 lines.pending.append(f'{start}{now},"message":{number},"delivery_tag":{tag}}}\n')
 
     def rejected(self, channel: TracedChannel, settled: Settled, requeue: bool) -> None:
-        """A record for each delivery."""
+        """Write a record for each delivery."""
         for tag, delivery in settled:
             more = {**_who(channel), "delivery_tag": tag, "requeue": requeue}
             self._happened(record.REJECT, delivery.queue, delivery.entry.message, more)
 
-    # What happens to single messages
+    # Events of single messages
 
     def requeued(self, settled: Settled) -> None:
-        """A record for each delivery."""
+        """Write a record for each delivery."""
         for _, delivery in settled:
             self._happened(record.REQUEUE, delivery.queue, delivery.entry.message)
 
     def expired(self, queue: TracedQueue, message: Message) -> None:
-        """A record."""
+        """Write a record."""
         self._happened(record.EXPIRE, queue, message)
 
     def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
-        """A record."""
+        """Write a record."""
         self._happened(record.DROP, queue, message, {"reason": reason})
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:
-        """One record for all messages, which are not known one by one."""
+        """Write one record for all messages, which are not known one by one."""
         if count and self._matches(record.DROP, queue.name):
             self._say(record.DROP, queue=shown(queue.name), reason=reason, count=count)
 
@@ -220,7 +220,7 @@ class LogSink(Sink):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """A record, if either of the two messages is of the sample."""
+        """Write a record if either of the two messages is in the sample."""
         more = {
             "reason": reason,
             "new_message": letter.number,
@@ -233,7 +233,7 @@ class LogSink(Sink):
     def returned(
         self, channel: TracedChannel, messages: Sequence[Message], code: int, text: str
     ) -> None:
-        """A record for each message."""
+        """Write a record for each message."""
         address = messages[0].address
         if not self._matches(record.RETURN, address.exchange):
             return
@@ -266,11 +266,11 @@ class LogSink(Sink):
     # Connections
 
     def connection_opened(self, connection: TracedConnection) -> None:
-        """A record."""
+        """Write a record."""
         self._say_of(connection, record.OPEN)
 
     def connection_closed(self, connection: TracedConnection) -> None:
-        """A record. What is kept of its channels goes, now and then."""
+        """Write a record. From time to time, remove the cached pieces of closed connections."""
         self._say_of(connection, record.CLOSE)
         self._closed += 1
         if self._closed % CLOSED_MAX == 0:
@@ -285,7 +285,7 @@ class LogSink(Sink):
                 user=shown(connection.user.name),
             )  # fmt: skip
 
-    # Pieces of records; an empty beginning says that the pattern leaves such records out
+    # Pieces of records; an empty first piece means that the pattern excludes such records
 
     def _new_kind(
         self,
@@ -322,9 +322,9 @@ class LogSink(Sink):
         return _keep(self._acked, (channel, queue), start)
 
     def _new_about(self, message: Message, routing_keys: Sequence[str] = ()) -> str:
-        """The end of a record: what its message was published with.
+        """Return the last piece of a record: the address and properties of its message.
 
-        routing_keys: empty to find them in the message.
+        routing_keys: taken from the message if empty.
         """
         address, header = message.address, message.header
         assert isinstance(header, ContentHeader)

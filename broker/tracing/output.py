@@ -1,12 +1,12 @@
-"""From the event loop to files: one thread that writes, and what keeps it from being overrun.
+"""Writes the batches of all traces in one thread, with a bounded buffer for each trace.
 
-The loop hands over batches of bytes, each for one `Output`, and goes on at once. An output takes
-batches up to a number of bytes; when the thread does not keep up with them it is full, and whoever
-writes to it has to leave things out, and to count them, until there is room again (lines.py).
+The event loop passes batches of bytes to an `Output` and does not wait. An output accepts batches
+up to a number of bytes. If the thread cannot keep up, the output is full, and its user must drop
+and count lines until there is room again (lines.py).
 
-The thread writes a batch where the output's `Destination` says. If that fails, for a full disk or a
-directory that cannot be written, it keeps the batch and tries again each second: a disk in trouble
-is like one that is slow. The problem is logged once, and `Output.problem` says what it is.
+The thread writes a batch to the output's `Destination`. If that fails, for example because the disk
+is full, it keeps the batch and retries each second: a failing disk is treated like a slow one. The
+problem is logged once, and `Output.problem` describes it.
 """
 
 import logging
@@ -18,41 +18,41 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 
 TICK_SECONDS = 1.0
-"""How often what failed is tried again, and destinations look after their files."""
+"""Interval at which failed writes are retried and destinations maintain their files."""
 STOP_SECONDS_MAX = 5.0
-"""How long the end of the node may wait for a slow disk."""
+"""How long the shutdown of the node waits for a slow disk."""
 
 logger = logging.getLogger("leveret.tracing")
 
 
 class Batch(NamedTuple):
-    """Bytes that are written together, all of one hour. time_us: of the first that is in it."""
+    """Bytes that are written together, all of one hour. time_us: time of the first record."""
 
     data: bytes
     time_us: int
 
 
 NOTHING = Batch(b"", 0)
-"""Makes an output known to the thread, which then looks after its files."""
+"""Registers an output with the thread, which then maintains its files."""
 
 
 class Destination(Protocol):
-    """Where an output's batches go. All is called by the thread, and may raise OSError."""
+    """Writes an output's batches. The thread calls all methods; they may raise OSError."""
 
     def write(self, batch: Batch) -> None:
-        """Write a batch, or nothing of it."""
+        """Write a batch completely, or not at all."""
 
     def tick(self, time_us: int) -> None:
-        """Look after the files: called each second."""
+        """Maintain the files; called each second."""
 
     def close(self) -> None:
-        """There is nothing to come."""
+        """Close the files: no more batches follow."""
 
 
 class Output:
-    """Where one trace is written to. Made by `Writer.open`.
+    """The buffer of one trace. Created by `Writer.open`.
 
-    problem: why nothing can be written at the moment; empty if all is well.
+    problem: why writing fails at the moment; empty if it does not.
     """
 
     def __init__(self, writer: "Writer", name: str, destination: Destination, room: int) -> None:
@@ -64,44 +64,44 @@ class Output:
         self.has_ended = threading.Event()
         self._writer = writer
         self._room = room
-        # Each is changed by one thread only.
+        # Each of the two is changed by one thread only.
         self._handed = self._written = 0
 
     @property
     def waiting_bytes(self) -> int:
-        """What is handed over and not written."""
+        """Bytes that have been passed on and not written yet."""
         return self._handed - self._written
 
     @property
     def is_full(self) -> bool:
-        """It takes nothing more for now."""
+        """The buffer accepts no more batches."""
         return self.waiting_bytes >= self._room
 
     @property
     def has_room_again(self) -> bool:
-        """Half of what it holds is written: it is worth to begin again."""
+        """Half of the buffer is free, so it is worth passing on again."""
         return self.waiting_bytes <= self._room // 2
 
     def hand(self, data: bytes, time_us: int) -> None:
-        """Have bytes written. Called by the loop."""
+        """Pass bytes to the thread. Called by the event loop."""
         self._handed += len(data)
         self._writer.put(self, Batch(data, time_us))
 
     def close(self) -> None:
-        """Have the rest written and the files finished. Called by the loop."""
+        """Write the rest and finish the files. Called by the event loop."""
         self._writer.put(self, None)
 
     # Called by the thread
 
     def take(self, batch: Batch | None) -> None:
-        """Note what was handed over."""
+        """Add a batch to the backlog."""
         if batch is None:
             self.is_ending = True
         elif batch.data:
             self.backlog.append(batch)
 
     def write_backlog(self) -> None:
-        """Write what there is; what cannot be written stays."""
+        """Write the backlog; what cannot be written stays in it."""
         try:
             while self.backlog:
                 self.destination.write(self.backlog[0])
@@ -114,7 +114,7 @@ class Output:
             self._failed(error)
 
     def tick(self, time_us: int) -> None:
-        """Once a second: try again what failed, and look after the files."""
+        """Once a second: retry what failed, and maintain the files."""
         self.write_backlog()
         if self.problem or self.has_ended.is_set():
             return
@@ -125,9 +125,7 @@ class Output:
 
     def _failed(self, error: Exception) -> None:
         if not self.problem:
-            logger.error(
-                "trace %s cannot be written: %s; it is tried again each second", self.name, error
-            )
+            logger.error("trace %s cannot be written: %s; retrying each second", self.name, error)
         self.problem = str(error) or repr(error)
 
     def _recovered(self) -> None:
@@ -137,7 +135,7 @@ class Output:
 
 
 class Writer:
-    """The thread that writes all traces of a node. It runs from the first output to `stop`.
+    """The thread that writes all traces of a node. It runs from the first output until `stop`.
 
     wall_time_s: the broker's clock.
     """
@@ -149,7 +147,7 @@ class Writer:
         self._outputs: set[Output] = set()
 
     def open(self, name: str, destination: Destination, room: int) -> Output:
-        """A new output. room: bytes that it takes before it is full."""
+        """Create an output. room: size of its buffer in bytes."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="trace writer", daemon=True)
             self._thread.start()
@@ -159,15 +157,15 @@ class Writer:
 
     @property
     def is_running(self) -> bool:
-        """There are outputs, or were."""
+        """An output has been created."""
         return self._thread is not None
 
     def put(self, output: Output, batch: Batch | None) -> None:
-        """Have a batch written. None: the output is closed."""
+        """Write a batch. None: the output is closed."""
         self._queue.put((output, batch))
 
     def stop(self) -> None:
-        """End when all is written, or when a disk in trouble has had its time."""
+        """Stop when everything is written, or after STOP_SECONDS_MAX."""
         if self._thread is None:
             return
         self._queue.put((None, None))
@@ -175,7 +173,7 @@ class Writer:
         for output in self._outputs:
             if output.waiting_bytes:
                 logger.error(
-                    "trace %s: %d bytes could not be written before the end: %s",
+                    "trace %s: %d bytes could not be written before shutdown: %s",
                     output.name, output.waiting_bytes, output.problem or "the disk is too slow",
                 )  # fmt: skip
         self._thread = None

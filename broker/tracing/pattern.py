@@ -1,14 +1,14 @@
-"""Which events a trace is of: a topic pattern over `{event}.{exchange or queue}`."""
+"""Selects the events of a trace: a topic pattern over `{event}.{exchange or queue}`."""
 
 from functools import lru_cache
 
-from broker.exchanges.topic_trie import TopicTrie
+from leveret.broker.exchanges.topic_trie import TopicTrie
 
 REMEMBERED = 1024
 
 
 class Pattern:
-    """A trace's pattern, such as `#`, `publish.#` or `#.orders`, as of the firehose's keys."""
+    """A trace's pattern, such as `#`, `publish.#` or `#.orders`, like a topic binding key."""
 
     def __init__(self, pattern: str) -> None:
         self._trie = TopicTrie()
@@ -17,5 +17,5 @@ class Pattern:
         self._look_up = lru_cache(REMEMBERED)(lambda key: bool(self._trie.match(key)))
 
     def matches(self, event: str, name: str) -> bool:
-        """Whether the trace is of this event at this exchange or queue."""
+        """Tell whether the pattern matches this event at this exchange or queue."""
         return self._is_everything or self._look_up(f"{event}.{name}")

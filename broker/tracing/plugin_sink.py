@@ -1,26 +1,28 @@
-"""Writes publishes and deliveries of a vhost the way RabbitMQ's tracing plugin does.
+"""Writes publishes and deliveries of a vhost in the formats of RabbitMQ's tracing plugin.
 
-There are its two formats: text for people, and JSON objects with payloads in base64. Programs that
-read the plugin's files read these. As with the plugin, what is written is what the firehose would
-copy, so a trace does not listen while that is switched off (`trace_off`).
+There are two formats: text for people, and JSON objects with payloads in base64, for programs that
+read the plugin's files. As with the plugin, a trace contains what the firehose would copy, so it
+receives nothing while the firehose is off (`trace_off`).
 """
 
 import base64
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from broker.amqp.properties import ContentHeader, Properties
-from broker.clock import Clock
-from broker.taps import Sink, TracedChannel, TracedQueue
-from broker.tracing.erlang_text import printed, properties_term
-from broker.tracing.lines import Lines
-from broker.tracing.pattern import Pattern
-from broker.tracing.values import json_of, properties_shown, routing_keys_of, shown
-from broker.vhost import VirtualHost
-from storage.message import Entry, Message
+from leveret.broker.amqp.field_terms import table_term
+from leveret.broker.amqp.properties import ContentHeader, Properties
+from leveret.broker.clock import Clock
+from leveret.broker.erlang.lines import format_lines
+from leveret.broker.erlang.terms import Atom
+from leveret.broker.events.taps import Sink, TracedChannel, TracedQueue
+from leveret.broker.tracing.json_text import json_of, properties_shown, routing_keys_of, shown
+from leveret.broker.tracing.lines import Lines
+from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Entry, Message
 
 TEXT, JSON = "text", "json"
 LABEL_CHARACTERS = 14
@@ -45,31 +47,31 @@ class Event(NamedTuple):
 
 
 def time_text(time_us: int) -> str:
-    """`2026-11-21T05:07:56.663+00:00`."""
+    """Format a time: `2026-11-21T05:07:56.663+00:00`."""
     return datetime.fromtimestamp(time_us / 1_000_000, UTC).isoformat(timespec="milliseconds")
 
 
 def as_text(event: Event) -> str:
-    """What the plugin writes if the format is text."""
+    """Format an event as the plugin does for text."""
     kind = "published" if event.queue is None else "received"
     where = (
         f"Queue:        {event.queue}\n"
         if event.routed_queues is None
-        else f"Routed queues: {printed(event.routed_queues, LABEL_CHARACTERS + 1)}\n"
+        else f"Routed queues: {format_lines(event.routed_queues, LABEL_CHARACTERS + 1)}\n"
     )
     return (
         f"\n{RULE}\n{time_text(event.time_us)}: Message {kind}\n\n"
         f"Node:         {event.node}\nConnection:   {event.connection}\n"
         f"Virtual host: {event.vhost}\nUser:         {event.user}\n"
         f"Channel:      {event.channel}\nExchange:     {event.exchange}\n"
-        f"Routing keys: {printed(event.routing_keys, LABEL_CHARACTERS)}\n{where}"
-        f"Properties:   {printed(properties_term(event.properties), LABEL_CHARACTERS)}\n"
+        f"Routing keys: {format_lines(event.routing_keys, LABEL_CHARACTERS)}\n{where}"
+        f"Properties:   {format_lines(properties_term(event.properties), LABEL_CHARACTERS)}\n"
         f"Payload: \n{event.payload.decode('utf-8', 'surrogateescape')}\n"
     )
 
 
 def as_json(event: Event) -> str:
-    """What it writes if the format is JSON; names are in the order of the alphabet, as there."""
+    """Format an event as the plugin does for JSON; keys are in alphabetical order, as there."""
     routed = event.routed_queues
     line = {
         "channel": event.channel,
@@ -89,16 +91,27 @@ def as_json(event: Event) -> str:
     return f"{msgspec.json.encode(line, order='sorted').decode()}\n"
 
 
+def properties_term(properties: Properties) -> list[Any]:
+    """Return a message's properties in the order of the firehose: the last one first."""
+    return [_property_term(name, value) for name, value in reversed(properties.items())]
+
+
+def _property_term(name: str, value: Any) -> tuple[str, Atom, Any]:
+    if isinstance(value, dict):
+        return name, Atom("table"), table_term(value)
+    return name, Atom("longstr" if isinstance(value, str) else "signedint"), value
+
+
 FORMATS: dict[str, Callable[[Event], str]] = {TEXT: as_text, JSON: as_json}
 
 
 def gap_as_text(began_us: int, ended_us: int, lost: int) -> str:
-    """What is written in the place of messages that could not be."""
+    """Return the text that replaces lost messages."""
     return f"\n{RULE}\n{time_text(began_us)}: {lost} messages lost until {time_text(ended_us)}\n"
 
 
 def gap_as_json(began_us: int, ended_us: int, lost: int) -> str:
-    """The same in JSON."""
+    """Return the JSON object that replaces lost messages."""
     gap = {
         "lost": lost, "timestamp": time_text(began_us), "type": "gap", "until": time_text(ended_us),
     }  # fmt: skip
@@ -109,7 +122,9 @@ GAPS: dict[str, Callable[[int, int, int], str]] = {TEXT: gap_as_text, JSON: gap_
 
 
 class PluginSink(Sink):
-    """The trace of one vhost. payload_bytes_max: what of a payload is written; None is all."""
+    """The trace of one vhost. payload_bytes_max: the part of a payload that is written; None for
+    all.
+    """
 
     def __init__(
         self,
@@ -160,7 +175,7 @@ class PluginSink(Sink):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """Write what a client is given."""
+        """Write what was delivered to a client."""
         if not self._matches("deliver", queue.name):
             return
         for entry in entries:
@@ -168,7 +183,7 @@ class PluginSink(Sink):
             self._write(channel, entry.message, queue.name, keys, None)
 
     def detached(self) -> None:
-        """There is nothing to come."""
+        """Write the rest."""
         self._lines.close()
 
     def _write(

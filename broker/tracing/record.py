@@ -1,12 +1,12 @@
-"""The records of a trace log: which events there are, their fields, and the fields' types.
+"""The records of a trace log: the events, their fields, and the fields' types.
 
-This is the one place that says so. The broker writes logs by it (log_writer.py), and the job in
-`analytics/` reads them by it. A log is JSON Lines; its first line is a header that names this
-version. A reader of version n takes every log of a version up to n, leaves out fields that it does
-not know, counts events that it does not know, and sets aside files of a higher version.
+The broker writes logs in this format (log_sink.py), and the job in `analytics/` reads it. A log is
+JSON Lines; its first line is a header with the version of the format. A reader of version n reads
+every log of a version up to n, ignores unknown fields, counts unknown events, and rejects files of
+a higher version.
 
-Times are microseconds since 1970. `message` is the node's own number of a message (0: published
-before the trace began); it ties a publish to all that happens to the message, in every queue.
+Times are microseconds since 1970. `message` is the node's number of a message (0: published before
+the trace began); it links a publish to all events of the message, in every queue.
 """
 
 from typing import NamedTuple
@@ -32,34 +32,34 @@ class Field(NamedTuple):
 
 FIELDS = (
     Field("event", STRING, "what happened"),
-    Field("time_us", LONG, "when, in microseconds since 1970"),
-    Field("node", STRING, "the node that saw it"),
+    Field("time_us", LONG, "time, in microseconds since 1970"),
+    Field("node", STRING, "the node that wrote the record"),
     Field("vhost", STRING, "the virtual host"),
-    Field("connection", STRING, "the connection's name; empty for what no client did"),
-    Field("channel", LONG, "the channel's number; 0 for what no channel did"),
-    Field("user", STRING, "who is logged in on the connection"),
+    Field("connection", STRING, "the connection's name; empty if no client caused the event"),
+    Field("channel", LONG, "the channel's number; 0 if no channel caused the event"),
+    Field("user", STRING, "the connection's user"),
     Field("message", LONG, "the node's number of the message"),
-    Field("new_message", LONG, "the number of the dead letter that it became"),
-    Field("exchange", STRING, "where it was published to; empty for the default exchange"),
+    Field("new_message", LONG, "the number of its dead letter"),
+    Field("exchange", STRING, "the exchange it was published to; empty for the default exchange"),
     Field("routing_keys", STRINGS, "its routing key, and those of CC and BCC"),
     Field("queues", STRINGS, "the queues that it was routed to"),
-    Field("queue", STRING, "the queue that the event is about"),
+    Field("queue", STRING, "the queue of the event"),
     Field("consumer_tag", STRING, "the consumer; null for basic.get"),
-    Field("delivery_tag", LONG, "the delivery, on its channel"),
-    Field("redelivered", BOOLEAN, "it had been delivered before"),
-    Field("no_ack", BOOLEAN, "the delivery needs no acknowledgement"),
-    Field("requeue", BOOLEAN, "the rejected message went back to its queue"),
+    Field("delivery_tag", LONG, "the delivery tag on its channel"),
+    Field("redelivered", BOOLEAN, "the redelivered flag"),
+    Field("no_ack", BOOLEAN, "the delivery requires no acknowledgement"),
+    Field("requeue", BOOLEAN, "the rejected message was requeued"),
     Field("reason", STRING, "why it was dropped or dead-lettered"),
     Field("reply_code", LONG, "why it was returned"),
     Field("reply_text", STRING, "the same in words"),
-    Field("body_size", LONG, "the body, in bytes"),
-    Field("properties", JSON, "the message's properties that are set, headers among them"),
-    Field("body", STRING, "the body in base64, if the trace was asked for bodies"),
-    Field("count", LONG, "how many messages a purge dropped"),
+    Field("body_size", LONG, "size of the body in bytes"),
+    Field("properties", JSON, "the message's properties that are set, including headers"),
+    Field("body", STRING, "the body in base64, if the trace has bodies"),
+    Field("count", LONG, "number of messages that a purge dropped"),
     Field("until_us", LONG, "the end of a gap"),
-    Field("lost", LONG, "how many records a gap has cost"),
-    Field("version", LONG, "of these records; in the header"),
-    Field("sample", LONG, "one message in so many is in the log; in the header"),
+    Field("lost", LONG, "number of records lost in a gap"),
+    Field("version", LONG, "version of the format; in the header"),
+    Field("sample", LONG, "one message in this number is in the log; in the header"),
 )
 
 _WHO = ("event", "time_us", "node", "vhost", "connection", "channel", "user")
@@ -87,10 +87,11 @@ EVENTS: dict[str, tuple[str, ...]] = {
     CLOSE: _WHO,
     GAP: (*_WHERE, "until_us", "lost"),
 }  # fmt: skip
-"""The fields that each event has. `body` may be with publish and deliver; `message` is with a drop
-of a single message, `count` with one of many."""
+"""The fields of each event. `body` is optional for publish and deliver; a drop of a single message
+has `message`, a drop of several has `count`.
+"""
 
 PARTITION = "vhost={vhost}/date={date}/hour={hour}"
-"""Where files are below a trace directory. vhost: percent-encoded; date and hour: of UTC."""
+"""Path of files below a trace directory. vhost: percent-encoded; date and hour: UTC."""
 SUFFIX, OPEN_SUFFIX = ".jsonl.gz", ".jsonl.gz.open"
-"""Files that are complete, and such as are being written: good up to their last whole line."""
+"""Complete files, and files being written, which are valid up to their last whole line."""

@@ -1,13 +1,13 @@
-"""The file of a trace that RabbitMQ's tools read: it only grows."""
+"""The single file of a trace in a format of RabbitMQ's plugin: it is only appended to."""
 
 from pathlib import Path
 
-from broker.tracing.appended_file import AppendedFile
-from broker.tracing.output import Batch
+from leveret.broker.tracing.appended_file import AppendedFile
+from leveret.broker.tracing.output import Batch
 
 
 class TextFile:
-    """Where such a trace goes; see `output.Destination`. Removed, the file begins anew."""
+    """The destination of a trace; see `output.Destination`. A deleted file is created again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -18,7 +18,7 @@ class TextFile:
         self._opened().append(batch.data)
 
     def tick(self, time_us: int) -> None:
-        """Have the file, as soon as there is a trace."""
+        """Create the file as soon as the trace exists."""
         file = self._opened()
         if not file.is_there():
             self._file = None
@@ -26,7 +26,7 @@ class TextFile:
             self._opened()
 
     def close(self) -> None:
-        """Leave the file as it is."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

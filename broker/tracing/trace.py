@@ -1,27 +1,27 @@
-"""What a trace is: a name in a vhost, and what its maker asked for."""
+"""The definition of a trace: its name, its vhost, and its options."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from broker.tracing.plugin_sink import JSON, TEXT
+from leveret.broker.tracing.plugin_sink import JSON, TEXT
 
 LOG = "log"
 FORMATS = (JSON, TEXT, LOG)
 NAME_BYTES_MAX = 200
-"""A file's name is longer by a suffix, and may have 255 bytes."""
+"""The file name has a suffix, and at most 255 bytes."""
 BODIES, NO_BODIES = "base64", "none"
 
 
 class TraceError(ValueError):
-    """A trace cannot be that. The message says why."""
+    """The trace is invalid. The message says why."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace. It is made of JSON, `of_json`, which checks it.
+    """A trace, created from JSON by `of_json`, which validates it.
 
-    payload_bytes_max: what is written of a payload; None is all. username: of whoever the tracing
-    plugin would log in as; nobody logs in here. has_bodies, sample: of a log.
+    payload_bytes_max: the part of a payload that is written; None for all. username: the login of
+    RabbitMQ's plugin, checked but not used. has_bodies, sample: of a log.
     """
 
     vhost: str
@@ -35,11 +35,11 @@ class Trace:
 
     @property
     def is_log(self) -> bool:
-        """It is a log for analysis, rather than as the plugin writes it."""
+        """It is a log for analysis, not in a format of the plugin."""
         return self.format == LOG
 
     def to_json(self) -> dict[str, Any]:
-        """As the API shows it, and takes it."""
+        """Encode for the API."""
         shown: dict[str, Any] = {
             "vhost": self.vhost, "name": self.name, "format": self.format, "pattern": self.pattern,
         }  # fmt: skip
@@ -54,27 +54,27 @@ class Trace:
 
 
 def of_json(vhost: str, name: str, body: dict[str, Any]) -> Trace:
-    """The trace that a request asks for. Raises TraceError."""
+    """Create the trace of a request. Raises TraceError."""
     payload_bytes_max = body.get("max_payload_bytes")
     if payload_bytes_max is not None and not _is_number(payload_bytes_max):
         raise TraceError("max_payload_bytes not integer")
     if payload_bytes_max is not None and payload_bytes_max < 0:
-        raise TraceError(f"max_payload_bytes is {payload_bytes_max}, and has to be 0 or more")
+        raise TraceError(f"max_payload_bytes is {payload_bytes_max}, and must be 0 or more")
     if body.get("format") not in FORMATS:
         raise TraceError("format not json or text (or log)")
     if not isinstance(body.get("pattern"), str):
-        raise TraceError(f"pattern has to be a text such as #, and is {body.get('pattern')!r}")
+        raise TraceError(f"pattern must be a string such as #, and is {body.get('pattern')!r}")
     username = body.get("tracer_connection_username")
     if not isinstance(username, str | None):
-        raise TraceError("tracer_connection_username has to be a text")
+        raise TraceError("tracer_connection_username must be a string")
     _check_name(name)
     sample, payload = body.get("sample", 1), body.get("payload", NO_BODIES)
     if not _is_number(sample) or sample < 1:
-        raise TraceError(f"sample has to be a whole number, 1 or more, and is {sample!r}")
+        raise TraceError(f"sample must be an integer, 1 or more, and is {sample!r}")
     if payload not in (BODIES, NO_BODIES):
-        raise TraceError(f"payload has to be {NO_BODIES} or {BODIES}, and is {payload!r}")
+        raise TraceError(f"payload must be {NO_BODIES} or {BODIES}, and is {payload!r}")
     if body["format"] != LOG and (sample != 1 or payload != NO_BODIES):
-        raise TraceError(f"sample and payload are for traces of the format {LOG}")
+        raise TraceError(f"sample and payload are for traces of the format {LOG} only")
     return Trace(
         vhost, name, body["format"], body["pattern"], payload_bytes_max, username or "",
         payload == BODIES, sample,
@@ -86,11 +86,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_name(name: str) -> None:
-    """It is to be a file's name."""
+    """Check that the name can be a file name."""
     if not name or name.startswith(".") or "/" in name or not name.isprintable():
         raise TraceError(
-            f"the name {name!r} cannot be a file's: it has to be printable, without / and not to "
+            f"the name {name!r} cannot be a file name: it must be printable, contain no / and not "
             "begin with a dot"
         )
     if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
-        raise TraceError(f"the name has to have {NAME_BYTES_MAX} bytes at most")
+        raise TraceError(f"the name must have at most {NAME_BYTES_MAX} bytes")

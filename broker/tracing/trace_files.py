@@ -1,23 +1,23 @@
-"""The files that traces have written, as `/api/trace-files` lists, gives and deletes them."""
+"""Lists and finds the files that traces have written, for `/api/trace-files`."""
 
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.tracing.record import OPEN_SUFFIX, SUFFIX
+from leveret.broker.tracing.record import OPEN_SUFFIX, SUFFIX
 
 LOG_FILES = f"vhost=*/date=*/hour=*/*{SUFFIX}"
 OPEN_LOG_FILES = f"vhost=*/date=*/hour=*/*{OPEN_SUFFIX}"
 
 
 class TraceFile(NamedTuple):
-    """name: its path below the directory. size: bytes."""
+    """A file. name: path below the directory. size: bytes."""
 
     name: str
     size: int
 
 
 def trace_files(directory: Path | None) -> list[TraceFile]:
-    """All files: those of logs are in directories of their own. Raises OSError."""
+    """Return all files: logs have subdirectories. Raises OSError."""
     if directory is None or not directory.is_dir():
         return []
     found = []
@@ -32,7 +32,7 @@ def trace_files(directory: Path | None) -> list[TraceFile]:
 
 
 def trace_file(directory: Path | None, name: str) -> Path | None:
-    """The file of that name, if it is one of a trace."""
+    """Return the path of a file, if a trace has written it."""
     if directory is None or "\0" in name:
         return None
     path = directory / name

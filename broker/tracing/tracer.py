@@ -1,21 +1,19 @@
-"""Who is told what happens in which vhost: the tracer of each traced vhost, and its sinks.
+"""The tracer of each traced vhost, which passes reports from the taps on to sinks.
 
-A vhost has a `Tracer` while a sink listens to it, a trace to files, or the firehose with something
-bound to its exchange, and none otherwise: then it costs what a vhost costs that is not traced. The
-tracer passes on what the taps tell (broker/taps.py), each event to those sinks that override its
-method. A sink that fails is logged and told no more: tracing must not hurt what it looks at. What
-goes through the exchange of the firehose is told to nobody.
+A vhost has a `Tracer` while one of its sinks listens: a trace to files, or the firehose with
+something bound to its exchange. Otherwise it has none, and tracing costs nothing. The tracer passes
+each report of the taps (broker/events/taps.py) on to the sinks that override its method. A sink
+that raises is logged and removed: tracing must not disturb what it observes. Messages of the
+firehose's own exchange are not reported.
 
-The tracer also numbers the messages of its vhost as they are published. Numbers are the node's: one
-row for all vhosts, for as long as it lives. The first one after a start is the time, in units of
-1/2^32 s, so no restart gives out a number twice, unless the clock was set back.
+The tracer also numbers the messages of its vhost as they are published (message_numbers.py).
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker.taps import (
+from leveret.broker.events.taps import (
     TRACE_EXCHANGE,
     Settled,
     Sink,
@@ -24,44 +22,27 @@ from broker.taps import (
     TracedConnection,
     TracedQueue,
 )
-from broker.tracing.firehose import Firehose
-from broker.vhost import VirtualHost
-from storage.message import Entry, Message
-
-SECOND_BITS = 32
-"""Numbers that are there for each second: more than any node publishes."""
+from leveret.broker.message_numbers import MessageNumbers
+from leveret.broker.tracing.firehose import Firehose
+from leveret.broker.vhost import VirtualHost
+from leveret.storage.message import Entry, Message
 
 logger = logging.getLogger("leveret.tracing")
 
-Told = tuple[Callable[..., object], ...]
-
-
-class MessageNumbers:
-    """The row of a node's message numbers. next: the one that is given out next."""
-
-    __slots__ = ("next",)
-
-    def __init__(self, wall_time_s: float) -> None:
-        self.next = int(wall_time_s * (1 << SECOND_BITS))
-
-    def take(self, count: int) -> int:
-        """The first of so many."""
-        first = self.next
-        self.next = first + count
-        return first
+Reports = tuple[Callable[..., object], ...]
 
 
 class Tracing:
-    """The traces of a node: which sinks there are for each vhost."""
+    """The sinks of each vhost of a node."""
 
-    def __init__(self, wall_time_s: float, node: str) -> None:
-        """wall_time_s: now, in seconds since 1970. node: the node's name."""
-        self._numbers = MessageNumbers(wall_time_s)
+    def __init__(self, numbers: MessageNumbers, node: str) -> None:
+        """numbers: the message numbers of the node. node: its name."""
+        self._numbers = numbers
         self._node = node
         self._sinks: dict[VirtualHost, tuple[Sink, ...]] = {}
 
     def set_firehose(self, vhost: VirtualHost, is_on: bool) -> None:
-        """Copy what happens in a vhost to its trace exchange, or do so no more."""
+        """Switch the firehose of a vhost on or off."""
         found = [sink for sink in self.sinks(vhost) if isinstance(sink, Firehose)]
         vhost.is_traced = is_on
         self._choose_tracer(vhost)
@@ -71,29 +52,29 @@ class Tracing:
             self.detach(vhost, found[0])
 
     def attach(self, vhost: VirtualHost, sink: Sink) -> None:
-        """Tell a sink from now on what happens in a vhost. It is not attached yet."""
+        """Add a sink to a vhost. It must not be attached yet."""
         self._set_sinks(vhost, [*self.sinks(vhost), sink])
 
     def detach(self, vhost: VirtualHost, sink: Sink) -> None:
-        """Tell a sink no more, if it still is told."""
+        """Remove a sink from a vhost, if it is attached."""
         kept = [other for other in self.sinks(vhost) if other is not sink]
         if len(kept) < len(self.sinks(vhost)):
             self._set_sinks(vhost, kept)
             sink.detached()
 
     def forget_vhost(self, vhost: VirtualHost) -> None:
-        """The vhost is deleted, and its sinks are told no more."""
+        """The vhost is deleted: remove its sinks."""
         for sink in self.sinks(vhost):
             self.detach(vhost, sink)
         vhost.is_traced = False
 
     def stop(self) -> None:
-        """The node ends, and all sinks are told no more."""
+        """The node stops: remove all sinks."""
         for vhost in tuple(self._sinks):
             self.forget_vhost(vhost)
 
     def sinks(self, vhost: VirtualHost) -> tuple[Sink, ...]:
-        """The sinks of a vhost, in the order in which they are told, if they listen."""
+        """The sinks of a vhost, in the order in which they get reports."""
         return self._sinks.get(vhost, ())
 
     def _set_sinks(self, vhost: VirtualHost, sinks: Sequence[Sink]) -> None:
@@ -106,19 +87,19 @@ class Tracing:
         self._choose_tracer(vhost)
 
     def _choose_tracer(self, vhost: VirtualHost) -> None:
-        """Have those sinks told that listen now."""
+        """Give the vhost a tracer for the sinks that listen now, or none."""
         listening = tuple(sink for sink in self.sinks(vhost) if sink.is_listening)
-        told = vhost.tracer.sinks if isinstance(vhost.tracer, Tracer) else ()
+        current = vhost.tracer.sinks if isinstance(vhost.tracer, Tracer) else ()
         if not listening:
             vhost.tracer = None
-        elif listening != told:
+        elif listening != current:
             vhost.tracer = Tracer(self._numbers, listening, lambda sink: self.detach(vhost, sink))
 
 
 class Tracer(Taps):
     """The tracer of one vhost. It never changes: another set of sinks has another tracer.
 
-    failed: called with a sink that raised something.
+    failed: called with a sink that raised an error.
     """
 
     __slots__ = (
@@ -133,44 +114,44 @@ class Tracer(Taps):
         self.sinks = tuple(sinks)
         self._numbers = numbers
         self._failed = failed
-        self._published = self._those_with("published")
-        self._delivered = self._those_with("delivered")
-        self._acked = self._those_with("acked")
-        self._rejected = self._those_with("rejected")
-        self._requeued = self._those_with("requeued")
-        self._expired = self._those_with("expired")
-        self._dropped = self._those_with("dropped")
-        self._emptied = self._those_with("emptied")
-        self._dead_lettered = self._those_with("dead_lettered")
-        self._returned = self._those_with("returned")
-        self._opened = self._those_with("connection_opened")
-        self._closed = self._those_with("connection_closed")
+        self._published = self._overrides_of("published")
+        self._delivered = self._overrides_of("delivered")
+        self._acked = self._overrides_of("acked")
+        self._rejected = self._overrides_of("rejected")
+        self._requeued = self._overrides_of("requeued")
+        self._expired = self._overrides_of("expired")
+        self._dropped = self._overrides_of("dropped")
+        self._emptied = self._overrides_of("emptied")
+        self._dead_lettered = self._overrides_of("dead_lettered")
+        self._returned = self._overrides_of("returned")
+        self._opened = self._overrides_of("connection_opened")
+        self._closed = self._overrides_of("connection_closed")
 
-    def _those_with(self, name: str) -> Told:
+    def _overrides_of(self, name: str) -> Reports:
         return tuple(
             getattr(sink, name)
             for sink in self.sinks
             if getattr(type(sink), name) is not getattr(Sink, name)
         )
 
-    def _tell(self, told: Told, *event: Any) -> None:
-        for tell in told:
+    def _report(self, reports: Reports, *event: Any) -> None:
+        for report in reports:
             try:
-                tell(*event)
+                report(*event)
             except Exception:
-                self._has_failed(tell)
+                self._remove_failed(report)
 
-    def _has_failed(self, tell: Callable[..., object]) -> None:
-        sink = tell.__self__  # type: ignore[attr-defined]
-        logger.exception("tracing to %r has failed, and ends", sink)
+    def _remove_failed(self, report: Callable[..., object]) -> None:
+        sink = report.__self__  # type: ignore[attr-defined]
+        logger.exception("%r failed on a trace event and is removed", sink)
         self._failed(sink)
 
     def take_numbers(self, count: int) -> int:
         """See `MessageNumbers`."""
         return self._numbers.take(count)
 
-    # What is told; see `Sink`. The three that come with each message do what `_tell` does by
-    # themselves, and look at numbers: calls of functions are most of what a tracer costs.
+    # The reports; see `Sink`. The three per-message ones do not call `_report`, since function
+    # calls are most of a tracer's cost.
 
     def published(
         self,
@@ -180,13 +161,13 @@ class Tracer(Taps):
         queues: Sequence[TracedQueue],
     ) -> None:
         """Messages were published."""
-        if not messages[0].number and _is_of_firehose(messages[0]):
+        if _is_of_firehose(messages[0]):
             return
-        for tell in self._published:
+        for report in self._published:
             try:
-                tell(channel, messages, routing_keys, queues)
+                report(channel, messages, routing_keys, queues)
             except Exception:
-                self._has_failed(tell)
+                self._remove_failed(report)
 
     def delivered(
         self,
@@ -197,19 +178,19 @@ class Tracer(Taps):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """A client was given messages."""
-        told = self._delivered
-        if not told:
+        """Messages were delivered to a client."""
+        reports = self._delivered
+        if not reports:
             return
         for entry in entries:
-            if not entry.message.number and _is_of_firehose(entry.message):
+            if entry.message.address.exchange == TRACE_EXCHANGE:
                 self._delivered_in_part(channel, queue, consumer_tag, entries, first_tag, no_ack)
                 return
-        for tell in told:
+        for report in reports:
             try:
-                tell(channel, queue, consumer_tag, entries, first_tag, no_ack)
+                report(channel, queue, consumer_tag, entries, first_tag, no_ack)
             except Exception:
-                self._has_failed(tell)
+                self._remove_failed(report)
 
     def _delivered_in_part(
         self,
@@ -220,49 +201,49 @@ class Tracer(Taps):
         first_tag: int,
         no_ack: bool,
     ) -> None:
-        """Some of the entries are copies of the firehose."""
+        """Report the entries that are not copies made by the firehose."""
         for tag, entry in enumerate(entries, first_tag):
             if not _is_of_firehose(entry.message):
-                self._tell(self._delivered, channel, queue, consumer_tag, [entry], tag, no_ack)
+                self._report(self._delivered, channel, queue, consumer_tag, [entry], tag, no_ack)
 
     def acked(self, channel: TracedChannel, settled: Settled) -> None:
         """A client acknowledged deliveries."""
-        told = self._acked
-        if not told:
+        reports = self._acked
+        if not reports:
             return
         for _, delivery in settled:
-            if not delivery.entry.message.number:
+            if delivery.entry.message.address.exchange == TRACE_EXCHANGE:
                 settled = _traced(settled)
                 break
-        for tell in told if settled else ():
+        for report in reports if settled else ():
             try:
-                tell(channel, settled)
+                report(channel, settled)
             except Exception:
-                self._has_failed(tell)
+                self._remove_failed(report)
 
     def rejected(self, channel: TracedChannel, settled: Settled, requeue: bool) -> None:
-        """A client refused deliveries."""
+        """A client rejected deliveries."""
         if self._rejected and (traced := _traced(settled)):
-            self._tell(self._rejected, channel, traced, requeue)
+            self._report(self._rejected, channel, traced, requeue)
 
     def requeued(self, settled: Settled) -> None:
-        """Deliveries go back to their queues."""
+        """Deliveries were requeued."""
         if self._requeued and (traced := _traced(settled)):
-            self._tell(self._requeued, traced)
+            self._report(self._requeued, traced)
 
     def expired(self, queue: TracedQueue, message: Message) -> None:
-        """A message's time was over."""
+        """A message expired."""
         if not _is_of_firehose(message):
-            self._tell(self._expired, queue, message)
+            self._report(self._expired, queue, message)
 
     def dropped(self, queue: TracedQueue, message: Message, reason: str) -> None:
-        """A queue was full, or is no more."""
+        """A full queue dropped or refused a message, or its queue was deleted."""
         if not _is_of_firehose(message):
-            self._tell(self._dropped, queue, message, reason)
+            self._report(self._dropped, queue, message, reason)
 
     def emptied(self, queue: TracedQueue, reason: str, count: int) -> None:
-        """Ready messages went all at once."""
-        self._tell(self._emptied, queue, reason, count)
+        """All ready messages of a queue were dropped."""
+        self._report(self._emptied, queue, reason, count)
 
     def dead_lettered(
         self,
@@ -273,28 +254,28 @@ class Tracer(Taps):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """A message that died in a queue goes on."""
+        """A dead-lettered message was published."""
         if not _is_of_firehose(message):
-            self._tell(self._dead_lettered, queue, message, reason, letter, routing_keys, queues)
+            self._report(self._dead_lettered, queue, message, reason, letter, routing_keys, queues)
 
     def returned(
         self, channel: TracedChannel, messages: Sequence[Message], code: int, text: str
     ) -> None:
-        """Mandatory messages go back to their publisher."""
-        self._tell(self._returned, channel, messages, code, text)
+        """Mandatory messages were returned to their publisher."""
+        self._report(self._returned, channel, messages, code, text)
 
     def connection_opened(self, connection: TracedConnection) -> None:
         """A client opened the vhost."""
-        self._tell(self._opened, connection)
+        self._report(self._opened, connection)
 
     def connection_closed(self, connection: TracedConnection) -> None:
-        """A client that had opened the vhost is gone."""
-        self._tell(self._closed, connection)
+        """A connection that had opened the vhost has ended."""
+        self._report(self._closed, connection)
 
 
 def _is_of_firehose(message: Message) -> bool:
-    """Only what is not numbered can be: the firehose's own messages are not."""
-    return not message.number and message.address.exchange == TRACE_EXCHANGE
+    """The message is a copy made by the firehose: its exchange is internal."""
+    return message.address.exchange == TRACE_EXCHANGE
 
 
 def _traced(settled: Settled) -> Settled:

@@ -1,10 +1,10 @@
-"""The traces of a node that write files: what `/api/traces` lists, makes and stops.
+"""The traces of a node that write files: lists, starts and stops them for `/api/traces`.
 
-A trace is made of `Lines` that a sink fills, an output that takes them to the thread, and a
-destination. Traces of the formats text and json are RabbitMQ's: they switch on the firehose of
-their vhost, the last one to go switches it off, and a restart ends them. A log, of which a vhost
-has one, has nothing to do with the firehose, and goes on after a restart: it is kept as a parameter
-of the vhost.
+A trace consists of a sink, which adds lines to `Lines`, an output, which passes them to the writer
+thread, and a destination. Traces of the formats text and json work as in RabbitMQ: they switch the
+firehose of their vhost on, the end of the last one switches it off, and a restart ends them. A log,
+of which a vhost has at most one, is independent of the firehose, and continues after a restart: it
+is stored as a parameter of the vhost.
 """
 
 import asyncio
@@ -13,32 +13,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.disk_monitor import disk_limit_bytes
-from broker.services import Services
-from broker.taps import Sink
-from broker.tracing.lines import Lines
-from broker.tracing.log_directory import Keeping, LogDirectory
-from broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
-from broker.tracing.output import Destination, Output, Writer
-from broker.tracing.pattern import Pattern
-from broker.tracing.plugin_sink import GAPS, PluginSink
-from broker.tracing.text_file import TextFile
-from broker.tracing.trace import Trace, TraceError, of_json
-from broker.tracing.tracer import Tracing
-from broker.vhost import VirtualHost
+from leveret.broker.declarations import DeleteParameter, PutParameter
+from leveret.broker.events.taps import Sink
+from leveret.broker.pending import Answer, given
+from leveret.broker.resources.disk_monitor import disk_limit_bytes
+from leveret.broker.services import Services
+from leveret.broker.tracing.lines import Lines
+from leveret.broker.tracing.log_directory import Keeping, LogDirectory
+from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
+from leveret.broker.tracing.output import Destination, Output, Writer
+from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.tracing.plugin_sink import GAPS, PluginSink
+from leveret.broker.tracing.text_file import TextFile
+from leveret.broker.tracing.trace import Trace, TraceError, of_json
+from leveret.broker.tracing.tracer import Tracing
+from leveret.broker.vhost import VirtualHost
 
 TRACE_DIRECTORY = "trace"
-"""In the data directory, unless another is configured."""
+"""Directory below the data directory, unless tracing.dir is set."""
 COMPONENT = "trace-log"
-"""The parameters that logs are kept as."""
+"""Component of the parameters that store logs."""
 RESERVE_OF_LIMIT = 2
-"""The disk keeps so many times the room at which its alarm is set."""
+"""Free disk space that is kept, as a multiple of the disk alarm's limit."""
 
 logger = logging.getLogger("leveret.tracing")
 
 
 class Running(NamedTuple):
-    """A trace that runs, and its parts."""
+    """A running trace and its parts."""
 
     trace: Trace
     lines: Lines
@@ -46,15 +48,15 @@ class Running(NamedTuple):
 
     @property
     def output(self) -> Output:
-        """Where it is written to."""
+        """The output of its lines."""
         return self.lines.output
 
 
 class Traces:
-    """All traces of a node. directory: where they write; None if there is none to write to."""
+    """All traces of a node. directory: for their files; None if there is none."""
 
     def __init__(self, services: Services, tracing: Tracing, data_dir: Path | None) -> None:
-        self.directory = services.config.tracing_dir
+        self.directory = services.config.tracing.dir
         if self.directory is None and data_dir is not None:
             self.directory = data_dir / TRACE_DIRECTORY
         self._services = services
@@ -66,43 +68,53 @@ class Traces:
         return iter(tuple(self._running.values()))
 
     def get(self, vhost: str, name: str) -> Running | None:
-        """The trace, if it runs."""
+        """Return a running trace."""
         return self._running.get((vhost, name))
 
     def restore(self) -> None:
-        """Go on with the logs that there were before a restart."""
+        """Continue the logs that were running before a restart."""
         for vhost, name, body in self._services.parameters.of(COMPONENT):
             try:
                 self._begin(self._services.vhosts[vhost], of_json(vhost, name, body))
             except (TraceError, KeyError) as error:
-                logger.error("the trace %r of vhost %r does not go on: %s", name, vhost, error)
+                logger.error("the trace %r of vhost %r cannot continue: %s", name, vhost, error)
 
-    def begin(self, vhost: VirtualHost, trace: Trace) -> None:
-        """Begin a trace. Raises TraceError."""
+    def begin(self, vhost: VirtualHost, trace: Trace, acting_user: str) -> Answer[None]:
+        """Start a trace. The answer is given when the trace would survive a restart.
+
+        Raises TraceError.
+        """
         self._begin(vhost, trace)
-        if trace.is_log:
-            shown = trace.to_json()
-            body = {key: shown[key] for key in shown if key not in ("vhost", "name")}
-            self._services.parameters.set(COMPONENT, vhost.name, trace.name, body)
+        if not trace.is_log:
+            return given(None)
+        shown = trace.to_json()
+        body = {key: shown[key] for key in shown if key not in ("vhost", "name")}
+        return self._services.declarations.submit(
+            PutParameter(COMPONENT, vhost.name, trace.name, body, acting_user=acting_user)
+        )
 
-    def end(self, vhost: VirtualHost, name: str) -> None:
-        """End a trace that runs; what it has is written soon."""
+    def end(self, vhost: VirtualHost, name: str, acting_user: str) -> Answer[None]:
+        """Stop a running trace; its remaining lines are written soon."""
         running = self._running.pop((vhost.name, name))
         self._tracing.detach(vhost, running.sink)
-        self._services.parameters.clear(COMPONENT, vhost.name, name)
         left = [one.trace for one in self if one.trace.vhost == vhost.name]
         if not running.trace.is_log and all(trace.is_log for trace in left):
             self._tracing.set_firehose(vhost, False)
-        logger.info("trace %r of vhost %r ends", name, vhost.name)
+        logger.info("stopped trace %r of vhost %r", name, vhost.name)
+        if not running.trace.is_log:
+            return given(None)
+        return self._services.declarations.submit(
+            DeleteParameter(COMPONENT, vhost.name, name, acting_user=acting_user)
+        )
 
     def forget_vhost(self, vhost: str) -> None:
-        """The vhost is deleted, and its sinks are detached."""
+        """Stop the traces of a deleted vhost, whose sinks are already detached."""
         for one in self:
             if one.trace.vhost == vhost:
                 del self._running[vhost, one.trace.name]
 
     async def stop(self) -> None:
-        """Have everything written, within bounds of time. All sinks are detached."""
+        """Write everything, with a time limit. All sinks are already detached."""
         self._running.clear()
         if self._writer.is_running:
             await asyncio.to_thread(self._writer.stop)
@@ -114,18 +126,18 @@ class Traces:
         self._tracing.attach(vhost, sink)
         if not trace.is_log:
             self._tracing.set_firehose(vhost, True)
-        logger.info("trace %r of vhost %r begins: %s", trace.name, vhost.name, trace.format)
+        logger.info("started trace %r of vhost %r: format %s", trace.name, vhost.name, trace.format)
 
     def _check(self, trace: Trace) -> None:
         if self.directory is None:
             raise TraceError("this node has no directory for traces: set tracing.dir")
         for one in self:
             if (one.trace.vhost, one.trace.name) == (trace.vhost, trace.name):
-                raise TraceError(f"the trace {trace.name!r} runs already: end it first")
+                raise TraceError(f"the trace {trace.name!r} is already running: stop it first")
             if trace.is_log and one.trace.is_log and one.trace.vhost == trace.vhost:
-                raise TraceError(f"the vhost has a log already, the trace {one.trace.name!r}")
+                raise TraceError(f"the vhost already has a log, the trace {one.trace.name!r}")
             if not trace.is_log and not one.trace.is_log and one.trace.name == trace.name:
-                raise TraceError(f"{trace.name}.log is written for vhost {one.trace.vhost!r}")
+                raise TraceError(f"{trace.name}.log is already used by vhost {one.trace.vhost!r}")
 
     def _log(self, trace: Trace) -> tuple[Lines, Sink]:
         assert self.directory is not None
@@ -134,7 +146,7 @@ class Traces:
             config.node_name, trace.vhost, trace.sample, trace.has_bodies, trace.payload_bytes_max
         )
         keeping = Keeping(
-            config.tracing_file_bytes, config.tracing_bytes_max, config.tracing_days_max,
+            config.tracing.file_bytes, config.tracing.bytes_max, config.tracing.days_max,
             disk_limit_bytes(config) * RESERVE_OF_LIMIT,
         )  # fmt: skip
         destination = LogDirectory(
@@ -156,12 +168,12 @@ class Traces:
         return lines, sink
 
     def _open(self, trace: Trace, destination: Destination) -> Output:
-        room = self._services.config.tracing_waiting_bytes
+        room = self._services.config.tracing.waiting_bytes
         return self._writer.open(f"{trace.name!r} of {trace.vhost!r}", destination, room)
 
 
 def trace_view(running: Running) -> dict[str, Any]:
-    """A trace as the API shows it, with how its writing goes."""
+    """Encode a trace for the API, with the state of its output."""
     lines, output = running.lines, running.output
     return running.trace.to_json() | {
         "written": lines.written,

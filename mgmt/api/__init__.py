@@ -1,1 +1,1 @@
-"""The HTTP API: RabbitMQ's, and what Leveret adds to it. Each file has one resource's routes."""
+"""The HTTP API: RabbitMQ's, with additions. Each resource has a file with its routes."""

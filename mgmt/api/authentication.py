@@ -1,30 +1,30 @@
-"""Logging in: who is asking, what the pages are to do, hashes of passwords, and logins tried."""
+"""Authentication: the current user, how the pages log in, password hashes, and login attempts."""
 
 from typing import Any
 
-from broker.auth.passwords import hash_password, hash_to_text
-from mgmt.api.call import Call
-from mgmt.api.login import log_in, refused
-from mgmt.api.overview import require_this_node
-from mgmt.api.routes import NoContent, route
-from mgmt.views.values import text
+from leveret.broker.amqp.json_form import text
+from leveret.broker.auth.passwords import hash_password, hash_to_text
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.login import log_in, refused
+from leveret.mgmt.api.overview import require_this_node
+from leveret.mgmt.api.routes import NoContent, route
 
 
 @route("GET", "/whoami")
 async def whoami(call: Call) -> Any:
-    """Who is asking."""
+    """The current user."""
     return {"name": text(call.identity.name), "tags": list(call.identity.tags)}
 
 
 @route("GET", "/auth", is_open=True)
 async def auth(call: Call) -> Any:
-    """How the pages are to log in."""
+    """How the pages log in."""
     return {"oauth_enabled": False, "enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
 
 
 @route("POST", "/login", is_open=True)
 async def login(call: Call) -> Any:
-    """Whether a name and a password, sent as a form, are right."""
+    """Whether a name and a password, sent as a form, are correct."""
     form = await call.form()
     name, password = form.get("username"), form.get("password")
     if not isinstance(name, str) or not isinstance(password, str):
@@ -35,14 +35,14 @@ async def login(call: Call) -> Any:
 
 @route("GET", "/auth/hash_password/{password}")
 async def hash_a_password(call: Call) -> Any:
-    """A hash that definitions take."""
+    """The hash of a password, as definitions have it."""
     call.require_administrator()
     return {"ok": hash_to_text(hash_password(call.path("password")))}
 
 
 @route("GET", "/auth/attempts/{node}")
 async def attempts(call: Call) -> Any:
-    """Logins that were tried."""
+    """Login attempts."""
     call.require_monitor()
     require_this_node(call)
     limiter = call.broker.services.access.limiter
@@ -58,7 +58,7 @@ def _attempts(protocol: str, succeeded: int, failed: int) -> dict[str, Any]:
 
 @route("GET", "/auth/attempts/{node}/source")
 async def attempts_by_source(call: Call) -> Any:
-    """Logins that were tried, by address."""
+    """Login attempts by the client's address."""
     call.require_monitor()
     require_this_node(call)
     limiter = call.broker.services.access.limiter
@@ -71,7 +71,7 @@ async def attempts_by_source(call: Call) -> Any:
 
 @route("DELETE", "/auth/attempts/{node}", "/auth/attempts/{node}/source")
 async def reset_attempts(call: Call) -> Any:
-    """Count from nothing."""
+    """Reset the counts of login attempts."""
     call.require_monitor()
     require_this_node(call)
     call.broker.services.access.limiter.reset()

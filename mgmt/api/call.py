@@ -1,23 +1,24 @@
-"""One request to the API: who makes it, what it is about, and what is in its body.
+"""One request to the API: its user, the objects that its path names, and its body.
 
 The checks are RabbitMQ's (`rabbit_web_dispatch_access_control`): an administrator may see
-everything; a monitor all vhosts, connections and nodes; others the vhosts that they may open, and
-their own connections.
+everything; a monitor may see all vhosts, connections and nodes; other users may see the vhosts that
+they have access to, and their own connections.
 """
 
 from typing import Any
 
 from aiohttp import web
 
-from broker.auth.access_control import Undecided
-from broker.auth.identity import Identity
-from broker.binding import Exchange
-from broker.queues.actor import Queue
-from broker.server import Broker
-from broker.vhost import VirtualHost
-from mgmt.api import incoming
-from mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
-from mgmt.node import Node
+from leveret.broker.auth.identity import Identity
+from leveret.broker.binding import Exchange
+from leveret.broker.declarations import Declaration
+from leveret.broker.pending_in_task import in_task
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.server import Broker
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api import incoming
+from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
+from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
 NO_VHOST_ACCESS = "User not authorised to access virtual host"
@@ -25,12 +26,13 @@ NO_OBJECT_ACCESS = "User not authorised to access object"
 
 
 class Call:
-    """A request that is being answered. identity: who makes it."""
+    """A request that is being answered. identity: its user."""
 
     def __init__(self, node: Node, request: web.Request, identity: Identity) -> None:
         self.node = node
         self.request = request
         self.identity = identity
+        self._may_open: dict[str, bool] = {}
 
     @property
     def broker(self) -> Broker:
@@ -41,21 +43,21 @@ class Call:
 
     @property
     def peer_host(self) -> str:
-        """Where the request comes from."""
+        """The address that the request comes from."""
         return self.request.remote or "127.0.0.1"
 
-    # What it names
+    # The path and the query
 
     def path(self, key: str) -> str:
-        """A part of the path, decoded."""
+        """A variable of the path, decoded."""
         return self.request.match_info[key]
 
     def query(self, key: str, default: str = "") -> str:
-        """A parameter of the query."""
+        """A parameter of the query; the default if it is missing."""
         return self.request.query.get(key, default)
 
     def number(self, key: str, default: int) -> int:
-        """A parameter that is a number. Raises 400."""
+        """A parameter of the query that is a number. Raises 400."""
         text = self.query(key)
         if not text:
             return default
@@ -65,9 +67,9 @@ class Call:
             raise bad_request(f"{key} must be a number, and is '{text}'") from None
 
     def vhost(self, *, visible: bool = False) -> VirtualHost:
-        """The vhost in the path. Raises 404, or 401 if the user may not open it.
+        """The vhost in the path. Raises 404, or 401 if the user has no access to it.
 
-        visible: that it may see it is enough, as a monitor sees all.
+        visible: being allowed to see the vhost is enough, as a monitor sees all of them.
         """
         vhost = self.broker.services.vhosts.get(self.path("vhost"))
         if vhost is None:
@@ -81,38 +83,46 @@ class Call:
         return vhost
 
     def may_open(self, vhost: str) -> bool:
-        """Whether the user may open a vhost; `prepare` has asked backends over the network."""
+        """Whether the user has access to a vhost. Remote backends were asked before, by `prepare`.
+
+        A vhost that was added since then counts as one without access.
+        """
+        if vhost in self._may_open:
+            return self._may_open[vhost]
         access = self.broker.services.access
-        return access.may_use_vhost(self.identity, vhost, self.peer_host)
+        return access.may_use_vhost(self.identity, vhost, self.peer_host) is True
 
     async def prepare(self) -> None:
-        """Have the answers ready to what vhosts the user may open."""
+        """Ask remote backends whether the user has access to the vhost in the path.
+
+        If the path names none, they are asked about all vhosts.
+        """
         access = self.broker.services.access
-        if access.decides_at_once or self.identity.is_monitor:
+        if access.decides_at_once:
             return
-        for name in tuple(self.broker.services.vhosts):
-            try:
-                self.may_open(name)
-            except Undecided as undecided:
-                await undecided.settle()
+        named = self.request.match_info.get("vhost")
+        for vhost in tuple(self.broker.services.vhosts) if named is None else (named,):
+            decision = access.may_use_vhost(self.identity, vhost, self.peer_host)
+            allowed = decision if isinstance(decision, bool) else await in_task(decision)
+            self._may_open[vhost] = allowed
 
     def visible_vhosts(self) -> list[VirtualHost]:
-        """Those that the user may see: all, for a monitor."""
+        """The vhosts that the user may see: all of them for a monitor."""
         vhosts = self.broker.services.vhosts.values()
         if self.identity.is_monitor:
             return list(vhosts)
         return self.own_vhosts()
 
     def own_vhosts(self) -> list[VirtualHost]:
-        """Those whose contents the user may list: the ones that it may open."""
+        """The vhosts whose contents the user may list: those that it has access to."""
         vhosts = self.broker.services.vhosts.values()
         return [vhost for vhost in vhosts if self.may_open(vhost.name)]
 
     def listed_vhosts(self) -> list[VirtualHost]:
-        """The one in the path, if there is one, or all whose contents the user may list."""
+        """The vhost in the path, or without one all whose contents the user may list."""
         return [self.vhost()] if "vhost" in self.request.match_info else self.own_vhosts()
 
-    def queue(self, vhost: VirtualHost) -> Queue:
+    def queue(self, vhost: VirtualHost) -> QueueClient:
         """The queue in the path. Raises 404."""
         queue = vhost.queues.get(self.path("queue"))
         if queue is None:
@@ -120,7 +130,7 @@ class Call:
         return queue
 
     def exchange_name(self, key: str = "exchange") -> str:
-        """The exchange in the path; the default exchange has a name there."""
+        """The name of the exchange in the path, where the default exchange is `amq.default`."""
         name = self.path(key)
         return "" if name == DEFAULT_EXCHANGE else name
 
@@ -131,45 +141,51 @@ class Call:
             raise not_found()
         return exchange
 
-    # Who makes it
+    # Changes
+
+    async def declare(self, *declarations: Declaration) -> None:
+        """Submit declarations and wait until they are stored. Raises the errors of their checks."""
+        await in_task(self.broker.services.declarations.submit(*declarations))
+
+    # The user
 
     def require_administrator(self) -> None:
-        """Raise 401 unless the user is one."""
+        """Raise 401 unless the user is an administrator."""
         if not self.identity.is_administrator:
             raise not_authorised("Not administrator user")
 
     def require_monitor(self) -> None:
-        """Raise 401 unless the user may see the node."""
+        """Raise 401 unless the user is a monitor."""
         if not self.identity.is_monitor:
             raise not_authorised("Not monitor user")
 
     def require_policymaker(self, vhost: str | None = None) -> None:
-        """Raise 401 unless the user may set policies, in the vhost if there is one."""
+        """Raise 401 unless the user may set policies; in this vhost, if one is given."""
         if self.identity.is_administrator:
             return
         if not self.identity.is_policymaker or (vhost is not None and not self.may_open(vhost)):
             raise not_authorised(NO_OBJECT_ACCESS)
 
     def require_owner(self, user: str) -> None:
-        """Raise 401 unless it is the user's own, or the user may see (or end) everybody's."""
+        """Raise 401 unless the object is the user's own, or the user may see (delete) all."""
         identity = self.identity
         is_delete = self.request.method == "DELETE"
         may_anyway = identity.is_administrator if is_delete else identity.is_monitor
         if not may_anyway and identity.name != user:
             raise not_authorised(NO_OBJECT_ACCESS)
 
-    # What is in it
+    # The body
 
     async def raw_body(self) -> bytes:
-        """The body as it is. Raises 408 and 413."""
-        return await incoming.read(self.request, self.node.config.management_body_timeout_ms)
+        """The body in bytes. Raises 408 and 413."""
+        return await incoming.read(self.request, self.node.config.management.body_timeout_ms)
 
     async def form(self) -> incoming.Form:
         """The form in the body. Raises 400, 408 and 413."""
-        return await incoming.read_form(self.request, self.node.config.management_body_timeout_ms)
+        return await incoming.read_form(self.request, self.node.config.management.body_timeout_ms)
 
     async def body(self, *required: str) -> dict[str, Any]:
-        """The JSON object in the body. Raises 400 if it is none, or lacks a key."""
+        """The JSON object in the body. Raises 400 without one, or if a key is missing."""
         raw = await self.raw_body()
         content = {} if raw in (b"", b"null", b"undefined") else incoming.parse(raw)
         if isinstance(content, str):

@@ -1,24 +1,32 @@
 """Connections, channels and consumers."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from broker.channel.channel import Channel
-from broker.channel.consumer import Consumer
-from broker.net.connection import Connection
-from mgmt.api.call import Call
-from mgmt.api.errors import not_found
-from mgmt.api.listing import Listing
-from mgmt.api.routes import NoContent, route
-from mgmt.api.windows import window
-from mgmt.views.channels import channel_name, channel_view, consumer_view, single_channel_view
-from mgmt.views.connections import connection_view, open_connections
-from mgmt.views.queues import consumers_of
+from leveret.broker.amqp.json_form import text
+from leveret.broker.channel.channel import Channel
+from leveret.broker.net.connection import Connection
+from leveret.broker.queues.status import ConsumerFigures
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import not_found
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.windows import window
+from leveret.mgmt.views.channels import channel_view, consumer_view, single_channel_view
+from leveret.mgmt.views.connections import connection_view, open_connections
 
 CLOSED_BY_MANAGEMENT = "Closed via management plugin"
 
 
+class QueuesConsumer(NamedTuple):
+    """A consumer, with the queue that it consumes from."""
+
+    vhost: str
+    queue: str
+    consumer: ConsumerFigures
+
+
 def visible(call: Call) -> list[Connection]:
-    """All connections for a monitor, one's own for others."""
+    """All connections for a monitor, the user's own for other users."""
     found = open_connections(call.node.sampler)
     if call.identity.is_monitor:
         return found
@@ -102,14 +110,14 @@ async def list_channels_of_connection(call: Call) -> Any:
 
 
 def channels_of(connection: Connection) -> list[Channel]:
-    """Those that are open."""
+    """The open channels of a connection."""
     return list(connection.channels.values())
 
 
 async def _answer_channels(call: Call, found: list[tuple[Connection, Channel]]) -> Any:
     message_window = window(call, "msg_rates")
     listing: Listing[tuple[Connection, Channel]] = Listing(
-        lambda pair: channel_name(*pair),
+        lambda pair: pair[1].name,
         lambda pair: channel_view(*pair, call.node.sampler, message_window),
         {"user": lambda pair: pair[0].user.name, "number": lambda pair: pair[1].number},
     )
@@ -142,7 +150,7 @@ async def show_channel(call: Call) -> Any:
     name = call.path("channel")
     for connection in open_connections(call.node.sampler):
         for channel in channels_of(connection):
-            if channel_name(connection, channel) == name:
+            if channel.name == name:
                 call.require_owner(connection.user.name)
                 sampler = call.node.sampler
                 return single_channel_view(connection, channel, sampler, window(call, "msg_rates"))
@@ -151,18 +159,20 @@ async def show_channel(call: Call) -> Any:
 
 @route("GET", "/consumers", "/consumers/{vhost}")
 async def list_consumers(call: Call) -> Any:
-    """Consumers of clients: all for a monitor, one's own for others."""
-    may_see_all = call.identity.is_monitor
-    found: list[Consumer] = [
-        consumer
-        for vhost in call.listed_vhosts()
-        for queue in vhost.queues.values()
-        for consumer in consumers_of(queue)
-        if may_see_all or consumer.channel.connection.user.name == call.identity.name
-    ]
-    listing: Listing[Consumer] = Listing(
-        lambda consumer: consumer.tag,
-        lambda consumer: consumer_view(consumer, call.node.name),
-        {"vhost": lambda consumer: consumer.channel.vhost.name},
+    """Consumers: all for a monitor, those of the user's own connections for other users."""
+    may_see_all, user = call.identity.is_monitor, text(call.identity.name)
+    found: list[QueuesConsumer] = []
+    for vhost in call.listed_vhosts():
+        for queue in tuple(vhost.queues.values()):
+            found += [
+                QueuesConsumer(vhost.name, queue.name, consumer)
+                for consumer in queue.figures.consumers()
+                if may_see_all or consumer.user == user
+            ]
+            await call.node.give_way()
+    listing: Listing[QueuesConsumer] = Listing(
+        lambda one: one.consumer.tag,
+        lambda one: consumer_view(one.consumer, one.vhost, one.queue, call.node.name),
+        {"vhost": lambda one: one.vhost},
     )
     return await listing.answer(call, found)

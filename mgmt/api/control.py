@@ -1,4 +1,4 @@
-"""Steering the node itself: routes of the control socket only (docs/http-api.md)."""
+"""Control of the node itself: routes that only the control socket has (docs/http-api.md)."""
 
 import asyncio
 import gc
@@ -8,27 +8,27 @@ from typing import Any
 
 from aiohttp import web
 
-from broker.auth.identity import LoginAttempt
-from broker.config.values import fraction, size
-from mgmt.api.call import Call
-from mgmt.api.clients import CLOSED_BY_MANAGEMENT
-from mgmt.api.errors import ApiError, bad_request, conflict
-from mgmt.api.health import environment
-from mgmt.api.routes import NoContent, route
-from mgmt.event_stream import EventStream
-from mgmt.node import NodeError
-from mgmt.views.connections import open_connections
-from mgmt.views.nodes import status
+from leveret.broker.auth.identity import LoginAttempt
+from leveret.broker.config.value_kinds import fraction, size
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
+from leveret.mgmt.api.errors import ApiError, bad_request, conflict
+from leveret.mgmt.api.health import environment
+from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.event_stream import EventStream
+from leveret.mgmt.running_node import NodeError
+from leveret.mgmt.views.connections import open_connections
+from leveret.mgmt.views.nodes import status
 
 DRAINED = "Node was put into maintenance mode"
-LOOK_AROUND_SECONDS = 0.5
-"""How often it is looked whether whoever listens to events is still there."""
+CLIENT_CHECK_SECONDS = 0.5
+"""How often a stream of events checks whether its client is still connected."""
 CATEGORIES = ("connection", "channel", "queue", "auth", "memory", "disk", "broker", "tls")
 
 
 @route("GET", "/node/ping", control_only=True, works_stopped=True)
 async def ping(call: Call) -> Any:
-    """The process lives, and its broker runs or not."""
+    """Whether the broker of this process is running."""
     node = call.node
     return {
         "status": "ok", "node": node.name, "is_running": node.broker is not None,
@@ -49,24 +49,26 @@ async def show_environment(call: Call) -> Any:
 
 
 def _amount(body: dict[str, Any]) -> tuple[str, float]:
-    """`absolute` and bytes, or `relative` and a share. Raises 400."""
+    """The kind of limit, `absolute` (bytes) or `relative` (a share), and its value. Raises 400."""
     try:
         if "absolute" in body:
             return "absolute", float(size().read(str(body["absolute"])))
         return "relative", fraction().read(str(body["relative"]))
     except KeyError:
-        raise bad_request("absolute or relative has to be given") from None
+        raise bad_request("the body must have the key absolute or relative") from None
     except ValueError:
-        raise bad_request(f"{body} is neither an amount such as 2GB nor a share") from None
+        raise bad_request(
+            f"{body} is not a limit: absolute takes bytes (2GB), relative a fraction (0.4)"
+        ) from None
 
 
 @route("PUT", "/node/vm-memory-high-watermark", control_only=True)
 async def set_memory_limit(call: Call) -> Any:
-    """Another memory limit, until the node stops."""
+    """Set the memory limit until the node stops."""
     kind, value = _amount(await call.body())
     monitor = call.node.memory_monitor
     if monitor is None:
-        raise conflict("memory is not watched on this node")
+        raise conflict("memory is not monitored on this node")
     call.node.memory_watermark = kind, value
     monitor.set_limit(int(value if kind == "absolute" else value * call.node.total_memory))
     monitor.check()
@@ -75,11 +77,11 @@ async def set_memory_limit(call: Call) -> Any:
 
 @route("PUT", "/node/disk-free-limit", control_only=True)
 async def set_disk_limit(call: Call) -> Any:
-    """Another limit of the free space, until the node stops."""
+    """Set the limit on free disk space until the node stops."""
     kind, value = _amount(await call.body())
     monitor = call.node.disk_monitor
     if monitor is None:
-        raise conflict("the disk is not watched on this node")
+        raise conflict("the disk is not monitored on this node")
     monitor.limit_bytes = int(value if kind == "absolute" else value * call.node.total_memory)
     monitor.check()
     return NoContent()
@@ -87,12 +89,12 @@ async def set_disk_limit(call: Call) -> Any:
 
 @route("PUT", "/node/log-level", control_only=True, works_stopped=True)
 async def set_log_level(call: Call) -> Any:
-    """Log more, or less, until the node stops."""
+    """Set the log level until the node stops."""
     body = await call.body("level")
     level = logging.getLevelNamesMapping().get(str(body["level"]).upper())
     category = body.get("category")
     if level is None:
-        raise bad_request(f"'{body['level']}' is no log level")
+        raise bad_request(f"'{body['level']}' is not a log level")
     if category is not None and category not in CATEGORIES:
         raise bad_request(f"category must be one of {', '.join(CATEGORIES)}")
     logging.getLogger(f"leveret.{category}" if category else "leveret").setLevel(level)
@@ -101,25 +103,25 @@ async def set_log_level(call: Call) -> Any:
 
 @route("POST", "/node/rotate-logs", control_only=True, works_stopped=True)
 async def rotate_logs(call: Call) -> Any:
-    """Open log files anew."""
+    """Close and reopen the log files."""
     call.node.rotate_logs()
     return NoContent()
 
 
 @route("POST", "/node/stop-app", control_only=True, works_stopped=True)
 async def stop_app(call: Call) -> Any:
-    """Stop serving clients; the process stays."""
+    """Stop the broker; the process stays."""
     if call.node.is_booting:
-        raise conflict("the broker is being started")
+        raise conflict("the broker is starting: try again when it has started")
     await call.node.stop_broker()
     return NoContent()
 
 
 @route("POST", "/node/start-app", control_only=True, works_stopped=True)
 async def start_app(call: Call) -> Any:
-    """Serve clients again."""
+    """Start the broker again."""
     if call.node.is_booting:
-        raise conflict("the broker is being started")
+        raise conflict("the broker is starting: try again when it has started")
     try:
         await call.node.start_broker()
     except OSError as error:
@@ -129,7 +131,7 @@ async def start_app(call: Call) -> Any:
 
 @route("POST", "/node/suspend-listeners", control_only=True)
 async def suspend_listeners(call: Call) -> Any:
-    """Accept no new clients."""
+    """Stop accepting new clients."""
     call.broker.suspend_listeners()
     return NoContent()
 
@@ -150,7 +152,7 @@ async def _resume(call: Call) -> None:
 
 @route("POST", "/node/drain", control_only=True)
 async def drain(call: Call) -> Any:
-    """Send all clients away, and let nobody in."""
+    """Put the node into maintenance: disconnect all clients and accept no new ones."""
     call.node.is_under_maintenance = True
     call.broker.suspend_listeners()
     for connection in open_connections(call.node.sampler):
@@ -160,7 +162,7 @@ async def drain(call: Call) -> Any:
 
 @route("POST", "/node/revive", control_only=True)
 async def revive(call: Call) -> Any:
-    """Let clients in again."""
+    """End maintenance: accept clients again."""
     await _resume(call)
     call.node.is_under_maintenance = False
     return NoContent()
@@ -168,7 +170,7 @@ async def revive(call: Call) -> Any:
 
 @route("POST", "/node/collect-garbage", control_only=True, works_stopped=True)
 async def collect_garbage(call: Call) -> Any:
-    """Look for objects that nothing refers to, now."""
+    """Run the garbage collector."""
     return {"collected": gc.collect()}
 
 
@@ -184,14 +186,14 @@ async def reset(call: Call) -> Any:
 
 @route("POST", "/node/stop", control_only=True, works_stopped=True)
 async def stop(call: Call) -> Any:
-    """End the process, once this is answered."""
+    """Stop the process after this request is answered."""
     asyncio.get_running_loop().call_later(0.05, call.node.stop_requested.set)
     return NoContent()
 
 
 @route("POST", "/node/check-password", control_only=True)
 async def check_password(call: Call) -> Any:
-    """Whether somebody could log in with this password."""
+    """Check a user's password."""
     body = await call.body("username", "password")
     attempt = LoginAttempt(str(body["username"]), str(body["password"]), call.peer_host)
     if await call.broker.services.access.log_in(attempt) is None:
@@ -201,7 +203,7 @@ async def check_password(call: Call) -> Any:
 
 @route("POST", "/node/close-connections", control_only=True)
 async def close_connections(call: Call) -> Any:
-    """Close all connections, or those of a vhost or a user, up to a number of them."""
+    """Close all connections, or those of a vhost or user, up to a maximum number."""
     body = await call.body()
     reason = str(body.get("reason") or CLOSED_BY_MANAGEMENT)
     vhost, user, limit = body.get("vhost"), body.get("user"), body.get("limit") or 0
@@ -218,22 +220,22 @@ async def close_connections(call: Call) -> Any:
 
 @route("GET", "/node/events", control_only=True)
 async def stream_events(call: Call) -> Any:
-    """What happens on the node, a line of JSON each, until the client goes or the broker stops."""
+    """Stream events, a line of JSON each, until the client disconnects or the broker stops."""
     node, broker, stream = call.node, call.broker, EventStream()
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-    broker.services.events.listen(stream.hear)
+    broker.services.events.listen(stream.add)
     sending = asyncio.ensure_future(_send_events(stream, call.request, response))
     try:
         while not sending.done() and node.broker is broker and not node.stop_requested.is_set():
-            await asyncio.wait([sending], timeout=LOOK_AROUND_SECONDS)
+            await asyncio.wait([sending], timeout=CLIENT_CHECK_SECONDS)
     finally:
-        broker.services.events.forget(stream.hear)
+        broker.services.events.forget(stream.add)
         sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending
     transport = call.request.transport
     if transport is not None and transport.get_write_buffer_size():
-        # The node does not wait, when it stops, for a client that does not read.
+        # A client that does not read must not delay the stop of the node.
         transport.abort()
     return response
 
@@ -243,11 +245,11 @@ async def _send_events(
 ) -> None:
     await response.prepare(request)
     while request.transport is not None:
-        lines = await stream.take(LOOK_AROUND_SECONDS)
+        lines = await stream.take(CLIENT_CHECK_SECONDS)
         if not lines:
             continue
         try:
             await response.write(lines)
         except ConnectionError:
-            # The client has gone, as it may.
+            # The client has disconnected.
             return

@@ -1,27 +1,27 @@
-"""Definitions over the API: download, upload, and what an upload would change."""
+"""Definitions: export, import, and what an import would change."""
 
 from typing import Any
 
 from aiohttp import web
 
-from mgmt import definitions
-from mgmt.api.call import Call
-from mgmt.api.encoding import encode
-from mgmt.api.errors import bad_request
-from mgmt.api.listing import pick_columns
-from mgmt.api.routes import NoContent, route
+from leveret.mgmt import definitions
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.encoding import encode
+from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.listing import pick_columns
+from leveret.mgmt.api.routes import NoContent, route
 
 
 @route("GET", "/definitions", "/all-configuration", is_linked=True)
 async def download(call: Call) -> Any:
-    """Everything; with download=NAME as a file of that name."""
+    """Export all definitions; with download=NAME as a file of that name."""
     call.require_administrator()
     return await _as_file(call, await definitions.export(call.broker, call.node.give_way))
 
 
 @route("GET", "/definitions/{vhost}", is_linked=True)
 async def download_vhost(call: Call) -> Any:
-    """What is in a vhost."""
+    """Export the definitions of one vhost."""
     call.require_administrator()
     if call.path("vhost") not in call.broker.services.vhosts:
         raise bad_request("vhost_not_found")
@@ -45,14 +45,14 @@ async def _as_file(call: Call, content: Any) -> Any:
 
 @route("POST", "/definitions", "/all-configuration")
 async def upload(call: Call) -> Any:
-    """Import everything."""
+    """Import definitions."""
     call.require_administrator()
     return await _import(call, None)
 
 
 @route("POST", "/definitions/{vhost}")
 async def upload_vhost(call: Call) -> Any:
-    """Import into one vhost."""
+    """Import definitions into one vhost."""
     call.require_administrator()
     return await _import(call, call.vhost().name)
 
@@ -73,7 +73,7 @@ async def _import(call: Call, vhost: str | None) -> Any:
 
 
 async def _content(call: Call) -> bytes:
-    """The body, or the file in a form that a browser sent."""
+    """The body, or the file in a form that a browser sent. Raises 400, 408 and 413."""
     if call.request.content_type.startswith("multipart/"):
         form = await call.form()
         field = form.get("file")

@@ -1,17 +1,17 @@
-"""JSON out of answers, in slices: a list of very many objects takes its time, and others go on."""
+"""Encoding of answers as JSON, in slices, because a list may have very many objects."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from mgmt.slices import GiveWay
+from leveret.mgmt.slices import GiveWay
 
 ITEMS_AT_ONCE = 50
 
 
 async def encode(content: Any, give_way: GiveWay) -> list[bytes]:
-    """The content as JSON, in pieces. Sliced are a list, and the lists in an object."""
+    """The content as JSON, in pieces. A list, or the lists in an object, are encoded in slices."""
     if isinstance(content, list):
         return await _list(content, give_way)
     if not isinstance(content, dict) or not any(map(_is_long, content.values())):
@@ -41,7 +41,7 @@ async def _list(items: list[Any], give_way: GiveWay) -> list[bytes]:
 
 
 def batched(parts: list[bytes], size: int) -> Iterator[bytes]:
-    """The parts put together to pieces of at least so many bytes, but for the last."""
+    """Joins parts into pieces of at least so many bytes; the last one may be smaller."""
     waiting: list[bytes] = []
     waiting_bytes = 0
     for part in parts:

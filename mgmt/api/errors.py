@@ -1,15 +1,16 @@
-"""Answers that are errors, as RabbitMQ's API gives them: a status, a word and a reason."""
+"""Error answers as in RabbitMQ's API: a status, an error name and a reason."""
 
 from typing import Any
 
-from broker.amqp.errors import Fault
-from broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
 
 
 class ApiError(Exception):
-    """The request is answered with an error. reason, details: anything JSON can say.
+    """The request is answered with an error.
 
-    closes: that the connection ends with the answer, as more of the request may come.
+    reason, details: any JSON values. closes: the connection is closed after the answer, because the
+    rest of the request was not read.
     """
 
     closes = False
@@ -22,7 +23,7 @@ class ApiError(Exception):
         headers: dict[str, str] | None = None,
         details: dict[str, Any] | None = None,
     ) -> None:
-        # Not the reason: it may quote what was sent, the hash of a password among it.
+        # Without the reason, which may quote the request with a password or its hash.
         super().__init__(f"{status} {error}")
         self.status = status
         self.error = error
@@ -32,27 +33,27 @@ class ApiError(Exception):
 
 
 def bad_request(reason: Any, **details: Any) -> ApiError:
-    """The request makes no sense, or what it asks for is refused."""
+    """400: the request is not valid, or it was refused."""
     return ApiError(400, "bad_request", reason, details=details)
 
 
 def not_found(reason: str = "Not Found") -> ApiError:
-    """There is nothing of this name."""
+    """404: there is no object of this name."""
     return ApiError(404, "Object Not Found", reason)
 
 
 def not_authorised(reason: str) -> ApiError:
-    """The user is known, and may not do this."""
+    """401: the user is not allowed to do this."""
     return ApiError(401, "not_authorised", reason)
 
 
 def conflict(reason: str) -> ApiError:
-    """Not in the state that the node is in."""
+    """409: not possible in the present state of the node."""
     return ApiError(409, "conflict", reason)
 
 
 def from_fault(fault: Fault) -> ApiError:
-    """What a channel would have been closed for."""
+    """The answer to a fault that would have closed a channel."""
     explanation = fault.reply_text.partition(" - ")[2] or fault.reply_text
     if fault.reply_code == NOT_FOUND:
         return ApiError(404, "not_found", explanation)

@@ -7,14 +7,14 @@ from urllib.parse import quote, unquote_plus
 
 from pamqp import base, commands
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.properties import ContentHeader
-from broker.binding import Binding, Exchange
-from broker.names import EXCHANGE, QUEUE
-from broker.queues.actor import Queue
-from broker.vhost import VirtualHost
-from mgmt.api.call import Call
-from mgmt.api.directly import (
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.binding import Exchange
+from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import (
     arguments_of,
     as_closed_channel,
     connect,
@@ -23,12 +23,19 @@ from mgmt.api.directly import (
     make,
     require_short_name,
 )
-from mgmt.api.errors import bad_request, not_authorised, not_found
-from mgmt.api.listing import Listing
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.api.windows import window
-from mgmt.properties import PropertyError, header_of_json
-from mgmt.views.exchanges import binding_view, default_binding_view, exchange_view, properties_key
+from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.windows import window
+from leveret.mgmt.properties import PropertyError, header_of_json
+from leveret.mgmt.views.exchanges import (
+    ShownBinding,
+    binding_view,
+    default_binding,
+    exchange_view,
+    properties_key,
+    shown_binding,
+)
 
 TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"}
 
@@ -83,7 +90,7 @@ async def declare_exchange(call: Call) -> Any:
 
 @route("DELETE", "/exchanges/{vhost}/{exchange}")
 async def delete_exchange(call: Call) -> Any:
-    """Delete an exchange; with if-unused=true only if nothing is bound from it."""
+    """Delete an exchange; with if-unused=true only if it has no bindings."""
     vhost = call.vhost()
     exchange = call.exchange(vhost)
     if_unused = call.query("if-unused") == "true"
@@ -95,7 +102,7 @@ async def delete_exchange(call: Call) -> Any:
 
 @route("POST", "/exchanges/{vhost}/{exchange}/publish")
 async def publish(call: Call) -> Any:
-    """Publish one message, and say whether it was routed."""
+    """Publish one message, and answer whether it was routed."""
     if call.path("vhost") not in call.broker.services.vhosts:
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
@@ -124,7 +131,7 @@ async def _publish(
 
 
 def payload_of(payload: Any, encoding: Any) -> bytes:
-    """The bytes of a body. Raises 400."""
+    """The bytes of a payload. Raises 400."""
     if not isinstance(payload, str):
         raise bad_request("payload_not_string")
     if encoding == "string":
@@ -139,41 +146,28 @@ def payload_of(payload: Any, encoding: Any) -> bytes:
 
 # Bindings
 
-Bound = tuple[VirtualHost, Binding | Queue]
-"""A binding; or a queue, for its binding to the default exchange."""
+
+async def _of_queues(call: Call, vhost: VirtualHost) -> list[ShownBinding]:
+    """The bindings of all queues to the default exchange."""
+    found = []
+    for name in tuple(vhost.queues):
+        found.append(default_binding(vhost, name))
+        await call.node.give_way()
+    return found
 
 
-def _bindings_of(vhost: VirtualHost) -> Iterable[Bound]:
-    for queue in vhost.queues.values():
-        yield vhost, queue
-    for exchange in vhost.exchanges.values():
-        for binding in exchange.bindings.values():
-            yield vhost, binding
+async def _of_exchange(call: Call, vhost: VirtualHost, exchange: Exchange) -> list[ShownBinding]:
+    """The bindings that were declared from an exchange."""
+    found = []
+    for binding in tuple(exchange.bindings.values()):
+        found.append(shown_binding(vhost, binding))
+        await call.node.give_way()
+    return found
 
 
-def _render(bound: Bound) -> dict[str, Any]:
-    vhost, binding = bound
-    if isinstance(binding, Queue):
-        return default_binding_view(vhost, binding)
-    return binding_view(vhost, binding)
-
-
-def _place(bound: Bound) -> tuple[str, ...]:
-    """What bindings are in the order of."""
-    vhost, binding = bound
-    if isinstance(binding, Queue):
-        return vhost.name, "", QUEUE, binding.name, binding.name
-    return (
-        vhost.name, binding.source.name, binding.destination_kind, binding.destination.name,
-        binding.routing_key,
-    )  # fmt: skip
-
-
-async def _answer(call: Call, found: Iterable[Bound]) -> Any:
-    listing: Listing[Bound] = Listing(
-        lambda bound: bound[1].name if isinstance(bound[1], Queue) else bound[1].destination.name,
-        _render,
-        order=_place,
+async def _answer(call: Call, found: Iterable[ShownBinding]) -> Any:
+    listing: Listing[ShownBinding] = Listing(
+        lambda binding: binding.destination, binding_view, order=lambda binding: binding[:-1]
     )
     return await listing.answer(call, found)
 
@@ -181,9 +175,12 @@ async def _answer(call: Call, found: Iterable[Bound]) -> Any:
 @route("GET", "/bindings", "/bindings/{vhost}")
 async def list_bindings(call: Call) -> Any:
     """Bindings of all vhosts, or of one."""
-    return await _answer(
-        call, [bound for vhost in call.listed_vhosts() for bound in _bindings_of(vhost)]
-    )
+    found: list[ShownBinding] = []
+    for vhost in call.listed_vhosts():
+        found += await _of_queues(call, vhost)
+        for exchange in tuple(vhost.exchanges.values()):
+            found += await _of_exchange(call, vhost, exchange)
+    return await _answer(call, found)
 
 
 @route("GET", "/exchanges/{vhost}/{exchange}/bindings/source")
@@ -194,8 +191,8 @@ async def list_bindings_from(call: Call) -> Any:
     if exchange is None:
         return await _answer(call, [])
     if not exchange.name:
-        return await _answer(call, [(vhost, queue) for queue in vhost.queues.values()])
-    return await _answer(call, [(vhost, binding) for binding in exchange.bindings.values()])
+        return await _answer(call, await _of_queues(call, vhost))
+    return await _answer(call, await _of_exchange(call, vhost, exchange))
 
 
 @route("GET", "/exchanges/{vhost}/{exchange}/bindings/destination")
@@ -204,29 +201,28 @@ async def list_bindings_to(call: Call) -> Any:
     vhost = call.vhost()
     exchange = vhost.exchanges.get(call.exchange_name())
     found = () if exchange is None else exchange.incoming.values()
-    return await _answer(call, [(vhost, binding) for binding in found])
+    return await _answer(call, [shown_binding(vhost, binding) for binding in found])
 
 
 @route("GET", "/queues/{vhost}/{queue}/bindings")
 async def list_bindings_of_queue(call: Call) -> Any:
-    """Bindings to a queue, that to the default exchange among them."""
+    """Bindings to a queue, including that to the default exchange."""
     vhost = call.vhost()
     queue = vhost.queues.get(call.path("queue"))
     if queue is None:
         return await _answer(call, [])
-    return await _answer(
-        call, [(vhost, queue), *((vhost, binding) for binding in queue.bindings.values())]
-    )
+    declared = [shown_binding(vhost, binding) for binding in queue.bindings.values()]
+    return await _answer(call, [default_binding(vhost, queue.name), *declared])
 
 
-def _ends(call: Call) -> tuple[VirtualHost, Exchange, Queue | Exchange, str]:
-    """Raises 404 if an end is missing."""
+def _ends(call: Call) -> tuple[VirtualHost, Exchange, QueueClient | Exchange, str]:
+    """The vhost, source, destination and kind of destination in the path. Raises 404."""
     vhost = call.vhost()
     kind = TYPES.get(call.path("kind"))
     if kind is None:
         raise not_found()
     source = vhost.exchanges.get(call.exchange_name("source"))
-    destination: Queue | Exchange | None
+    destination: QueueClient | Exchange | None
     if kind == QUEUE:
         destination = vhost.queues.get(call.path("destination"))
     else:
@@ -236,17 +232,23 @@ def _ends(call: Call) -> tuple[VirtualHost, Exchange, Queue | Exchange, str]:
     return vhost, source, destination, kind
 
 
-def _between(source: Exchange, destination: Queue | Exchange) -> list[Binding]:
-    return [one for one in source.bindings.values() if one.destination is destination]
+def _between(
+    vhost: VirtualHost, source: Exchange, destination: QueueClient | Exchange, kind: str
+) -> list[ShownBinding]:
+    """The bindings from one to the other; the default exchange has one to each queue."""
+    if not source.name and kind == QUEUE:
+        return [default_binding(vhost, destination.name)]
+    return [
+        shown_binding(vhost, binding)
+        for binding in source.bindings.values()
+        if binding.destination is destination
+    ]
 
 
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}")
 async def list_bindings_between(call: Call) -> Any:
     """Bindings from an exchange to a queue or another exchange."""
-    vhost, source, destination, _ = _ends(call)
-    if not source.name and isinstance(destination, Queue):
-        return await _answer(call, [(vhost, destination)])
-    return await _answer(call, [(vhost, one) for one in _between(source, destination)])
+    return await _answer(call, _between(*_ends(call)))
 
 
 @route("POST", "/bindings/{vhost}/e/{source}/{kind}/{destination}")
@@ -279,21 +281,20 @@ async def bind(call: Call) -> Any:
     return Created(location=f"{quote(call.path('destination'), safe='')}/{place}")
 
 
-def _find(call: Call) -> tuple[VirtualHost, Binding | Queue]:
-    vhost, source, destination, _ = _ends(call)
+def _find(call: Call) -> tuple[VirtualHost, ShownBinding]:
+    """The binding in the path. Raises 404."""
+    vhost, source, destination, kind = _ends(call)
     wanted = call.path("props")
-    if not source.name and isinstance(destination, Queue):
-        if unquote_plus(wanted) == destination.name:
-            return vhost, destination
-        raise not_found()
-    for binding in _between(source, destination):
+    for binding in _between(vhost, source, destination, kind):
         if _is_called(binding, wanted):
             return vhost, binding
     raise not_found()
 
 
-def _is_called(binding: Binding, wanted: str) -> bool:
+def _is_called(binding: ShownBinding, wanted: str) -> bool:
     """Whether the properties key is the binding's; some clients encode it once, some twice."""
+    if not binding.source:
+        return unquote_plus(wanted) == binding.routing_key
     key = properties_key(binding.routing_key, binding.arguments)
     if key in (wanted, quote(wanted, safe="~+")) or unquote_plus(key) == unquote_plus(wanted):
         return True
@@ -303,18 +304,19 @@ def _is_called(binding: Binding, wanted: str) -> bool:
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def show_binding(call: Call) -> Any:
     """One binding."""
-    return _render(_find(call))
+    _, binding = _find(call)
+    return binding_view(binding)
 
 
 @route("DELETE", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def unbind(call: Call) -> Any:
-    """Take a binding away."""
+    """Delete a binding."""
     vhost, binding = _find(call)
-    if isinstance(binding, Queue):
+    if not binding.source:
         raise not_authorised("Access refused.")
     names: dict[str, Any] = {"routing_key": binding.routing_key, "arguments": binding.arguments}
     method: base.Frame
-    end, source = binding.destination.name, binding.source.name
+    end, source = binding.destination, binding.source
     if binding.destination_kind == QUEUE:
         method = make(commands.Queue.Unbind, queue=end, exchange=source, **names)
     else:

@@ -1,8 +1,8 @@
-"""Headers of every answer: what browsers may do with it, and other origins (CORS)."""
+"""Headers of every answer: security headers for browsers, and CORS."""
 
 from aiohttp import web
 
-from broker.config import Config
+from leveret.broker.config import Config
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -11,22 +11,22 @@ CONTENT_SECURITY_POLICY = (
 
 
 class Headers:
-    """The headers that a configuration asks for."""
+    """The headers that a configuration sets."""
 
     def __init__(self, config: Config) -> None:
-        self._origins = config.management_cors_origins
-        self._cors_age_s = config.management_cors_max_age_s
+        self._origins = config.management.cors_origins
+        self._cors_age_s = config.management.cors_max_age_s
         self._fixed = {
-            "Content-Security-Policy": config.management_csp or CONTENT_SECURITY_POLICY,
+            "Content-Security-Policy": config.management.csp or CONTENT_SECURITY_POLICY,
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",
         }
-        if config.management_hsts:
-            self._fixed["Strict-Transport-Security"] = config.management_hsts
+        if config.management.hsts:
+            self._fixed["Strict-Transport-Security"] = config.management.hsts
 
     def add(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add them to an answer."""
+        """Add the headers to an answer."""
         for name, value in self._fixed.items():
             response.headers.setdefault(name, value)
         response.headers["Vary"] = "Accept, Accept-Encoding, Origin"
@@ -44,7 +44,7 @@ class Headers:
             response.headers["Access-Control-Max-Age"] = str(self._cors_age_s)
 
     async def add_to_page(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add them to a file."""
+        """Add the headers to a file of the pages."""
         if "Content-Security-Policy" not in response.headers:
             self.add(request, response)
             response.headers.setdefault("Cache-Control", "no-cache")

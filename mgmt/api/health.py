@@ -1,4 +1,4 @@
-"""Health checks: 200 if all is well, 503 and what is wrong if not."""
+"""Health checks: 200 if a check passes, 503 with the reason if it fails."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,15 +7,15 @@ from typing import Any
 
 from pamqp import commands
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.properties import ContentHeader
-from broker.net.tls import expiries_of
-from broker.vhost import VirtualHost
-from mgmt.api.call import Call
-from mgmt.api.directly import as_closed_channel, connect, make
-from mgmt.api.errors import bad_request
-from mgmt.api.overview import require_this_node
-from mgmt.api.routes import Status, route
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.net.tls import expiries_of
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import as_closed_channel, connect, make
+from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.overview import require_this_node
+from leveret.mgmt.api.routes import Status, route
 
 DIGITS = re.compile("[0-9]{1,9}")
 ALIVENESS_QUEUE = "aliveness-test"
@@ -27,7 +27,7 @@ PROTOCOLS = {
 
 
 def failed(reason: str, **facts: Any) -> Status:
-    """503, with the reason."""
+    """503 with the reason."""
     return Status(503, {"status": "failed", "reason": reason, **facts})
 
 
@@ -56,7 +56,7 @@ async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
 
 @route("GET", "/healthchecks/node", "/healthchecks/node/{node}")
 async def node_check(call: Call) -> Any:
-    """The node runs, and has no alarm."""
+    """Check that no alarm is in force."""
     if "node" in call.request.match_info:
         require_this_node(call)
     alarms = call.broker.services.alarms
@@ -67,7 +67,7 @@ async def node_check(call: Call) -> Any:
 
 @route("GET", "/health/checks/alarms", "/health/checks/local-alarms")
 async def check_alarms(call: Call) -> Any:
-    """No alarm is in force."""
+    """Check that no alarm is in force, with a list of those that are."""
     sources = call.broker.services.alarms.sources
     if not sources:
         return OK
@@ -79,7 +79,7 @@ async def check_alarms(call: Call) -> Any:
 
 @route("GET", "/health/checks/certificate-expiration/{within}/{unit}")
 async def check_certificates(call: Call) -> Any:
-    """No certificate of a listener, nor one that it trusts, ends within that time."""
+    """Check that no certificate of a listener or of its CAs expires within a time."""
     days = UNITS_DAYS.get(call.path("unit").lower())
     within = call.path("within")
     if not DIGITS.fullmatch(within):
@@ -100,8 +100,8 @@ async def check_certificates(call: Call) -> Any:
         for protocol, listener in call.node.listeners
         for files in [call.node.certificates.get(protocol)]
         if files is not None
-        for ends in [_ends_before(files.certfile, end)]
-        for trusted_ends in [_ends_before(files.cacertfile, end)]
+        for ends in [await _ends_before(files.certfile, end)]
+        for trusted_ends in [await _ends_before(files.cacertfile, end)]
         if ends or trusted_ends
     ]  # fmt: skip
     if not expired:
@@ -109,15 +109,15 @@ async def check_certificates(call: Call) -> Any:
     return failed("Certificates expiring", expired=expired)
 
 
-def _ends_before(path: Path | None, end: datetime) -> list[str]:
-    """When those certificates in a file end that end too early."""
-    ends = expiries_of(path) if path is not None else []
+async def _ends_before(path: Path | None, end: datetime) -> list[str]:
+    """The expiry times of those certificates in a file that expire before `end`."""
+    ends = await expiries_of(path) if path is not None else []
     return [one.strftime("%Y-%m-%d %H:%M:%S") for one in ends if one < end]
 
 
 @route("GET", "/health/checks/port-listener/{port}")
 async def check_port(call: Call) -> Any:
-    """Something listens on the port."""
+    """Check that there is a listener on a port."""
     if not DIGITS.fullmatch(call.path("port")):
         raise bad_request("Invalid port")
     port = int(call.path("port"))
@@ -129,7 +129,7 @@ async def check_port(call: Call) -> Any:
 
 @route("GET", "/health/checks/protocol-listener/{protocol}")
 async def check_protocol(call: Call) -> Any:
-    """Something listens for the protocol."""
+    """Check that there is a listener for a protocol."""
     wanted = PROTOCOLS.get(call.path("protocol").lower(), call.path("protocol"))
     spoken = sorted({protocol for protocol, _ in call.node.listeners})
     if wanted in spoken:
@@ -139,7 +139,7 @@ async def check_protocol(call: Call) -> Any:
 
 @route("GET", "/health/checks/virtual-hosts")
 async def check_vhosts(call: Call) -> Any:
-    """All vhosts run."""
+    """Check that all vhosts are running."""
     down = [vhost.name for vhost in call.broker.services.vhosts.values() if vhost.is_deleted]
     if not down:
         return OK
@@ -152,7 +152,7 @@ async def check_vhosts(call: Call) -> Any:
     "/health/checks/node-is-quorum-critical",
 )
 async def check_critical(call: Call) -> Any:
-    """There are no other nodes that would miss this one."""
+    """Check that no queue would lose its quorum or its mirrors without this node."""
     return {**OK, "reason": "single node cluster"}
 
 
@@ -164,7 +164,7 @@ async def effective_configuration(call: Call) -> Any:
 
 
 def environment(call: Call) -> dict[str, Any]:
-    """Settings by their keys; secrets are left out."""
+    """The settings by their keys, without secrets."""
     shown: dict[str, Any] = {}
     for setting, value in call.node.config.shown():
         key = setting.keys[0] if setting.keys else setting.attribute

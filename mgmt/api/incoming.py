@@ -1,8 +1,8 @@
-"""What requests carry, taken in with bounds: how long it may take, how large and deep it may be.
+"""Bodies of requests, with limits on their time, size and depth.
 
-A client that sends a body byte by byte is given up on (`management.tcp.inactivity_timeout`); one
-that sends too much is told so (`management.http.max_body_size`). JSON that is nested too
-deep (nesting.py) is refused.
+A request whose body takes too long is refused (`management.tcp.inactivity_timeout`), as is one
+that is too large (`management.http.max_body_size`), and JSON that is nested too deeply
+(nesting.py).
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import msgspec
 from aiohttp import web
 from multidict import MultiDictProxy
 
-from mgmt.api.errors import ApiError, bad_request
-from mgmt.nesting import TOO_DEEP, is_too_deep
+from leveret.mgmt.api.errors import ApiError, bad_request
+from leveret.mgmt.nesting import TOO_DEEP, is_too_deep
 
 Form = MultiDictProxy[str | bytes | bytearray | web.FileField]
 
@@ -30,7 +30,7 @@ async def read(request: web.Request, timeout_ms: int) -> bytes:
 
 
 async def read_form(request: web.Request, timeout_ms: int) -> Form:
-    """The form in the body. Raises 413, 408, and 400 if it is no form."""
+    """The form in the body. Raises 413, 408, and 400 if the body is not a form."""
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             return await request.post()
@@ -58,7 +58,7 @@ def _given_up(status: int, error: str, reason: str) -> ApiError:
 
 
 def parse(raw: bytes) -> Any:
-    """JSON. Raises 400 for what is none."""
+    """Decode JSON. Raises 400 if it is not valid."""
     try:
         content = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,11 +1,11 @@
-"""Lists: filtered, sorted, in pages, with only the columns that are asked for.
+"""Lists: filtered, sorted, in pages, with selected columns.
 
 The parameters and their errors are RabbitMQ's: `page`, `page_size`, `name`, `use_regex`,
-`pagination`, `sort`, `sort_reverse`, `columns`. What is not told to be sorted, or is the same
-in the column that it is sorted by, is in the order of vhosts and names. Objects are rendered late:
-filtering by name and sorting by a plain column look at the objects themselves, so that a page of a
-list of many thousand costs a page. Rendering and sorting are done in slices, with the node's other
-work in between.
+`pagination`, `sort`, `sort_reverse`, `columns`. Without `sort`, and among equal values of the
+sorted column, objects are in the order of vhosts and names. Objects are rendered late: filtering by
+name and sorting by a quick column read the objects themselves, so that only the objects of the
+requested page are rendered. Rendering and sorting are done in slices, between which the node does
+its other work.
 """
 
 import heapq
@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from broker.patterns import OutOfTimeError, compile_pattern
-from mgmt.api.call import Call
-from mgmt.api.errors import ApiError, bad_request
+from leveret.broker.patterns import OutOfTimeError, compile_pattern
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import ApiError, bad_request
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
@@ -30,8 +30,8 @@ Item = TypeVar("Item")
 class Listing(Generic[Item]):
     """How one kind of object is listed.
 
-    name: of an object, for filtering. render: an object as JSON. quick: columns that can be had
-    without rendering. order: what objects are in the order of, if it is not vhost and name.
+    name: the name of an object, for filtering. render: makes the JSON of an object. quick: columns
+    that are available without rendering. order: the default sort key, if not vhost and name.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Listing(Generic[Item]):
         self._order = order
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
-        """The list, or the page of it, that a request asks for. Raises ApiError."""
+        """The list, or the requested page of it. Raises ApiError."""
         found = list(items)
         total = len(found)
         page = _page_of(call)
@@ -74,7 +74,7 @@ class Listing(Generic[Item]):
         }  # fmt: skip
 
     async def _filtered(self, call: Call, items: list[Item]) -> list[Item]:
-        """Those with the wanted name. Raises 400 for an expression that is none, or is a trap."""
+        """The objects with the wanted name. Raises 400 for an invalid or too slow expression."""
         wanted = call.query("name")
         if not wanted:
             return items
@@ -91,7 +91,7 @@ class Listing(Generic[Item]):
         return found
 
     async def _sorted(self, call: Call, items: list[Item]) -> list[Item]:
-        """The objects in the order that is asked for."""
+        """The objects in the requested order."""
         column = call.query("sort")
         items = await _in_order(call, items, self._order)
         quick = self._quick.get(column)
@@ -104,7 +104,7 @@ class Listing(Generic[Item]):
         return items
 
     async def _by_column(self, call: Call, items: list[Item], column: str) -> list[Item]:
-        """Sorted by what is in a column. Only that is kept of what is rendered."""
+        """Sorted by a column that needs rendering; of what is rendered only the column is kept."""
         keyed = []
         for item in items:
             keyed.append((_sort_key(_descend(self._render(item), column)), item))
@@ -112,7 +112,7 @@ class Listing(Generic[Item]):
         return [item for _, item in await _in_order(call, keyed, lambda pair: pair[0])]
 
     async def _shown(self, call: Call, items: Sequence[Item]) -> list[Any]:
-        """The objects as JSON, encoded already: many that wait for it would cost a long while."""
+        """The objects as encoded JSON: many dicts at once would slow the garbage collector."""
         columns = call.query("columns")
         shown = []
         for item in items:
@@ -125,7 +125,7 @@ class Listing(Generic[Item]):
 
 
 async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A list that is rendered already, sorted and with the columns that are asked for."""
+    """A list that is rendered already, sorted and with the requested columns."""
     column, columns = call.query("sort"), call.query("columns")
     if column:
         rows = await _in_order(call, rows, lambda row: _sort_key(_descend(row, column)))
@@ -135,7 +135,7 @@ async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
-    """Sorted, by pieces that are merged; those of one key stay in the order that they had."""
+    """Sorted in slices: pieces are sorted and merged. The sort is stable."""
     if len(items) <= SORTED_AT_ONCE:
         return sorted(items, key=key)
     pieces = []
@@ -180,7 +180,7 @@ def _page_of(call: Call) -> tuple[int, int] | None:
 
 
 def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
-    """Only these columns of an object; `a.b` is the column b of what is in column a."""
+    """Only these columns of an object; `a.b` is column b of the object in column a."""
     source: Any
     picked: dict[str, Any] = {}
     for column in columns.split(","):
@@ -188,7 +188,7 @@ def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
         source = shown
         for step in path:
             source = source.get(step) if isinstance(source, dict) else None
-        # What is empty is shown as that, whichever of its columns are wanted.
+        # An empty object is kept, whichever of its columns are requested.
         if not isinstance(source, dict) or (source and last not in source):
             continue
         place = picked
@@ -206,7 +206,7 @@ def _descend(shown: Any, column: str) -> Any:
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
-    """Numbers before texts before what is not there, and anything beside anything."""
+    """A key that orders values of any type: numbers, texts, missing values, then all others."""
     if isinstance(value, bool | int | float):
         return (0, value)
     if isinstance(value, str):

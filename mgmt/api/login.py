@@ -1,31 +1,30 @@
-"""Who makes a request: by the header, or where a browser follows a link, by the query.
+"""The user of a request, by its header, or by its query where a browser follows a link.
 
-Nothing is kept between requests and no cookie is set, so that a page of another site cannot use a
-login that a browser has.
+There are no sessions and no cookies, so that a page of another site cannot use a browser's login.
 """
 
 import base64
 
 from aiohttp import web
 
-from broker.auth.identity import Identity, LoginAttempt
-from mgmt.api.errors import ApiError, not_authorised
-from mgmt.node import Node
+from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.mgmt.api.errors import ApiError, not_authorised
+from leveret.mgmt.running_node import Node
 
 REALM = 'Basic realm="RabbitMQ Management"'
 NOBODY = Identity("")
-"""Who asks where no login is needed."""
+"""The user of requests that need no login."""
 
 
 def refused(reason: str) -> ApiError:
-    """401, with what a browser asks its user for."""
+    """401 with the header that makes a browser ask its user for a login."""
     return ApiError(401, "not_authorized", reason, {"WWW-Authenticate": REALM})
 
 
 def credentials_of(request: web.Request, *, from_query: bool) -> tuple[str, str]:
-    """Name and password; a bearer token is a password of nobody's. Raises 401.
+    """The name and the password; of a bearer token, an empty name and the token. Raises 401.
 
-    from_query: `?auth=BASE64` counts as well.
+    from_query: `?auth=BASE64` is accepted, too.
     """
     kind, _, value = request.headers.get("Authorization", "").partition(" ")
     if from_query and request.query.get("auth"):
@@ -43,7 +42,7 @@ def credentials_of(request: web.Request, *, from_query: bool) -> tuple[str, str]
 
 
 async def log_in(node: Node, request: web.Request, name: str, password: str) -> Identity:
-    """The user of that name. Raises 401, also for one who may not use management."""
+    """The user of that name. Raises 401, also if the user may not use management."""
     broker = node.broker
     if broker is None:
         raise ApiError(503, "service_unavailable", "the broker is stopped on this node")

@@ -1,30 +1,31 @@
-"""Requests that pages of other sites make a browser send.
+"""Protection against requests that pages of other sites make a browser send.
 
-The API sets no cookies, but a browser that was asked for a name and a password remembers them, and
-adds them to whatever any page sends here. A page of another origin needs leave to send JSON, or to
-PUT or DELETE (CORS, `management.cors.allow_origins`), but none to send a form: a POST of what a
-form can be is refused if its Origin is another. Programs send no Origin; the pages here send JSON.
+The API sets no cookies, but a browser remembers a name and a password that its user entered, and
+adds them to requests of all pages. To send JSON, PUT or DELETE, a page of another origin needs
+permission (CORS, `management.cors.allow_origins`); to send a form it needs none. So a POST with the
+content type of a form is refused if its Origin is another one. Programs send no Origin, and the
+pages of this node send JSON.
 """
 
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from broker.config import Config
-from mgmt.api.errors import ApiError
+from leveret.broker.config import Config
+from leveret.mgmt.api.errors import ApiError
 
 FORM_TYPES = ("", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
-"""What browsers send to other origins without asking first; "" is no type at all."""
+"""Content types that browsers send to other origins without asking; "" is a missing type."""
 
 
 def refuse_foreign_form(request: web.Request, config: Config) -> None:
-    """Raise 403 for what a page of another origin may have sent unasked."""
+    """Raise 403 for a request that a page of another origin may have sent without permission."""
     origin = request.headers.get(hdrs.ORIGIN)
     if request.method != "POST" or origin is None:
         return
     sent_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if sent_type not in FORM_TYPES or urlsplit(origin).netloc == request.host:
         return
-    if not {"*", origin} & set(config.management_cors_origins):
+    if not {"*", origin} & set(config.management.cors_origins):
         reason = f"forms from {origin} are not taken; management.cors.allow_origins lets them in"
         raise ApiError(403, "not_authorised", reason)

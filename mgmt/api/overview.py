@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from broker.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
-from mgmt.api.call import Call
-from mgmt.api.errors import bad_request, not_found
-from mgmt.api.routes import NoContent, route
-from mgmt.api.windows import both, window
-from mgmt.views import nodes
-from mgmt.views.values import text
+from leveret.broker.amqp.json_form import text
+from leveret.broker.declarations import PutParameter
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import bad_request, not_found
+from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.windows import both, window
+from leveret.mgmt.statistics.sampler import sums_of
+from leveret.mgmt.views import nodes
 
 FEATURES = (
     ("classic_mirrored_queue_version", "Support setting version for classic mirrored queues"),
@@ -29,19 +31,19 @@ FEATURES = (
 
 @route("GET", "/overview")
 async def overview(call: Call) -> Any:
-    """The node's totals, as far as the user may see them."""
-    shown = nodes.overview(call.node, both(call))
+    """The totals of the node, as far as the user may see them."""
+    shown = nodes.overview(call.node, await call.node.sampler.queue_sums(), both(call))
     if not call.identity.is_monitor:
         for key in ("churn_rates", "listeners", "contexts"):
             shown.pop(key)
-        _only_own(call, shown)
+        await _only_own(call, shown)
     return shown
 
 
-def _only_own(call: Call, shown: dict[str, Any]) -> None:
-    """Totals of the vhosts that the user may open, and of its own connections."""
+async def _only_own(call: Call, shown: dict[str, Any]) -> None:
+    """Replace the totals by those of the user's vhosts and its own connections."""
     vhosts = call.own_vhosts()
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+    ready, unacked, consumers = await sums_of(vhosts, call.node.give_way)
     mine = [
         one
         for one in call.broker.connections
@@ -50,12 +52,10 @@ def _only_own(call: Call, shown: dict[str, Any]) -> None:
     shown["object_totals"] = {
         "channels": sum(len(one.channels) for one in mine),
         "connections": len(mine),
-        "consumers": sum(len(queue.ring.consumers) for queue in queues),
+        "consumers": consumers,
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-        "queues": len(queues),
+        "queues": sum(len(vhost.queues) for vhost in vhosts),
     }
-    ready = sum(queue.backing.ready_count for queue in queues)
-    unacked = sum(queue.backing.unacked_count for queue in queues)
     shown["queue_totals"].update(
         messages=ready + unacked, messages_ready=ready, messages_unacknowledged=unacked
     )
@@ -63,14 +63,14 @@ def _only_own(call: Call, shown: dict[str, Any]) -> None:
 
 @route("GET", "/nodes")
 async def list_nodes(call: Call) -> Any:
-    """All nodes: this one."""
+    """The nodes of the cluster: this one."""
     call.require_monitor()
     return [nodes.node_view(call.node, window(call, "node_stats"))]
 
 
 @route("GET", "/nodes/{node}")
 async def show_node(call: Call) -> Any:
-    """One node: there is no other."""
+    """One node."""
     call.require_monitor()
     require_this_node(call)
     shown = nodes.node_view(call.node, window(call, "node_stats"))
@@ -87,7 +87,7 @@ def require_this_node(call: Call) -> None:
 
 @route("GET", "/nodes/{node}/memory")
 async def show_memory(call: Call) -> Any:
-    """Bytes by category."""
+    """The memory of the node in bytes, by category."""
     call.require_monitor()
     require_this_node(call)
     return {"memory": nodes.memory_breakdown(call.node)}
@@ -95,7 +95,7 @@ async def show_memory(call: Call) -> Any:
 
 @route("GET", "/nodes/{node}/memory/relative")
 async def show_relative_memory(call: Call) -> Any:
-    """The same as percentages."""
+    """The memory of the node in percent, by category."""
     call.require_monitor()
     require_this_node(call)
     breakdown = nodes.memory_breakdown(call.node)
@@ -113,7 +113,7 @@ async def show_relative_memory(call: Call) -> Any:
     "/nodes/{node}/memory/ets/{filter}", "/nodes/{node}/memory/ets/{filter}/relative",
 )  # fmt: skip
 async def show_ets(call: Call) -> Any:
-    """There are no such tables here."""
+    """Erlang's ETS tables, of which this node has none."""
     call.require_monitor()
     require_this_node(call)
     return {"ets_tables": "no_tables"}
@@ -121,30 +121,32 @@ async def show_ets(call: Call) -> Any:
 
 @route("GET", "/cluster-name")
 async def show_cluster_name(call: Call) -> Any:
-    """What operators call the cluster."""
+    """The name of the cluster."""
     return {"name": text(call.node.cluster_name)}
 
 
 @route("PUT", "/cluster-name")
 async def set_cluster_name(call: Call) -> Any:
-    """Name the cluster."""
+    """Set the name of the cluster."""
     call.require_administrator()
     body = await call.body("name")
     if not isinstance(body["name"], str):
         raise bad_request("name must be a string")
-    call.broker.services.parameters.set(GLOBAL, NO_VHOST, CLUSTER_NAME, body["name"])
+    await call.declare(
+        PutParameter(GLOBAL, NO_VHOST, CLUSTER_NAME, body["name"], acting_user=call.identity.name)
+    )
     return NoContent()
 
 
 @route("GET", "/extensions")
 async def extensions(call: Call) -> Any:
-    """Extensions of RabbitMQ's own pages."""
+    """The extensions of the management pages, in RabbitMQ's form."""
     return [{"javascript": "dispatcher.js"}]
 
 
 @route("GET", "/feature-flags")
 async def feature_flags(call: Call) -> Any:
-    """Those of RabbitMQ that stand for what this node does."""
+    """RabbitMQ's feature flags, as far as this node has the features."""
     return [
         {
             "name": name, "desc": description, "doc_url": "", "state": "enabled",
@@ -156,7 +158,7 @@ async def feature_flags(call: Call) -> Any:
 
 @route("PUT", "/feature-flags/{name}/enable")
 async def enable_feature_flag(call: Call) -> Any:
-    """They are all enabled."""
+    """Enable a feature flag; they all are enabled."""
     call.require_administrator()
     if call.path("name") not in dict(FEATURES):
         raise bad_request("unsupported")
@@ -165,13 +167,13 @@ async def enable_feature_flag(call: Call) -> Any:
 
 @route("GET", "/deprecated-features", "/deprecated-features/used")
 async def deprecated_features(call: Call) -> Any:
-    """None is going away here."""
+    """Deprecated features, of which this node has none."""
     return []
 
 
 @route("DELETE", "/reset", "/reset/{node}")
 async def reset_statistics(call: Call) -> Any:
-    """Forget the samples."""
+    """Delete the samples of the statistics."""
     call.require_administrator()
     if "node" in call.request.match_info:
         require_this_node(call)
@@ -181,13 +183,13 @@ async def reset_statistics(call: Call) -> Any:
 
 @route("POST", "/rebalance/queues")
 async def rebalance(call: Call) -> Any:
-    """All queues are on this node."""
+    """Rebalance queues; nothing to do, since all queues are on this node."""
     call.require_administrator()
     return NoContent()
 
 
 @route("GET", "/audit")
 async def audit(call: Call) -> Any:
-    """What was done to messages by hand."""
+    """The audit log: what users did to messages."""
     call.require_monitor()
     return call.node.audit.last(call.number("count", 100))

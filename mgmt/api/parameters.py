@@ -3,9 +3,20 @@
 import html
 from typing import Any
 
-from broker.amqp.erlang_terms import format_json
-from broker.limits import OF_VHOSTS, LimitError, check_limits
-from broker.parameters import (
+from leveret.broker.amqp.json_form import text
+from leveret.broker.declarations import (
+    Declaration,
+    DeleteParameter,
+    DeletePolicy,
+    DeleteVhostLimits,
+    Policy,
+    PutParameter,
+    PutPolicy,
+    PutVhostLimits,
+)
+from leveret.broker.erlang.terms import format_term
+from leveret.broker.policies.limits import OF_VHOSTS, LimitError, check_limits
+from leveret.broker.policies.parameters import (
     FREE_COMPONENTS,
     GLOBAL,
     NO_VHOST,
@@ -13,12 +24,10 @@ from broker.parameters import (
     POLICY,
     VHOST_LIMITS,
 )
-from broker.policies import Policy
-from broker.policy_keys import PolicyError
-from mgmt.api.call import Call
-from mgmt.api.errors import ApiError, bad_request, not_found
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.views.values import text
+from leveret.broker.policies.policy_keys import PolicyError
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import ApiError, bad_request, not_found
+from leveret.mgmt.api.routes import Created, NoContent, route
 
 SHOWN_COMPONENTS = (*FREE_COMPONENTS, VHOST_LIMITS, OPERATOR_POLICY)
 KINDS = {"policies": POLICY, "operator-policies": OPERATOR_POLICY}
@@ -29,12 +38,12 @@ def _kind(call: Call) -> str:
 
 
 def failed_validation(reason: object) -> ApiError:
-    """As RabbitMQ says it."""
+    """400 with RabbitMQ's text."""
     return bad_request(f"Validation failed\n\n{reason}\n")
 
 
 def escaped(text: object) -> str:
-    """As HTML, which RabbitMQ makes of what it says of policies and parameters."""
+    """Escaped as HTML, as RabbitMQ does in error texts about policies and parameters."""
     return html.escape(str(text), quote=False)
 
 
@@ -61,7 +70,7 @@ async def show_policy(call: Call) -> Any:
 
 
 def policy_of(vhost: str, name: str, body: dict[str, Any]) -> Policy:
-    """The policy that a body stands for; whether it makes sense is another matter."""
+    """The policy in a body. It is not validated here."""
     apply_to = "all" if body.get("apply-to") is None else str(body["apply-to"])
     priority = 0 if body.get("priority") is None else body["priority"]
     return Policy(vhost, name, body["pattern"], apply_to, body["definition"], priority)
@@ -69,16 +78,16 @@ def policy_of(vhost: str, name: str, body: dict[str, Any]) -> Policy:
 
 @route("PUT", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")
 async def set_policy(call: Call) -> Any:
-    """Add or replace a policy; it counts at once."""
+    """Add or replace a policy; it takes effect at once."""
     kind = _kind(call)
     vhost = call.vhost().name
     _require_maker(call, kind, vhost)
     body = await call.body("pattern", "definition")
-    policies = call.broker.services.policies
     name = call.path("name")
-    is_new = policies.get(kind, vhost, name) is None
+    is_new = call.broker.services.policies.get(kind, vhost, name) is None
+    policy = policy_of(vhost, name, body)
     try:
-        policies.set(kind, policy_of(vhost, name, body))
+        await call.declare(PutPolicy(kind, policy, acting_user=call.identity.name))
     except PolicyError as error:
         raise failed_validation(error if kind == OPERATOR_POLICY else escaped(error)) from None
     return Created(is_new)
@@ -93,12 +102,14 @@ def _require_maker(call: Call, kind: str, vhost: str) -> None:
 
 @route("DELETE", "/policies/{vhost}/{name}", "/operator-policies/{vhost}/{name}")
 async def clear_policy(call: Call) -> Any:
-    """Take a policy away."""
+    """Delete a policy."""
     kind = _kind(call)
     vhost = call.vhost().name
     _require_maker(call, kind, vhost)
-    if not call.broker.services.policies.clear(kind, vhost, call.path("name")):
+    name = call.path("name")
+    if call.broker.services.policies.get(kind, vhost, name) is None:
         raise not_found()
+    await call.declare(DeletePolicy(kind, vhost, name, acting_user=call.identity.name))
     return NoContent()
 
 
@@ -130,18 +141,21 @@ async def set_vhost_limit(call: Call) -> Any:
     call.require_administrator()
     vhost = call.vhost().name
     body = await call.body("value")
+    limits, limit = call.broker.services.limits, {call.path("name"): body["value"]}
     try:
-        call.broker.services.limits.set_for_vhost(vhost, {call.path("name"): body["value"]})
+        changed = limits.with_vhost_limits(vhost, limit, call.identity.name)
     except LimitError as error:
         raise failed_validation(error) from None
+    await call.declare(changed)
     return NoContent()
 
 
 @route("DELETE", "/vhost-limits/{vhost}/{name}")
 async def clear_vhost_limit(call: Call) -> Any:
-    """Lift one limit of a vhost."""
+    """Remove one limit of a vhost."""
     call.require_administrator()
-    call.broker.services.limits.clear_for_vhost(call.vhost().name, call.path("name"))
+    limits, vhost = call.broker.services.limits, call.vhost().name
+    await call.declare(limits.without_vhost_limit(vhost, call.path("name"), call.identity.name))
     return NoContent()
 
 
@@ -177,17 +191,20 @@ async def set_user_limit(call: Call) -> Any:
     if services.users.get(user) is None:
         raise bad_request(["no_such_user", user])
     try:
-        services.limits.set_for_user(user, {call.path("name"): body["value"]})
+        limit = {call.path("name"): body["value"]}
+        changed = services.limits.with_user_limits(user, limit, call.identity.name)
     except LimitError as error:
         raise bad_request(str(error)) from None
+    await call.declare(changed)
     return NoContent()
 
 
 @route("DELETE", "/user-limits/{user}/{name}")
 async def clear_user_limit(call: Call) -> Any:
-    """Lift one limit of a user."""
+    """Remove one limit of a user."""
     call.require_administrator()
-    call.broker.services.limits.clear_for_user(_user(call), call.path("name"))
+    limits, user = call.broker.services.limits, _user(call)
+    await call.declare(limits.without_user_limit(user, call.path("name"), call.identity.name))
     return NoContent()
 
 
@@ -206,7 +223,7 @@ async def list_parameters(call: Call) -> Any:
     components: tuple[str, ...] = SHOWN_COMPONENTS
     if "component" in call.request.match_info:
         components = tuple(one for one in SHOWN_COMPONENTS if one == call.path("component"))
-    parameters = call.broker.services.parameters
+    parameters = call.broker.services.registry.runtime_parameters
     return [
         _parameter_view(vhost.name, component, name, value)
         for component in components
@@ -220,7 +237,7 @@ async def show_parameter(call: Call) -> Any:
     """One parameter."""
     vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
     call.require_policymaker(vhost)
-    value = call.broker.services.parameters.get(component, vhost, name)
+    value = call.broker.services.registry.runtime_parameters.get(component, vhost, name)
     if value is None or component not in SHOWN_COMPONENTS:
         raise not_found()
     return _parameter_view(vhost, component, name, value)
@@ -232,12 +249,16 @@ async def set_parameter(call: Call) -> Any:
     vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
     call.require_policymaker(vhost)
     body = await call.body("value")
-    services, value = call.broker.services, body["value"]
-    is_new = services.parameters.get(component, vhost, name) is None
+    value = body["value"]
+    parameters = call.broker.services.registry.runtime_parameters
+    is_new = parameters.get(component, vhost, name) is None
     if component == VHOST_LIMITS:
-        _replace_vhost_limits(call, vhost, value)
+        limits = _vhost_limits(call, value)
+        await call.declare(PutVhostLimits(vhost, limits, acting_user=call.identity.name))
     elif component in FREE_COMPONENTS:
-        services.parameters.set(component, vhost, name, value)
+        await call.declare(
+            PutParameter(component, vhost, name, value, acting_user=call.identity.name)
+        )
     elif component == POLICY:
         raise bad_request("policies may not be set using this method")
     else:
@@ -245,33 +266,38 @@ async def set_parameter(call: Call) -> Any:
     return Created(is_new)
 
 
-def _replace_vhost_limits(call: Call, vhost: str, value: Any) -> None:
-    """A vhost's limits are one parameter, too."""
-    limits = call.broker.services.limits
+def _vhost_limits(call: Call, value: Any) -> dict[str, int]:
+    """The limits of a vhost, which are also a parameter. Raises 400 and 401."""
     call.require_administrator()
     try:
-        check_limits(value if isinstance(value, dict) else {}, OF_VHOSTS)
+        checked = check_limits(value if isinstance(value, dict) else {}, OF_VHOSTS)
     except LimitError as error:
         raise failed_validation(escaped(error)) from None
     if not isinstance(value, dict):
-        raise failed_validation(escaped(f"limits should be an object, was {format_json(value)}"))
-    limits.clear_for_vhost(vhost)
-    limits.set_for_vhost(vhost, value)
+        raise failed_validation(escaped(f"limits should be an object, was {format_term(value)}"))
+    return checked
 
 
 @route("DELETE", "/parameters/{component}/{vhost}/{name}")
 async def clear_parameter(call: Call) -> Any:
-    """Take a parameter away."""
-    vhost, component = call.vhost().name, call.path("component")
+    """Delete a parameter."""
+    vhost, component, name = call.vhost().name, call.path("component"), call.path("name")
     call.require_policymaker(vhost)
-    parameters = call.broker.services.parameters
     if component in (VHOST_LIMITS, OPERATOR_POLICY):
         call.require_administrator()
-    if component not in SHOWN_COMPONENTS or not parameters.clear(
-        component, vhost, call.path("name")
-    ):
+    parameters = call.broker.services.registry.runtime_parameters
+    if component not in SHOWN_COMPONENTS or parameters.get(component, vhost, name) is None:
         raise not_found()
+    await call.declare(_deletion(component, vhost, name, call.identity.name))
     return NoContent()
+
+
+def _deletion(component: str, vhost: str, name: str, acting_user: str) -> Declaration:
+    if component == VHOST_LIMITS:
+        return DeleteVhostLimits(vhost, acting_user=acting_user)
+    if component == OPERATOR_POLICY:
+        return DeletePolicy(component, vhost, name, acting_user=acting_user)
+    return DeleteParameter(component, vhost, name, acting_user=acting_user)
 
 
 @route("GET", "/global-parameters")
@@ -299,16 +325,19 @@ async def set_global_parameter(call: Call) -> Any:
     call.require_policymaker()
     name = call.path("name")
     body = await call.body("value")
-    parameters = call.broker.services.parameters
-    is_new = parameters.get(GLOBAL, NO_VHOST, name) is None
-    parameters.set(GLOBAL, NO_VHOST, name, body["value"])
+    is_new = call.broker.services.parameters.get(GLOBAL, NO_VHOST, name) is None
+    await call.declare(
+        PutParameter(GLOBAL, NO_VHOST, name, body["value"], acting_user=call.identity.name)
+    )
     return Created(is_new)
 
 
 @route("DELETE", "/global-parameters/{name}")
 async def clear_global_parameter(call: Call) -> Any:
-    """Take a global parameter away."""
+    """Delete a global parameter."""
     call.require_policymaker()
-    if not call.broker.services.parameters.clear(GLOBAL, NO_VHOST, call.path("name")):
+    name = call.path("name")
+    if call.broker.services.parameters.get(GLOBAL, NO_VHOST, name) is None:
         raise not_found()
+    await call.declare(DeleteParameter(GLOBAL, NO_VHOST, name, acting_user=call.identity.name))
     return NoContent()

@@ -1,23 +1,29 @@
-"""What a declaration would come to, asked before it is made."""
+"""What a declaration would do: computed without making it."""
 
 from typing import Any
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.field_table import Table
-from broker.channel.access import check
-from broker.channel.methods_queue import check_equivalence
-from broker.equivalence import require_same, require_same_arguments
-from broker.exchanges import EXCHANGE_TYPES
-from broker.names import EXCHANGE, QUEUE, resource
-from broker.parameters import OPERATOR_POLICY, POLICY
-from broker.policies import EXCHANGE_KINDS, QUEUE_KINDS, effective_options, merged
-from broker.queues.arguments import check_declare_arguments, read_options
-from mgmt.api.call import Call
-from mgmt.api.directly import arguments_of, connect, flag
-from mgmt.api.errors import bad_request
-from mgmt.api.queues import declaration
-from mgmt.api.routes import route
-from mgmt.views.values import field_to_json
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_form import field_to_json
+from leveret.broker.channel.access import check
+from leveret.broker.channel.equivalence import require_same, require_same_arguments
+from leveret.broker.channel.methods_queue import check_equivalence
+from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.names import EXCHANGE, QUEUE, resource
+from leveret.broker.pending_in_task import finish
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import (
+    EXCHANGE_KINDS,
+    QUEUE_KINDS,
+    effective_options,
+    merged,
+)
+from leveret.broker.queues.arguments import read_options
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import arguments_of, connect, flag
+from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.queues import declaration
+from leveret.mgmt.api.routes import route
 
 CREATE, SAME, CONFLICT = "create", "same", "conflict"
 FLAGS = ("durable", "auto_delete")
@@ -25,7 +31,7 @@ FLAGS = ("durable", "auto_delete")
 
 @route("POST", "/queues/{vhost}/{queue}/plan")
 async def plan_queue(call: Call) -> Any:
-    """What declaring a queue like this would come to."""
+    """What declaring this queue would do."""
     vhost, name = call.vhost(), call.path("queue")
     body = await call.body()
     arguments = arguments_of(body)
@@ -34,13 +40,12 @@ async def plan_queue(call: Call) -> Any:
     try:
         with connect(call, vhost) as connection:
             channel = connection.channel
-            await call.broker.services.access.decided(
-                lambda: check(channel, QUEUE, name, "configure")
-            )
-            check_declare_arguments(arguments, name, vhost.name)
+            await finish(check(channel, QUEUE, name, "configure"))
+            method = declaration(name, body)
+            durable, auto_delete = bool(method.durable), bool(method.auto_delete)
+            vhost.kinds.check_declaration(arguments, durable, False, auto_delete, name, vhost.name)
             if queue is not None:
-                method = declaration(name, body)
-                check_equivalence(channel, queue, bool(method.durable), arguments, method)
+                check_equivalence(channel, queue, durable, arguments, method)
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
     policies = call.broker.services.policies
@@ -67,7 +72,7 @@ async def plan_queue(call: Call) -> Any:
 def _differences(
     body: dict[str, Any], arguments: Table, flags: dict[str, bool], current: Table
 ) -> list[dict[str, Any]]:
-    """Where a declaration and what is there differ; those that matter and those that do not."""
+    """The differences between a declaration and the existing object."""
     found = [
         {"argument": name, "received": flag(body, name), "current": value}
         for name, value in flags.items()
@@ -84,7 +89,7 @@ def _differences(
 
 @route("POST", "/exchanges/{vhost}/{exchange}/plan")
 async def plan_exchange(call: Call) -> Any:
-    """What declaring an exchange like this would come to."""
+    """What declaring this exchange would do."""
     vhost, name = call.vhost(), call.exchange_name()
     body = await call.body()
     arguments = arguments_of(body)

@@ -5,16 +5,18 @@ from typing import Any
 
 from pamqp import base, commands
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.properties import ContentHeader
-from broker.amqp.reply_codes import ACCESS_REFUSED
-from broker.channel import methods_basic
-from broker.direct import DirectConnection, Reply
-from broker.names import QUEUE, resource
-from broker.queues.actor import Queue
-from broker.vhost import VirtualHost
-from mgmt.api.call import Call
-from mgmt.api.directly import (
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.json_form import text
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
+from leveret.broker.channel import methods_basic
+from leveret.broker.declarations import DeleteQueue
+from leveret.broker.direct import DirectConnection, Reply
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import (
     arguments_of,
     as_closed_channel,
     connect,
@@ -23,12 +25,12 @@ from mgmt.api.directly import (
     make,
     require_short_name,
 )
-from mgmt.api.errors import ApiError, bad_request, not_authorised
-from mgmt.api.listing import Listing
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.api.windows import both
-from mgmt.views.queues import QueueViews
-from mgmt.views.values import properties_to_json, text
+from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.windows import both
+from leveret.mgmt.views.queues import QueueViews
+from leveret.mgmt.views.to_json import properties_to_json
 
 ACK_MODES = (
     "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
@@ -41,15 +43,15 @@ async def list_queues(call: Call) -> Any:
     """Queues of all vhosts, or of one."""
     views = QueueViews(call.node.sampler, call.node.name, both(call))
     found = [(vhost, queue) for vhost in call.listed_vhosts() for queue in vhost.queues.values()]
-    listing: Listing[tuple[VirtualHost, Queue]] = Listing(
+    listing: Listing[tuple[VirtualHost, QueueClient]] = Listing(
         lambda pair: pair[1].name,
         lambda pair: views.listed(*pair),
         {
             "vhost": lambda pair: pair[0].name,
-            "messages": lambda pair: pair[1].backing.ready_count + pair[1].backing.unacked_count,
-            "messages_ready": lambda pair: pair[1].backing.ready_count,
-            "messages_unacknowledged": lambda pair: pair[1].backing.unacked_count,
-            "consumers": lambda pair: len(pair[1].ring.consumers),
+            "messages": lambda pair: pair[1].figures.counts().messages,
+            "messages_ready": lambda pair: pair[1].figures.counts().ready,
+            "messages_unacknowledged": lambda pair: pair[1].figures.counts().unacked,
+            "consumers": lambda pair: pair[1].figures.counts().consumers,
         },
     )
     return await listing.answer(call, found)
@@ -64,7 +66,7 @@ async def show_queue(call: Call) -> Any:
 
 
 def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
-    """The method that a body stands for. Raises 400."""
+    """The queue.declare with the fields of a body. Raises 400."""
     return make(
         commands.Queue.Declare,
         queue=name,
@@ -90,11 +92,11 @@ async def declare_queue(call: Call) -> Any:
 
 @route("DELETE", "/queues/{vhost}/{queue}")
 async def delete_queue(call: Call) -> Any:
-    """Delete a queue; with if-empty=true or if-unused=true only if it is that."""
+    """Delete a queue; with if-empty=true or if-unused=true only if it is empty or unused."""
     vhost = call.vhost()
     queue = call.queue(vhost)
     if queue.is_exclusive and call.identity.is_administrator:
-        vhost.delete_queue(queue, call.identity.name)
+        await call.declare(DeleteQueue(vhost.name, queue.name, acting_user=call.identity.name))
         return NoContent()
     await do(
         call,
@@ -111,7 +113,7 @@ async def delete_queue(call: Call) -> Any:
 
 @route("DELETE", "/queues/{vhost}/{queue}/contents")
 async def purge_queue(call: Call) -> Any:
-    """Drop what is ready."""
+    """Purge a queue: drop its ready messages."""
     vhost = call.vhost()
     queue = call.queue(vhost)
     await do(call, vhost, make(commands.Queue.Purge, queue=queue.name))
@@ -120,7 +122,7 @@ async def purge_queue(call: Call) -> Any:
 
 @route("POST", "/queues/{vhost}/{queue}/actions")
 async def act_on_queue(call: Call) -> Any:
-    """Synchronisation of mirrors, which a single node has none of."""
+    """Synchronise mirrors; nothing to do, since a single node has none."""
     vhost = call.vhost()
     call.queue(vhost)
     call.require_policymaker(vhost.name)
@@ -132,7 +134,7 @@ async def act_on_queue(call: Call) -> Any:
 
 @route("POST", "/queues/{vhost}/{queue}/get")
 async def get_messages(call: Call) -> Any:
-    """Take messages, or look at them and put them back."""
+    """Get messages, and acknowledge, reject or requeue them."""
     vhost = call.vhost()
     queue = vhost.queues.get(call.path("queue"))
     if queue is None:
@@ -179,7 +181,7 @@ def _count(value: Any) -> int:
 
 
 def _settle(connection: DirectConnection, ackmode: str, tag: int) -> base.Frame | None:
-    """Acks have a way of their own; the method for what is not an ack."""
+    """Acknowledge a message, or return the method that rejects it."""
     if ackmode == "ack_requeue_false":
         methods_basic.ack(connection.channel, tag, 0)
         return None
@@ -206,7 +208,7 @@ def _message_view(reply: Reply, encoding: str, truncate: int | None) -> dict[str
 
 
 def encode_payload(payload: bytes, encoding: str) -> tuple[str, str]:
-    """As text if that is wanted and it is UTF-8, otherwise in base64."""
+    """The payload and its encoding: a string if `auto` allows it and it is UTF-8, else base64."""
     if encoding == "auto":
         try:
             return payload.decode(), "string"

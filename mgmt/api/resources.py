@@ -1,6 +1,6 @@
-"""All files with routes: to import this is to have them in `routes.ROUTES`."""
+"""Imports all files with routes, which add themselves to `routes.ROUTES`."""
 
-from mgmt.api import (
+from leveret.mgmt.api import (
     authentication,
     clients,
     control,
@@ -16,7 +16,7 @@ from mgmt.api import (
     vhosts,
     workbench,
 )
-from mgmt.api.description import served
+from leveret.mgmt.api.description import served
 
 RESOURCES = (
     authentication, clients, control, definitions, exchanges, health, overview, parameters, plan,

@@ -1,20 +1,20 @@
-"""Which function answers which request. Each resource's file adds its own to `ROUTES`.
+"""The table of routes: which function answers which request. Resources add theirs to `ROUTES`.
 
-An answer is something JSON can say, or one of the classes here, or a response of aiohttp's.
+An answer is a JSON value, an instance of one of the classes here, or a response of aiohttp.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mgmt.api.call import Call
+from leveret.mgmt.api.call import Call
 
 Handler = Callable[[Call], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """201, or 204 if it was there already. location: relative to the request, if any."""
+    """201, or 204 if the object existed. location: of the object, relative to the request."""
 
     is_new: bool = True
     location: str = ""
@@ -22,7 +22,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Another status than 200, with something to say."""
+    """A status other than 200, with content."""
 
     status: int
     content: Any
@@ -36,8 +36,8 @@ class NoContent:
 class Route:
     """Which function answers a method at a path.
 
-    control_only: served on the control socket only. works_stopped: without a broker, too. is_open:
-    no login is needed. is_linked: browsers follow links to it, with the login in the query.
+    control_only: only the control socket has it. works_stopped: it needs no running broker.
+    is_open: it needs no login. is_linked: browsers follow links to it, with the login in the query.
     """
 
     method: str
@@ -53,7 +53,7 @@ ROUTES: list[Route] = []
 
 
 def route(method: str, *paths: str, **traits: bool) -> Callable[[Handler], Handler]:
-    """Have a function answer requests. paths: below /api. traits: those of `Route`."""
+    """Register a function for requests. paths: below /api. traits: fields of `Route`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:

@@ -1,8 +1,9 @@
-"""The HTTP server of management: who is let in, what is answered, and with which headers.
+"""The HTTP server of management: logins, dispatch to routes, answers and their headers.
 
-One application serves the ports of the HTTP API and its pages; another one, with the same routes
-and those that steer the node, the control socket, where whoever can open it is an administrator.
-Requests run in the broker's event loop; whatever touches many objects gives way (listing.py).
+One application serves the ports of the HTTP API and its pages. Another one serves the control
+socket, with the same routes and those that control the node; every user of the socket is an
+administrator. Requests run in the broker's event loop; those about many objects work in slices
+(listing.py).
 """
 
 import logging
@@ -18,24 +19,23 @@ from typing import Any
 import msgspec
 from aiohttp import hdrs, web
 
-from broker.auth.access_control import Undecided
-from broker.auth.identity import ADMINISTRATOR, Identity
-from broker.config import Listener
-from broker.events import acting_user
-from mgmt.api.call import Call
-from mgmt.api.encoding import batched, encode
-from mgmt.api.errors import ApiError
-from mgmt.api.headers import Headers
-from mgmt.api.listing import arranged, pick_columns
-from mgmt.api.login import NOBODY, credentials_of, log_in
-from mgmt.api.origins import refuse_foreign_form
-from mgmt.api.resources import RESOURCES
-from mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
-from mgmt.node import Node
+from leveret.broker.auth.identity import ADMINISTRATOR, Identity
+from leveret.broker.config import Listener
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.encoding import batched, encode
+from leveret.mgmt.api.errors import ApiError
+from leveret.mgmt.api.headers import Headers
+from leveret.mgmt.api.listing import arranged, pick_columns
+from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
+from leveret.mgmt.api.origins import refuse_foreign_form
+from leveret.mgmt.api.resources import RESOURCES
+from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
+from leveret.mgmt.listening import listen
+from leveret.mgmt.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
 LINGERING_SECONDS_MAX = 10.0
-"""How long the rest of a body that was given up on is read, so that its sender hears why."""
+"""How long the rest of a refused body is read, so that its sender gets the answer."""
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
 VARIABLE = re.compile(r"\{(\w+)\}")
@@ -49,7 +49,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Everything:
-    """The permissions of whoever holds the control socket."""
+    """The permissions of a user of the control socket: all."""
 
     def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
         """Yes."""
@@ -96,22 +96,16 @@ class ManagementServer:
         self._headers = Headers(node.config)
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
-        """Serve the API and the pages; where, with the port that the system chose."""
-        timeout_s = self._node.config.management_request_timeout_ms / 1000
+        """Serve the API and the pages. Returns the address, with the port that the system chose."""
+        timeout_s = self._node.config.management.request_timeout_ms / 1000
         runner = web.AppRunner(
             self._application(is_control=False),
             access_log=None,
             keepalive_timeout=timeout_s,
             lingering_time=min(LINGERING_SECONDS_MAX, timeout_s),
         )
-        await runner.setup()
         self._runners.append(runner)
-        site = web.TCPSite(
-            runner, listener.host, listener.port, ssl_context=context, reuse_address=True
-        )
-        await site.start()
-        address = runner.addresses[0]
-        return Listener(address[0], address[1])
+        return await listen(runner, listener, context)
 
     async def listen_for_control(self, directory: Path) -> None:
         """Serve the control socket."""
@@ -120,7 +114,7 @@ class ManagementServer:
         runner = web.AppRunner(self._application(is_control=True), access_log=None)
         await runner.setup()
         self._runners.append(runner)
-        # The mode is set before anybody can connect.
+        # The mode is set before a client can connect.
         old_mask = os.umask(0o177)
         try:
             listening = _bind_in(directory, path.name)
@@ -130,7 +124,7 @@ class ManagementServer:
         await web.SockSite(runner, listening).start()
 
     async def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         if self._control_path is not None:
             self._control_path.unlink(missing_ok=True)
         for runner in self._runners:
@@ -140,11 +134,11 @@ class ManagementServer:
 
     def _application(self, *, is_control: bool) -> web.Application:
         assert RESOURCES
-        body_bytes_max = self._node.config.management_body_bytes_max
+        body_bytes_max = self._node.config.management.body_bytes_max
         application = web.Application(
             client_max_size=CONTROL_BODY_BYTES_MAX if is_control else body_bytes_max
         )
-        prefix = "" if is_control else self._node.config.management_path_prefix.rstrip("/")
+        prefix = "" if is_control else self._node.config.management.path_prefix.rstrip("/")
         routes = [one for one in ROUTES if is_control or not one.control_only]
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
             self._add_path(application, f"{prefix}/api{path}", list(group), is_control=is_control)
@@ -156,8 +150,8 @@ class ManagementServer:
     def _add_path(
         self, application: web.Application, path: str, routes: list[Route], *, is_control: bool
     ) -> None:
-        """A path with all its methods; a slash at its end makes no difference, as in RabbitMQ."""
-        # aiohttp's own variables hold no braces, and names may.
+        """Add a path with all its methods, with and without a slash at its end."""
+        # The variables of aiohttp cannot match braces, which names may have.
         path = VARIABLE.sub(r"{\1:[^/]+}", path)
         methods = {one.method for one in routes} | {"OPTIONS"}
         allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
@@ -177,7 +171,7 @@ class ManagementServer:
             return send
 
         application.router.add_get(f"{prefix}/", page("index.html"))
-        # Browsers ask for it at the root, whatever a page says.
+        # Browsers request it at the root, whatever the page says.
         application.router.add_get("/favicon.ico", page("mark.svg"))
         if prefix:
             application.router.add_get(prefix, self._redirect_to_pages)
@@ -189,7 +183,7 @@ class ManagementServer:
         raise web.HTTPFound(f"{request.path}/")
 
     def _other_method(self, allow: str) -> Handler:
-        """What answers the methods that a path does not take, and says which it does."""
+        """The handler for methods that a path does not have: its answer lists those that it has."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             status = 200 if request.method == "OPTIONS" else 405
@@ -206,11 +200,10 @@ class ManagementServer:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
                 identity = CONTROLLER if is_control else await self._identity(one, request)
-                acting_user.set(identity.name)
                 call = Call(self._node, request, identity)
                 if not (one.works_stopped or one.is_open):
                     await call.prepare()
-                answer = await self._answered(one, call)
+                answer = await _arranged(call, await one.handler(call))
             except ApiError as error:
                 return self._error(request, error)
             except web.HTTPException:
@@ -225,7 +218,7 @@ class ManagementServer:
         return handle
 
     async def _identity(self, one: Route, request: web.Request) -> Identity:
-        """Who asks. Raises 401, 403 for another site, and 406 if no JSON would be taken."""
+        """The user. Raises 401, 403 for a page of another site, and 406 unless JSON is accepted."""
         if not _takes_json(request):
             raise web.HTTPNotAcceptable
         refuse_foreign_form(request, self._node.config)
@@ -233,15 +226,6 @@ class ManagementServer:
             return NOBODY
         name, password = credentials_of(request, from_query=one.is_linked)
         return await log_in(self._node, request, name, password)
-
-    async def _answered(self, one: Route, call: Call) -> Any:
-        """What the route's function says; asked again if a backend had to be asked first."""
-        while True:
-            try:
-                return await _arranged(call, await one.handler(call))
-            except Undecided as undecided:
-                settled = undecided.settle()
-            await settled
 
     # Answers
 
@@ -265,7 +249,7 @@ class ManagementServer:
         return response
 
     async def _send(self, request: web.Request, parts: list[bytes]) -> web.StreamResponse:
-        """200, with JSON in parts: what is long is written piece by piece, as the client reads."""
+        """200 with JSON; a long answer is written piece by piece, as fast as the client reads."""
         size = sum(map(len, parts))
         is_short = size <= WRITTEN_AT_ONCE or request.method == "HEAD"
         response: web.StreamResponse
@@ -297,7 +281,7 @@ def _takes_json(request: web.Request) -> bool:
 
 
 async def _arranged(call: Call, answer: Any) -> Any:
-    """With only the columns that are asked for. What `Listing` made is that already."""
+    """The content with the requested columns only. Answers of `Listing` have them already."""
     columns = call.query("columns")
     if isinstance(answer, list) and answer and isinstance(answer[0], dict):
         return await arranged(call, answer)
@@ -307,7 +291,7 @@ async def _arranged(call: Call, answer: Any) -> Any:
 
 
 def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:
-    """Paths with a word where others have a variable go first."""
+    """A sort key: paths with a fixed word come before those with a variable in its place."""
     return tuple((part.startswith("{"), part) for part in one.path.split("/"))
 
 

@@ -1,25 +1,28 @@
-"""Traces that write files, and the files: the API of RabbitMQ's tracing plugin, and more."""
+"""Traces and their files: the API of RabbitMQ's tracing plugin, with additions."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
+import aiofiles.os
 from aiohttp import web
 
-from broker.amqp.errors import ConnectionFault
-from broker.auth.identity import LoginAttempt
-from broker.tracing.trace import Trace, TraceError, of_json
-from broker.tracing.trace_files import trace_file, trace_files
-from broker.tracing.traces import Running, trace_view
-from mgmt.api.call import Call
-from mgmt.api.errors import bad_request, not_found
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.views.values import text
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.json_form import text
+from leveret.broker.auth.identity import LoginAttempt
+from leveret.broker.pending_in_task import finish, in_task
+from leveret.broker.tracing.trace import Trace, TraceError, of_json
+from leveret.broker.tracing.trace_files import trace_file, trace_files
+from leveret.broker.tracing.traces import Running, trace_view
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import bad_request, not_found
+from leveret.mgmt.api.routes import Created, NoContent, route
 
 GZIP = ".gz"
 
 
 def _prepare(call: Call) -> None:
-    """Raise 401 unless an administrator asks, 400 if it is of a node that is not this one."""
+    """Raise 401 unless the user is an administrator, and 400 if the path names another node."""
     call.require_administrator()
     node = call.request.match_info.get("node", call.node.name)
     if node != call.node.name:
@@ -57,21 +60,21 @@ async def show_trace(call: Call) -> Any:
 
 @route("PUT", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
 async def put_trace(call: Call) -> Any:
-    """Begin a trace. One that runs cannot be changed."""
+    """Start a trace. A running one cannot be changed."""
     _prepare(call)
     vhost = call.vhost()
     body = await call.body("format", "pattern")
     try:
         trace = of_json(vhost.name, call.path("name"), body)
         await _check_login(call, trace, body.get("tracer_connection_password"))
-        call.broker.traces.begin(vhost, trace)
+        await in_task(call.broker.traces.begin(vhost, trace, call.identity.name))
     except TraceError as error:
         raise bad_request(str(error)) from None
     return Created()
 
 
 async def _check_login(call: Call, trace: Trace, password: Any) -> None:
-    """Whoever names somebody to trace has to know the password. Raises TraceError."""
+    """Check the password of the user that a trace names. Raises TraceError."""
     if not isinstance(password, str | None):
         raise TraceError("tracer_connection_password should be a text")
     if not trace.username:
@@ -82,17 +85,18 @@ async def _check_login(call: Call, trace: Trace, password: Any) -> None:
     if identity is None:
         raise TraceError(f"tracer_connection_username: {trace.username!r} cannot log in")
     try:
-        await access.decided(lambda: access.check_vhost(identity, trace.vhost, call.peer_host))
+        await finish(access.check_vhost(identity, trace.vhost, call.peer_host))
     except ConnectionFault as fault:
         raise TraceError(f"tracer_connection_username: {fault.reply_text}") from None
 
 
 @route("DELETE", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
 async def delete_trace(call: Call) -> Any:
-    """End a trace; its files stay."""
+    """Stop a trace; its files stay."""
     _prepare(call)
     running = _running(call)
-    call.broker.traces.end(call.vhost(), running.trace.name)
+    ended = call.broker.traces.end(call.vhost(), running.trace.name, call.identity.name)
+    await in_task(ended)
     return NoContent()
 
 
@@ -101,32 +105,36 @@ async def delete_trace(call: Call) -> Any:
 
 @route("GET", "/trace-files", "/trace-files/node/{node}")
 async def list_trace_files(call: Call) -> Any:
-    """Files of traces, those that are being written among them."""
+    """The files of traces, including those that are being written."""
     _prepare(call)
     found = await asyncio.to_thread(trace_files, call.broker.traces.directory)
     return [{"name": text(file.name), "size": file.size} for file in found]
 
 
-@route("GET", "/trace-files/{name}", "/trace-files/node/{node}/{name}", is_linked=True)
-async def get_trace_file(call: Call) -> Any:
-    """A file as it is: text, or compressed."""
-    _prepare(call)
-    path = trace_file(call.broker.traces.directory, call.path("name"))
+async def _file_of(call: Call) -> Path:
+    """The file that the path names. Raises 404."""
+    path = await asyncio.to_thread(trace_file, call.broker.traces.directory, call.path("name"))
     if path is None:
         raise not_found()
+    return path
+
+
+@route("GET", "/trace-files/{name}", "/trace-files/node/{node}/{name}", is_linked=True)
+async def get_trace_file(call: Call) -> Any:
+    """Download a file, as text or compressed."""
+    _prepare(call)
+    path = await _file_of(call)
     kind = "application/gzip" if GZIP in path.suffixes else "text/plain"
     return web.FileResponse(path, headers={"Content-Type": kind})
 
 
 @route("DELETE", "/trace-files/{name}", "/trace-files/node/{node}/{name}")
 async def delete_trace_file(call: Call) -> Any:
-    """Delete a file. A trace that still writes it begins it anew."""
+    """Delete a file. A trace that still writes it creates it again."""
     _prepare(call)
-    path = trace_file(call.broker.traces.directory, call.path("name"))
-    if path is None:
-        raise not_found()
+    path = await _file_of(call)
     try:
-        await asyncio.to_thread(path.unlink)
+        await aiofiles.os.remove(path)
     except OSError as error:
         raise bad_request(f"the file cannot be deleted: {error.strerror}") from None
     return NoContent()

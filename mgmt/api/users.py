@@ -1,17 +1,27 @@
-"""Users, their permissions, and their permissions on topics."""
+"""Users, their permissions, and their topic permissions."""
 
 import re
 from typing import Any
 
-from broker.auth.passwords import SHA256, hash_from_text, hash_to_text
-from broker.auth.users import User
-from mgmt.api.call import Call
-from mgmt.api.errors import ApiError, bad_request, not_found
-from mgmt.api.listing import Listing
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.api.vhosts import tags_of
-from mgmt.views.values import text
-from storage.metadata_rows import PermissionRow, TopicPermissionRow
+from leveret.broker.amqp.json_form import text
+from leveret.broker.auth.passwords import SHA256, hash_from_text, hash_to_text
+from leveret.broker.auth.users import with_hash, with_password
+from leveret.broker.declarations import (
+    DeletePermission,
+    DeleteTopicPermission,
+    DeleteUser,
+    Permission,
+    PutPermission,
+    PutTopicPermission,
+    PutUser,
+    TopicPermission,
+    User,
+)
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import ApiError, bad_request, not_found
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.vhosts import tags_of
 
 
 def user_view(call: Call, user: User) -> dict[str, Any]:
@@ -35,10 +45,10 @@ async def list_users(call: Call) -> Any:
 
 @route("GET", "/users/without-permissions")
 async def list_users_without_permissions(call: Call) -> Any:
-    """Users who may do nothing anywhere."""
+    """Users without permissions in any vhost."""
     call.require_administrator()
     services = call.broker.services
-    permitted = {row.user for row in services.permissions.rows}
+    permitted = {row.user for row in services.permissions.all}
     return [user_view(call, user) for user in services.users if user.name not in permitted]
 
 
@@ -58,18 +68,17 @@ async def show_user(call: Call) -> Any:
 
 @route("PUT", "/users/{user}")
 async def put_user(call: Call) -> Any:
-    """Add a user, or give it another password and other tags."""
+    """Add a user, or replace its password and tags."""
     call.require_administrator()
     name = call.path("user")
     body = await call.body()
     is_new = call.broker.services.users.get(name) is None
-    put_user_of(call, name, body)
+    await call.declare(PutUser(user_of(name, body), acting_user=call.identity.name))
     return Created(is_new)
 
 
-def put_user_of(call: Call, name: str, body: dict[str, Any]) -> None:
-    """Add or replace a user. Raises 400."""
-    users = call.broker.services.users
+def user_of(name: str, body: dict[str, Any]) -> User:
+    """The user with the fields of a body. Raises 400 if one is missing or not valid."""
     if not name:
         raise bad_request("user name must not be empty")
     tags = tags_of(body.get("tags", body.get("administrator") and "administrator"))
@@ -83,36 +92,24 @@ def put_user_of(call: Call, name: str, body: dict[str, Any]) -> None:
             raise bad_request(["not_string", "password"])
         if not password:
             raise bad_request('password must not be empty; a password_hash of "" is no password')
-        users.add(name, password, tags)
-    elif password_hash is not None:
+        return with_password(name, password, tags)
+    if password_hash is not None:
         try:
             decoded = hash_from_text(str(password_hash))
         except ValueError:
             raise bad_request(["not_base64", password_hash]) from None
         try:
-            users.add_with_hash(name, decoded, body.get("hashing_algorithm") or SHA256, tags)
+            return with_hash(name, decoded, body.get("hashing_algorithm") or SHA256, tags)
         except ValueError as error:
             raise bad_request(str(error)) from None
-    else:
-        users.add(name, None, tags)
-
-
-def delete_user_of(call: Call, user: str) -> None:
-    """The user goes, with its permissions, and its connections are closed."""
-    services = call.broker.services
-    services.users.delete(user)
-    services.permissions.forget_user(user)
-    services.limits.clear_for_user(user)
-    for connection in tuple(call.broker.connections):
-        if connection.login is None and connection.user.name == user:
-            connection.force_close(f"user '{user}' is deleted")
+    return with_password(name, None, tags)
 
 
 @route("DELETE", "/users/{user}")
 async def delete_user(call: Call) -> Any:
-    """Delete a user."""
+    """Delete a user, with its permissions and limits; its connections are closed."""
     call.require_administrator()
-    delete_user_of(call, _user(call).name)
+    await call.declare(DeleteUser(_user(call).name, acting_user=call.identity.name))
     return NoContent()
 
 
@@ -128,24 +125,24 @@ async def delete_users(call: Call) -> Any:
     for name in names:
         if users.get(str(name)) is None:
             raise bad_request(["no_such_user", name])
-    for name in names:
-        delete_user_of(call, str(name))
+    acting_user = call.identity.name
+    await call.declare(*[DeleteUser(str(name), acting_user=acting_user) for name in names])
     return NoContent()
 
 
 # Permissions
 
 
-def permission_view(row: PermissionRow) -> dict[str, Any]:
-    """What a user may do in a vhost."""
+def permission_view(row: Permission) -> dict[str, Any]:
+    """The permissions of a user in a vhost."""
     return {
         "user": text(row.user), "vhost": text(row.vhost), "configure": row.configure,
         "write": row.write, "read": row.read,
     }  # fmt: skip
 
 
-def topic_permission_view(row: TopicPermissionRow) -> dict[str, Any]:
-    """A user's routing keys on a topic exchange."""
+def topic_permission_view(row: TopicPermission) -> dict[str, Any]:
+    """The topic permissions of a user on an exchange."""
     return {
         "user": text(row.user), "vhost": text(row.vhost),
         "exchange": text(row.exchange), "write": row.write, "read": row.read,
@@ -156,7 +153,7 @@ def topic_permission_view(row: TopicPermissionRow) -> dict[str, Any]:
 async def list_permissions(call: Call) -> Any:
     """All permissions."""
     call.require_administrator()
-    return [permission_view(row) for row in call.broker.services.permissions.rows]
+    return [permission_view(row) for row in call.broker.services.permissions.all]
 
 
 @route("GET", "/vhosts/{vhost}/permissions")
@@ -164,7 +161,7 @@ async def list_permissions_in_vhost(call: Call) -> Any:
     """Permissions in a vhost."""
     call.require_administrator()
     vhost = call.vhost().name
-    rows = call.broker.services.permissions.rows
+    rows = call.broker.services.permissions.all
     return [permission_view(row) for row in rows if row.vhost == vhost]
 
 
@@ -173,7 +170,7 @@ async def list_permissions_of_user(call: Call) -> Any:
     """A user's permissions."""
     call.require_administrator()
     user = _user(call).name
-    rows = call.broker.services.permissions.rows
+    rows = call.broker.services.permissions.all
     return [permission_view(row) for row in rows if row.user == user]
 
 
@@ -186,16 +183,16 @@ def _vhost_and_user(call: Call) -> tuple[str, str]:
 
 
 def texts_of(body: dict[str, Any], *names: str) -> list[str]:
-    """These values, which have to be texts. Raises 400."""
+    """Values of the body that must be strings. Raises 400."""
     for name in names:
         if not isinstance(body[name], str):
             raise bad_request(["not_string", name])
     return [body[name] for name in names]
 
 
-def _permission(call: Call) -> PermissionRow:
+def _permission(call: Call) -> Permission:
     vhost, user = call.path("vhost"), call.path("user")
-    for row in call.broker.services.permissions.rows:
+    for row in call.broker.services.permissions.all:
         if (row.vhost, row.user) == (vhost, user):
             return row
     raise not_found()
@@ -209,7 +206,7 @@ async def show_permission(call: Call) -> Any:
 
 
 def _bad_pattern(error: re.error) -> ApiError:
-    """A pattern of a permission that is no regular expression; they are kept as bytes."""
+    """400 for a pattern that is not a regular expression. Patterns are kept as bytes."""
     pattern = error.pattern
     shown = pattern.decode(errors="replace") if isinstance(pattern, bytes) else pattern
     return bad_request(["invalid_regexp", shown, str(error)])
@@ -217,14 +214,14 @@ def _bad_pattern(error: re.error) -> ApiError:
 
 @route("PUT", "/permissions/{vhost}/{user}")
 async def set_permission(call: Call) -> Any:
-    """Give a user permissions in a vhost."""
+    """Set the permissions of a user in a vhost."""
     call.require_administrator()
     body = await call.body("configure", "write", "read")
     vhost, user = _vhost_and_user(call)
-    permissions = call.broker.services.permissions
-    is_new = not permissions.has_vhost_access(user, vhost)
+    permission = Permission(vhost, user, *texts_of(body, "configure", "write", "read"))
+    is_new = not call.broker.services.permissions.has_vhost_access(user, vhost)
     try:
-        permissions.set(PermissionRow(vhost, user, *texts_of(body, "configure", "write", "read")))
+        await call.declare(PutPermission(permission, acting_user=call.identity.name))
     except re.error as error:
         raise _bad_pattern(error) from None
     return Created(is_new)
@@ -232,41 +229,41 @@ async def set_permission(call: Call) -> Any:
 
 @route("DELETE", "/permissions/{vhost}/{user}")
 async def clear_permission(call: Call) -> Any:
-    """Take a user's permissions in a vhost away."""
+    """Delete the permissions of a user in a vhost."""
     call.require_administrator()
     row = _permission(call)
-    call.broker.services.permissions.clear(row.vhost, row.user)
+    await call.declare(DeletePermission(row.vhost, row.user, acting_user=call.identity.name))
     return NoContent()
 
 
 @route("GET", "/topic-permissions")
 async def list_topic_permissions(call: Call) -> Any:
-    """All permissions on topics."""
+    """All topic permissions."""
     call.require_administrator()
-    return [topic_permission_view(row) for row in call.broker.services.permissions.topic_rows]
+    return [topic_permission_view(row) for row in call.broker.services.permissions.topics]
 
 
 @route("GET", "/vhosts/{vhost}/topic-permissions")
 async def list_topic_permissions_in_vhost(call: Call) -> Any:
-    """Permissions on topics in a vhost."""
+    """Topic permissions in a vhost."""
     call.require_administrator()
     vhost = call.vhost().name
-    rows = call.broker.services.permissions.topic_rows
+    rows = call.broker.services.permissions.topics
     return [topic_permission_view(row) for row in rows if row.vhost == vhost]
 
 
 @route("GET", "/users/{user}/topic-permissions")
 async def list_topic_permissions_of_user(call: Call) -> Any:
-    """A user's permissions on topics."""
+    """The topic permissions of a user."""
     call.require_administrator()
     user = _user(call).name
-    rows = call.broker.services.permissions.topic_rows
+    rows = call.broker.services.permissions.topics
     return [topic_permission_view(row) for row in rows if row.user == user]
 
 
-def _topic_rows(call: Call) -> list[TopicPermissionRow]:
+def _topic_rows(call: Call) -> list[TopicPermission]:
     vhost, user = call.path("vhost"), call.path("user")
-    rows = call.broker.services.permissions.topic_rows
+    rows = call.broker.services.permissions.topics
     found = [row for row in rows if (row.vhost, row.user) == (vhost, user)]
     if not found:
         raise not_found()
@@ -275,22 +272,21 @@ def _topic_rows(call: Call) -> list[TopicPermissionRow]:
 
 @route("GET", "/topic-permissions/{vhost}/{user}")
 async def show_topic_permissions(call: Call) -> Any:
-    """A user's permissions on topics in a vhost."""
+    """The topic permissions of a user in a vhost."""
     call.require_administrator()
     return [topic_permission_view(row) for row in _topic_rows(call)]
 
 
 @route("PUT", "/topic-permissions/{vhost}/{user}")
 async def set_topic_permission(call: Call) -> Any:
-    """Limit a user's routing keys on a topic exchange."""
+    """Set the topic permissions of a user on an exchange."""
     call.require_administrator()
     body = await call.body("exchange", "write", "read")
     vhost, user = _vhost_and_user(call)
-    permissions = call.broker.services.permissions
-    row = TopicPermissionRow(vhost, user, *texts_of(body, "exchange", "write", "read"))
-    known = {(one.vhost, one.user) for one in permissions.topic_rows}
+    row = TopicPermission(vhost, user, *texts_of(body, "exchange", "write", "read"))
+    known = {(one.vhost, one.user) for one in call.broker.services.permissions.topics}
     try:
-        permissions.set_topic(row)
+        await call.declare(PutTopicPermission(row, acting_user=call.identity.name))
     except re.error as error:
         raise _bad_pattern(error) from None
     return Created((vhost, user) not in known)
@@ -298,7 +294,7 @@ async def set_topic_permission(call: Call) -> Any:
 
 @route("GET", "/topic-permissions/{vhost}/{user}/{exchange}")
 async def show_topic_permission(call: Call) -> Any:
-    """A user's permissions on one topic exchange."""
+    """The topic permissions of a user on one exchange."""
     call.require_administrator()
     exchange = call.exchange_name()
     return [topic_permission_view(row) for row in _topic_rows(call) if row.exchange == exchange]
@@ -308,9 +304,11 @@ async def show_topic_permission(call: Call) -> Any:
     "DELETE", "/topic-permissions/{vhost}/{user}", "/topic-permissions/{vhost}/{user}/{exchange}"
 )
 async def clear_topic_permission(call: Call) -> Any:
-    """Lift a user's limits on topics: on one exchange, or on all."""
+    """Delete the topic permissions of a user, on one exchange or on all."""
     call.require_administrator()
     row = _topic_rows(call)[0]
     exchange = call.exchange_name() if "exchange" in call.request.match_info else None
-    call.broker.services.permissions.clear_topic(row.vhost, row.user, exchange)
+    await call.declare(
+        DeleteTopicPermission(row.vhost, row.user, exchange, acting_user=call.identity.name)
+    )
     return NoContent()

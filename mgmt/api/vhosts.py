@@ -1,26 +1,28 @@
-"""Vhosts, and what is counted in them."""
+"""Vhosts, with the sums over their queues and connections."""
 
 from typing import Any
 
-from broker.amqp.erlang_terms import format_json
-from broker.parameters import VHOST_METADATA
-from broker.vhost import VirtualHost
-from mgmt.api.call import Call
-from mgmt.api.directly import truth_of
-from mgmt.api.errors import bad_request, not_found
-from mgmt.api.listing import Listing
-from mgmt.api.routes import Created, NoContent, route
-from mgmt.api.windows import both
-from mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES
-from mgmt.views.connections import open_connections
-from mgmt.views.values import text
+from leveret.broker.amqp.json_form import text
+from leveret.broker.declarations import DeleteVhost, PutParameter, PutVhost
+from leveret.broker.erlang.terms import format_term
+from leveret.broker.policies.parameters import VHOST_METADATA
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import truth_of
+from leveret.mgmt.api.errors import bad_request, not_found
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.windows import both
+from leveret.mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES, QueueSums, sums_of
+from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.views.connections import open_connections
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
 
 
-def vhost_view(call: Call, vhost: VirtualHost) -> dict[str, Any]:
-    """A vhost."""
+def vhost_view(call: Call, vhost: VirtualHost, sums: QueueSums) -> dict[str, Any]:
+    """A vhost as JSON. sums: over its queues."""
     sampler = call.node.sampler
     message_window, length_window = both(call)
     queue_type = call.broker.services.parameters.get(VHOST_METADATA, vhost.name, DEFAULT_QUEUE_TYPE)
@@ -36,7 +38,7 @@ def vhost_view(call: Call, vhost: VirtualHost) -> dict[str, Any]:
     }
     if queue_type:
         view["metadata"]["default_queue_type"] = queue_type
-    _add_lengths(call, vhost, view, length_window)
+    _add_lengths(call, vhost, sums, view, length_window)
     _add_bytes(call, vhost, view)
     series = sampler.vhosts.get(vhost.name)
     row = series.last if series is not None else None
@@ -49,10 +51,11 @@ def vhost_view(call: Call, vhost: VirtualHost) -> dict[str, Any]:
     return view
 
 
-def _add_lengths(call: Call, vhost: VirtualHost, view: dict[str, Any], window: Any) -> None:
+def _add_lengths(
+    call: Call, vhost: VirtualHost, sums: QueueSums, view: dict[str, Any], window: Window | None
+) -> None:
     series = call.node.sampler.vhost_lengths.get(vhost.name)
-    ready = sum(queue.backing.ready_count for queue in vhost.queues.values())
-    unacked = sum(queue.backing.unacked_count for queue in vhost.queues.values())
+    ready, unacked, _ = sums
     for column, (name, value) in enumerate(
         zip(LENGTHS, (ready + unacked, ready, unacked), strict=True)
     ):
@@ -65,7 +68,7 @@ def _add_lengths(call: Call, vhost: VirtualHost, view: dict[str, Any], window: A
 
 
 def _add_bytes(call: Call, vhost: VirtualHost, view: dict[str, Any]) -> None:
-    """What the vhost's connections have received and sent, and their rates."""
+    """Add the bytes that the connections of the vhost have received and sent, and their rates."""
     sampler = call.node.sampler
     mine = [one for one in open_connections(sampler) if one.vhost is vhost]
     for column, name in enumerate(CONNECTION):
@@ -77,18 +80,24 @@ def _add_bytes(call: Call, vhost: VirtualHost, view: dict[str, Any]) -> None:
 
 @route("GET", "/vhosts")
 async def list_vhosts(call: Call) -> Any:
-    """Those that the user may see."""
-    listing: Listing[VirtualHost] = Listing(
-        lambda vhost: vhost.name, lambda vhost: vhost_view(call, vhost)
+    """The vhosts that the user may see."""
+    found = [(vhost, await _sums(call, vhost)) for vhost in call.visible_vhosts()]
+    listing: Listing[tuple[VirtualHost, QueueSums]] = Listing(
+        lambda pair: pair[0].name, lambda pair: vhost_view(call, *pair)
     )
-    return await listing.answer(call, call.visible_vhosts())
+    return await listing.answer(call, found)
+
+
+async def _sums(call: Call, vhost: VirtualHost) -> QueueSums:
+    return await sums_of([vhost], call.node.give_way)
 
 
 @route("GET", "/vhosts/{vhost}")
 async def show_vhost(call: Call) -> Any:
     """One vhost."""
     call.require_administrator()
-    return vhost_view(call, call.vhost())
+    vhost = call.vhost()
+    return vhost_view(call, vhost, await _sums(call, vhost))
 
 
 @route("PUT", "/vhosts/{vhost}")
@@ -102,23 +111,24 @@ async def put_vhost(call: Call) -> Any:
     queue_type = body.get("default_queue_type", body.get("defaultqueuetype"))
     if queue_type not in (None, "undefined", *QUEUE_TYPES):
         raise bad_request(f"default_queue_type must be one of {', '.join(QUEUE_TYPES)}")
-    vhost = call.broker.services.vhosts.get(name)
-    is_new = vhost is None
-    if vhost is None:
-        vhost = call.broker.add_vhost(name, description, ",".join(tags), call.identity.name)
+    services, user = call.broker.services, call.identity.name
+    is_new = name not in services.vhosts
+    put = PutVhost(name, description, ",".join(tags), acting_user=user)
+    if is_new:
+        await call.declare(*services.registry.new_vhost(name, description, put.tags, user))
+    if is_traced is not None and name in services.vhosts:
+        call.broker.tracing.set_firehose(services.vhosts[name], is_traced)
     if not is_new or is_traced:
-        vhost.description, vhost.tags = description, ",".join(tags)
-        if is_traced is not None:
-            call.broker.tracing.set_firehose(vhost, is_traced)
-        call.broker.describe_vhost(vhost)
+        await call.declare(put)
     if queue_type in QUEUE_TYPES:
-        parameters = call.broker.services.parameters
-        parameters.set(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
+        await call.declare(
+            PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type, acting_user=user)
+        )
     return Created(is_new)
 
 
 def tags_of(value: Any) -> list[str] | None:
-    """Tags as a list, or as a text with commas. Raises 400."""
+    """The tags in a list, or in a string with commas. Raises 400 for other values."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -130,23 +140,23 @@ def tags_of(value: Any) -> list[str] | None:
 
 @route("DELETE", "/vhosts/{vhost}")
 async def delete_vhost(call: Call) -> Any:
-    """Delete a vhost with all that is in it."""
+    """Delete a vhost with everything in it."""
     call.require_administrator()
     name = call.path("vhost")
     if name not in call.broker.services.vhosts:
         raise not_found()
-    call.broker.delete_vhost(name)
+    await call.declare(DeleteVhost(name, acting_user=call.identity.name))
     return NoContent()
 
 
 @route("POST", "/vhosts/{vhost}/start/{node}")
 async def restart_vhost(call: Call) -> Any:
-    """A vhost here runs as long as the node does."""
+    """Start a vhost; nothing to do, since a vhost runs as long as the node."""
     call.require_administrator()
     node, vhost = call.path("node"), call.path("vhost")
     failed = f"Request to node {node} failed with"
     if node != call.node.name:
         raise bad_request(f"{failed} nodedown")
     if vhost not in call.broker.services.vhosts:
-        raise bad_request(f"{failed} {{no_such_vhost,{format_json(vhost)}}}")
+        raise bad_request(f"{failed} {{no_such_vhost,{format_term(vhost)}}}")
     return NoContent()

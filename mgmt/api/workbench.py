@@ -1,40 +1,50 @@
 """The dead-letter workbench: look into a queue, and retry, move, edit or delete its messages.
 
-To look takes nothing out (`BackingQueue.entries`). To act, the chosen messages are fetched one
-after the other with all that is before them, as a consumer would be given them; what was not chosen
-is requeued at its old place, unmarked by it. A chosen message is published first and settled then,
-so that a failure leaves it where it was.
+The queue is read with a cursor, READ_BYTES at a time, and the node's other work goes on after each
+message (mgmt/slices.py): however long the queue is, and however much of it is on disk only, neither
+memory nor a turn of the event loop is taken by more. To act, the chosen messages alone are taken
+out of the queue, those of one read at a time. A message is published first and settled then, so
+that a failure leaves it where it was.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, cast
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.field_table import Table
-from broker.amqp.properties import ContentHeader
-from broker.direct import DirectConnection
-from broker.patterns import OutOfTimeError, Pattern, compile_pattern
-from broker.queues.actor import Queue
-from broker.vhost import VirtualHost
-from mgmt.api.call import Call
-from mgmt.api.directly import connect
-from mgmt.api.errors import bad_request, from_fault
-from mgmt.api.exchanges import payload_of
-from mgmt.api.queues import encode_payload
-from mgmt.api.routes import route
-from mgmt.properties import PropertyError, header_of_json
-from mgmt.views.values import field_to_json, properties_to_json, text
-from storage.message import Entry
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_form import field_to_json, text
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.direct import DirectConnection
+from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern
+from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.dead_letter import without_deaths
+from leveret.broker.queues.inspection import Inspection
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import connect
+from leveret.mgmt.api.errors import bad_request, from_fault
+from leveret.mgmt.api.exchanges import payload_of
+from leveret.mgmt.api.queues import encode_payload
+from leveret.mgmt.api.routes import route
+from leveret.mgmt.properties import PropertyError, header_of_json
+from leveret.mgmt.views.to_json import properties_to_json
+from leveret.storage.message import Entry
 
 COUNT_MAX = 500
+READ_BYTES = 128 * 1024
+"""Some hundreds of small messages: read from disk in a millisecond or so."""
+SHOWN_BYTES_MAX = 32 * 1024 * 1024
+"""Payloads in one answer; the rest is further on."""
+Publish = Callable[[DirectConnection, Entry], Awaitable[bool]] | None
+"""Publishes a message that is acted on; whether it was routed."""
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "destination")
 """What the audit log tells of a request."""
 NOTED_MAX = 500
 NOTED_CHARACTERS_MAX = 500
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
-DEATH_HEADERS = ("x-death", "x-first-death-queue", "x-first-death-reason", "x-first-death-exchange")
 
 
 class Filter:
@@ -107,38 +117,56 @@ def _filter_of(source: Any) -> Filter:
 async def peek(call: Call) -> Any:
     """Ready messages, left where they are."""
     vhost = call.vhost()
-    queue = call.queue(vhost)
+    queue = _inspected(call, vhost)
     await _require_readable(call, vhost, queue)
     offset = call.number("offset", 0)
     count = min(COUNT_MAX, call.number("count", 50))
     truncate = call.number("truncate", TRUNCATE_BYTES)
     wanted = _filter_of(call)
-    queue.settle_deliveries()
+    inspection = Inspection(queue)
     shown: list[dict[str, Any]] = []
-    scanned = position = 0
+    scanned = shown_bytes = 0
+    position = -1
     next_offset = None
-    for position, entry in enumerate(_entries(queue)):
-        if position < offset:
-            continue
-        if len(shown) >= count or scanned >= SCANNED_MAX:
-            next_offset = position
-            break
-        scanned += 1
-        if wanted.takes(entry):
-            shown.append(_message_view(queue, entry, position, truncate))
-        await call.node.give_way()
+    async with aclosing(_read(call, inspection)) as entries:
+        async for entry in entries:
+            position += 1
+            if position < offset:
+                continue
+            if len(shown) >= count or scanned >= SCANNED_MAX or shown_bytes >= SHOWN_BYTES_MAX:
+                next_offset = position
+                break
+            scanned += 1
+            if wanted.takes(entry):
+                shown.append(_message_view(inspection, entry, position, truncate))
+                shown_bytes += min(truncate, len(entry.message.body))
     return {
         "messages": shown, "scanned": scanned, "next_offset": next_offset,
-        "total": queue.backing.ready_count,
+        "total": queue.figures.counts().ready,
     }  # fmt: skip
 
 
-def _entries(queue: Queue) -> Iterator[Entry]:
-    # A list of its own: the queue goes on meanwhile.
-    yield from tuple(queue.backing.entries())
+def _inspected(call: Call, vhost: VirtualHost) -> ClassicQueue:
+    """The queue that the path names. Raises 404, or 400 for one whose messages are elsewhere."""
+    queue = call.queue(vhost)
+    if queue.kind is not CLASSIC_QUEUE:
+        raise bad_request(f"the messages of a {queue.kind.name} queue cannot be inspected")
+    return cast(ClassicQueue, queue)
 
 
-async def _require_readable(call: Call, vhost: VirtualHost, queue: Queue) -> None:
+async def _read(call: Call, inspection: Inspection) -> AsyncGenerator[Entry, None]:
+    """The ready messages of a queue, with the node's other work between them."""
+    cursor = inspection.cursor()
+    try:
+        while entries := cursor.read(READ_BYTES):
+            for entry in entries:
+                yield entry
+                await call.node.give_way()
+    finally:
+        cursor.close()
+
+
+async def _require_readable(call: Call, vhost: VirtualHost, queue: ClassicQueue) -> None:
     """Raise 401, or 400 if the queue is a connection's alone: then it is nobody else's to read."""
     try:
         with connect(call, vhost) as connection:
@@ -147,19 +175,14 @@ async def _require_readable(call: Call, vhost: VirtualHost, queue: Queue) -> Non
         raise from_fault(fault) from None
 
 
-def message_id(entry: Entry) -> str:
-    """Names a message as long as it is in its queue: its priority and its place."""
-    return f"{entry.message.header.priority or 0}-{entry.position}"
-
-
-def _message_view(queue: Queue, entry: Entry, position: int, truncate: int) -> dict[str, Any]:
+def _message_view(
+    inspection: Inspection, entry: Entry, position: int, truncate: int
+) -> dict[str, Any]:
     message = entry.message
     header = _header_of(entry)
     payload, encoding = encode_payload(message.body[:truncate], "auto")
-    ages = queue.level_ages
-    known = queue.ages if ages is None else ages.get(message.header.priority or 0, queue.ages)
     return {
-        "id": message_id(entry),
+        "id": inspection.name_of(entry),
         "position": position,
         "exchange": text(message.address.exchange),
         "routing_key": text(message.address.routing_key),
@@ -169,7 +192,7 @@ def _message_view(queue: Queue, entry: Entry, position: int, truncate: int) -> d
         "payload_encoding": encoding,
         "payload_bytes": len(message.body),
         "truncated": len(message.body) > truncate,
-        "age_ms": known.age_ms(entry.position, queue.now_ms()),
+        "age_ms": inspection.queue.age_ms(entry),
         "deaths": deaths_of(header.headers),
     }
 
@@ -201,74 +224,77 @@ def deaths_of(headers: Table) -> list[dict[str, Any]]:
 class Act:
     """What is to be done with chosen messages: `publish` says how, or None to delete them."""
 
-    def __init__(self, call: Call, vhost: VirtualHost, queue: Queue, body: dict[str, Any]) -> None:
+    def __init__(
+        self, call: Call, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+    ) -> None:
         self._call = call
         self._vhost = vhost
-        self._queue = queue
+        self._inspection = Inspection(queue)
+        self._ready_count = queue.figures.counts().ready
         self._everything = body.get("all") is True
         ids = body.get("ids") or []
         if not isinstance(ids, list) or (not ids and not self._everything):
             raise bad_request("ids must be a list of messages, or all must be true")
-        self._ids = set(map(str, ids))
+        self._ids = sorted(set(map(str, ids)))
         self._filter = _filter_of(body)
+        self._publish: Publish = None
         self.failed: list[dict[str, Any]] = []
         self.done = 0
 
-    def _is_chosen(self, entry: Entry) -> bool:
-        if self._everything:
-            return self._filter.takes(entry)
-        return message_id(entry) in self._ids
-
-    async def run(self, publish: Any) -> dict[str, Any]:
-        """Do it. publish: takes a connection and a message; whether it was routed."""
-        queue = self._queue
-        queue.settle_deliveries()
-        left = queue.backing.ready_count
-        kept: list[Entry] = []
-        try:
-            with connect(self._call, self._vhost) as connection:
-                while left > 0 and (self._everything or self._ids):
-                    left -= 1
-                    entries = queue.backing.fetch(1, True)
-                    if not entries:
-                        break
-                    kept.append(entries[0])
-                    if await self._handle(connection, entries[0], publish):
-                        kept.pop()
-                    await self._call.node.give_way()
-        finally:
-            self._put_back(kept)
-        for one in sorted(self._ids):
-            if not self._everything:
-                self.failed.append({"id": one, "reason": "the message is no longer in the queue"})
+    async def run(self, publish: Publish) -> dict[str, Any]:
+        """Do it. Raises 400 for an expression that takes too long to match."""
+        self._publish = publish
+        with connect(self._call, self._vhost) as connection:
+            if self._everything:
+                await self._handle_all(connection)
+            else:
+                for one in self._ids:
+                    if not await self._handle(connection, [one]):
+                        reason = "the message is no longer in the queue"
+                        self.failed.append({"id": one, "reason": reason})
         return {"done": self.done, "failed": self.failed}
 
-    async def _handle(self, connection: DirectConnection, entry: Entry, publish: Any) -> bool:
-        """Whether the message is gone from the queue."""
-        if not self._is_chosen(entry):
-            return False
-        self._ids.discard(message_id(entry))
-        reason = "no queue would have got the message"
+    async def _handle_all(self, connection: DirectConnection) -> None:
+        """All that match, of as many as there were at the beginning: some may come back."""
+        cursor = self._inspection.cursor()
+        left = self._ready_count
         try:
-            is_done = publish is None or await publish(connection, entry)
-        except (ChannelFault, ConnectionFault) as fault:
-            is_done, reason = False, fault.reply_text
-        if not is_done:
-            self.failed.append({"id": message_id(entry), "reason": reason})
-            return False
-        self._queue.backing.ack(entry)
-        self.done += 1
-        return True
+            while left > 0 and (entries := cursor.read(READ_BYTES)[:left]):
+                left -= len(entries)
+                chosen = []
+                for entry in entries:
+                    if self._filter.takes(entry):
+                        chosen.append(self._inspection.name_of(entry))
+                    await self._call.node.give_way()
+                await self._handle(connection, chosen)
+        finally:
+            cursor.close()
 
-    def _put_back(self, kept: list[Entry]) -> None:
-        """At their old places, and not marked as redelivered: nobody was given them."""
-        if not kept or self._queue.is_deleted:
-            return
-        marks = [entry.redelivered for entry in kept]
-        self._queue.backing.requeue(kept)
-        for entry, mark in zip(kept, marks, strict=True):
-            entry.redelivered = mark
-        self._queue.wake()
+    async def _handle(self, connection: DirectConnection, names: list[str]) -> int:
+        """Do it with the messages of these names that are ready; how many there were."""
+        entries = self._inspection.take(names)
+        tags = connection.deliver(self._inspection.queue, entries)
+        try:
+            for tag, entry in zip(tags, entries, strict=True):
+                reason = await self._fault_of(connection, entry)
+                if reason is None:
+                    connection.ack(tag)
+                    self.done += 1
+                else:
+                    self.failed.append({"id": self._inspection.name_of(entry), "reason": reason})
+                await self._call.node.give_way()
+        finally:
+            self._inspection.put_back(connection.withdraw(tags))
+        return len(entries)
+
+    async def _fault_of(self, connection: DirectConnection, entry: Entry) -> str | None:
+        """Publish a message, if it is to be; why that failed, or None."""
+        try:
+            if self._publish is None or await self._publish(connection, entry):
+                return None
+        except (ChannelFault, ConnectionFault) as fault:
+            return fault.reply_text
+        return "no queue would have got the message"
 
 
 def origin_of(entry: Entry) -> tuple[str, str]:
@@ -281,31 +307,23 @@ def origin_of(entry: Entry) -> tuple[str, str]:
     return str(first["exchange"] or ""), str(keys[0])
 
 
-def _without_deaths(header: ContentHeader) -> ContentHeader:
-    """A message that is retried begins anew, so that it may die in the same queue again."""
-    kept = {
-        name: field
-        for name, field in header.headers.items()
-        if name not in DEATH_HEADERS and not name.startswith("x-last-death-")
-    }
-    return header if len(kept) == len(header.headers) else header.replace(headers=kept)
-
-
-async def _prepare(call: Call) -> tuple[VirtualHost, Queue, dict[str, Any]]:
+async def _prepare(call: Call) -> tuple[VirtualHost, ClassicQueue, dict[str, Any]]:
     vhost = call.vhost()
-    queue = call.queue(vhost)
+    queue = _inspected(call, vhost)
     await _require_readable(call, vhost, queue)
     return vhost, queue, await call.body()
 
 
-def _note(call: Call, action: str, vhost: VirtualHost, queue: Queue, body: dict[str, Any]) -> None:
+async def _note(
+    call: Call, action: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+) -> None:
     """The audit line comes before the act: what cannot be written down is not done."""
     detail = {key: _noted(body[key]) for key in NOTED if key in body}
     if len(body.get("ids") or ()) > NOTED_MAX:
         detail["ids_count"] = len(body["ids"])
     if isinstance(body.get("edit"), dict):
         detail["edited"] = sorted(set(body["edit"]) & {"payload", "properties"})
-    call.node.audit.note(call.identity.name, action, vhost.name, queue.name, detail)
+    await call.node.audit.note(call.identity.name, action, vhost.name, queue.name, detail)
 
 
 def _noted(value: Any) -> Any:
@@ -326,14 +344,14 @@ async def retry(call: Call) -> Any:
         raise bad_request("to must be an object with exchange and routing_key")
     edit = _edit_of(body)
     act = Act(call, vhost, queue, body)
-    _note(call, "retry", vhost, queue, body)
+    await _note(call, "retry", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> bool:
         exchange, key = origin_of(entry)
         if target is not None:
             exchange = str(target.get("exchange", exchange))
             key = str(target.get("routing_key", key))
-        header, payload = edit(_without_deaths(_header_of(entry)), entry.message.body)
+        header, payload = edit(without_deaths(_header_of(entry)), entry.message.body)
         return await connection.publish(exchange, key, header, payload)
 
     return await act.run(publish)
@@ -356,7 +374,7 @@ def _edit_of(body: dict[str, Any]) -> Any:
         except PropertyError as error:
             raise bad_request(error.reason) from None
     return lambda old_header, old_payload: (
-        old_header if header is None else _without_deaths(header),
+        old_header if header is None else without_deaths(header),
         old_payload if payload is None else payload,
     )
 
@@ -371,7 +389,7 @@ async def move(call: Call) -> Any:
     if destination == queue.name:
         raise bad_request("destination must be another queue")
     act = Act(call, vhost, queue, body)
-    _note(call, "move", vhost, queue, body)
+    await _note(call, "move", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> bool:
         return await connection.publish("", destination, _header_of(entry), entry.message.body)
@@ -384,5 +402,5 @@ async def delete(call: Call) -> Any:
     """Remove messages for good."""
     vhost, queue, body = await _prepare(call)
     act = Act(call, vhost, queue, body)
-    _note(call, "delete", vhost, queue, body)
+    await _note(call, "delete", vhost, queue, body)
     return await act.run(None)

@@ -1,7 +1,7 @@
 """`leveret serve`: one broker in a process of its own, until a signal stops it.
 
-This is the composition root: it reads the configuration, takes the lock on the data directory,
-opens the metadata store, gives all of that to a `Broker`, and puts management around it.
+This is the composition root: it reads the configuration, locks the data directory, opens the
+metadata store, makes the `Broker` with them, and adds management.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from typing import Any
 import uvloop
 from aiohttp.http_exceptions import HttpProcessingError
 
-from broker.config import Config
-from broker.net.handshake import version
-from broker.server import Broker
-from mgmt.management import Management
-from mgmt.node import Node
-from storage.data_directory import DataDirectoryLock
-from storage.disk import Disk, StoreError
-from storage.metadata import SqliteMetadata
+from leveret import __version__
+from leveret.broker.config import Config
+from leveret.broker.server import Broker
+from leveret.mgmt.management import Management
+from leveret.mgmt.running_node import Node
+from leveret.storage.data_directory import DataDirectoryLock
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.metadata import SqliteMetadata
 
 METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
 LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
 UNPRINTABLE = "backslashreplace"
-"""Names may hold bytes that are no text; a log line about them must not be lost for that."""
+"""Names may hold bytes that are not UTF-8; a log line with such a name must not fail."""
 CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
     ord("\n"): "\\n",
     ord("\r"): "\\r",
@@ -52,17 +52,17 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MAPPED_BLOCK_BYTES_MIN = 4 * 1024 * 1024
 KEPT_BYTES_MAX = 32 * 1024 * 1024
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Messages make no cycles, so looking for some after every 700 objects is wasted time."""
+"""Messages are never part of a cycle, so collecting after every 700 objects would waste time."""
 
 logger = logging.getLogger("leveret")
 
 
 def serve(config: Config) -> None:
-    """Run a broker until SIGTERM or SIGINT. Raises OSError and what the storage raises."""
+    """Run a broker until SIGTERM or SIGINT. Raises OSError and the errors of the storage."""
     set_up_logging(config)
     started_at = perf_counter()
     logger.info(
-        "Leveret %s, node %s, data directory %s", version(), config.node_name, config.data_dir
+        "Leveret %s, node %s, data directory %s", __version__, config.node_name, config.data_dir
     )
     for ignored in config.settings_without_effect:
         logger.warning("%s line %d: %s has no effect yet", ignored.file, ignored.line, ignored.key)
@@ -112,9 +112,9 @@ async def _run(config: Config, started_at: float) -> None:
 
 
 def crash_point() -> Callable[[str], None] | None:
-    """For tests: stop the process hard when it passes a point of the store for the nth time.
+    """For tests: kill the process when it passes a point of the store for the nth time.
 
-    LEVERET_CRASH_AT is one of `storage.disk.POINTS`, a colon and a number.
+    LEVERET_CRASH_AT is one of `leveret.storage.disk.POINTS`, a colon and a number.
     """
     point, _, count = os.environ.get("LEVERET_CRASH_AT", "").partition(":")
     if not point:
@@ -129,7 +129,7 @@ def crash_point() -> Callable[[str], None] | None:
 
 
 async def _checkpoint_now_and_then(node: Node) -> None:
-    """Keep the metadata's log short, from a worker thread: a checkpoint waits for the disk."""
+    """Checkpoint the metadata regularly, in a worker thread since that waits for the disk."""
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
         if node.broker is not None:
@@ -137,49 +137,49 @@ async def _checkpoint_now_and_then(node: Node) -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """One line for each message, whatever clients call themselves and what is theirs.
+    """Writes each message as one line, with control characters escaped.
 
-    Nobody forges a line with a name that has a line break, or steers the terminal of a reader.
+    So the name of a client or an object can neither forge a log line nor control a terminal.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line, before what it says of an exception."""
+        """The line, without the traceback."""
         record.message = record.message.translate(CONTROL_CHARACTERS)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        """Of a request over HTTP that is none, not its text: the login is in it."""
+        """Leave out the text of an invalid HTTP request, because it may contain a login."""
         if isinstance(ei[1], HttpProcessingError):
             return f"{type(ei[1]).__name__}: the request cannot be read"
         return super().formatException(ei)
 
 
 def set_up_logging(config: Config) -> None:
-    """Log to the console and to a file, each with its level, as the configuration says."""
+    """Log to the console and to a file, each with its level, as configured."""
     root = logging.getLogger("leveret")
-    root.setLevel(_level(config.log_default_level))
+    root.setLevel(_level(config.log.default_level))
     root.propagate = False
     root.handlers.clear()
-    if config.log_console:
+    if config.log.console:
         console = logging.StreamHandler(sys.stdout)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors=UNPRINTABLE)
-        _add_handler(root, console, config.log_console_level)
-    if config.log_file is not None:
-        path = (config.log_dir or Path()) / config.log_file
+        _add_handler(root, console, config.log.console_level)
+    if config.log.file is not None:
+        path = (config.log.dir or Path()) / config.log.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A watched file is opened anew after logrotate has moved it.
+        # WatchedFileHandler opens the file again after logrotate has moved it.
         _add_handler(
             root,
             logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors=UNPRINTABLE),
-            config.log_file_level,
+            config.log.file_level,
         )
     requests = logging.getLogger(HTTP_SERVER_LOGGER)
     requests.handlers, requests.propagate = root.handlers, False
     for category, level in (
-        ("connection", config.log_connection_level),
-        ("channel", config.log_channel_level),
-        ("queue", config.log_queue_level),
+        ("connection", config.log.connection_level),
+        ("channel", config.log.channel_level),
+        ("queue", config.log.queue_level),
     ):
         if level is not None:
             logging.getLogger(f"leveret.{category}").setLevel(_level(level))
@@ -198,22 +198,22 @@ def _level(name: str) -> int:
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep freed blocks of some size, instead of giving them back at once.
+    """Make the C library keep large freed blocks instead of returning them to the kernel at once.
 
-    Chunks off a socket are a quarter of a megabyte. By default glibc maps each anew, and the kernel
-    clears its pages: half of the CPU time of 100 KB messages (docs/performance.md).
+    A read from a socket is a quarter of a megabyte. By default glibc maps memory for each one, and
+    the kernel clears the pages: half of the CPU time of 100 KB messages (docs/performance.md).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        # Another C library than glibc: it has its own ways.
+        # Not glibc: other C libraries have no such parameter.
         return
     mallopt(M_MMAP_THRESHOLD, MAPPED_BLOCK_BYTES_MIN)
     mallopt(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
 
 
 def raise_file_limit() -> None:
-    """As many sockets as the system lets the process have."""
+    """Raise the limit on open files to the highest that the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

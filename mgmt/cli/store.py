@@ -1,4 +1,4 @@
-"""`leveret store`: looking over the files of a stopped node, and setting damaged parts aside."""
+"""`leveret store`: checks the files of a stopped node, and moves damaged parts aside."""
 
 import sys
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from storage.check import DAMAGED, FileReport, check_store, repair_store
-from storage.check_metadata import check_metadata, repair_metadata
-from storage.data_directory import DataDirectoryError, DataDirectoryLock
-from storage.disk import StoreError
+from leveret.storage.check import DAMAGED, FileReport, check_store, repair_store
+from leveret.storage.check_metadata import check_metadata, repair_metadata
+from leveret.storage.data_directory import DataDirectoryError, DataDirectoryLock
+from leveret.storage.disk import StoreError
 
 EXIT_DAMAGED, EXIT_CANNOT = 1, 2
 
@@ -24,7 +24,7 @@ app = typer.Typer(help="Check or repair the files of a stopped node.", no_args_i
 
 @app.command()
 def check(directory: Directory) -> None:
-    """Read every file, say what is in it, and what is wrong. Ends with 1 if anything is."""
+    """Read every file, and report its contents and any damage. Exits with 1 if there is damage."""
     reports = _locked(directory, lambda progress: check_store(directory, progress))
     for report in reports:
         _show(directory, report)
@@ -35,8 +35,8 @@ def check(directory: Directory) -> None:
     messages = sum(report.counts.get("messages", 0) for report in reports)
     size = sum(report.size for report in reports)
     typer.echo(
-        f"{len(reports)} files, {size:,} bytes, {messages:,} messages (some of them gone, some "
-        f"more than once); {problems} problems"
+        f"{len(reports)} files, {size:,} bytes, {messages:,} messages (including deleted ones "
+        f"and copies); {problems} problems"
     )
     if problems:
         sys.exit(EXIT_DAMAGED)
@@ -44,20 +44,18 @@ def check(directory: Directory) -> None:
 
 @app.command()
 def repair(directory: Directory) -> None:
-    """Set damaged parts aside, in a directory beside the rest, and keep what is whole."""
+    """Move damaged parts into a directory of their own, and keep the rest."""
     repaired = _locked(directory, lambda progress: repair_store(directory, progress))
     if _locked(directory, lambda progress: repair_metadata(directory)):
-        typer.echo(
-            f"the declarations that are whole were kept; as they were: {directory / DAMAGED}"
-        )
+        typer.echo(f"undamaged declarations were kept; the original is in {directory / DAMAGED}")
     for path in repaired:
         kept = directory / DAMAGED / path.relative_to(directory)
-        typer.echo(f"{path}: what is whole was kept; the file as it was is {kept}")
+        typer.echo(f"{path}: undamaged parts were kept; the original is {kept}")
     typer.echo(f"{len(repaired)} files were repaired")
 
 
 def _locked(directory: Path, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
-    """Do something with a store that no node uses, and show how far it is."""
+    """Work on a store that no node uses, and show the progress."""
     if not directory.is_dir():
         _give_up(f"there is no directory {directory}")
     lock = DataDirectoryLock(directory)

@@ -1,13 +1,18 @@
-"""Definitions: everything that is declared, as RabbitMQ's definitions files have it.
+"""Definitions: everything that is declared on a node, in the form of RabbitMQ's definitions files.
 
-`exporting` writes them, `checking` says what is wrong with some, `importing` brings them in, and
-`changes` tells beforehand what an import would do.
+`exporting` writes them, `checking` finds what is wrong with a file, `importing` applies it, and
+`changes` computes what an import would change.
 """
 
-from mgmt.definitions.changes import changes
-from mgmt.definitions.contents import Definitions, DefinitionsError, Problem, read_definitions
-from mgmt.definitions.exporting import export, export_one
-from mgmt.definitions.importing import Import
+from leveret.mgmt.definitions.changes import changes
+from leveret.mgmt.definitions.contents import (
+    Definitions,
+    DefinitionsError,
+    Problem,
+    read_definitions,
+)
+from leveret.mgmt.definitions.exporting import export, export_one
+from leveret.mgmt.definitions.importing import Import
 
 __all__ = [
     "Definitions", "DefinitionsError", "Import", "Problem", "changes", "export", "export_one",

@@ -1,19 +1,19 @@
-"""What an import would change, told beforehand: `--dry-run`, and the pages' preview."""
+"""What an import would change: for `--dry-run`, and for the preview in the pages."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.server import Broker
-from mgmt.definitions.checking import Checker
-from mgmt.definitions.contents import Definitions, Item
-from mgmt.definitions.exporting import export
-from mgmt.slices import GiveWay
+from leveret.broker.server import Broker
+from leveret.mgmt.definitions.checking import Checker
+from leveret.mgmt.definitions.contents import Definitions, Item
+from leveret.mgmt.definitions.exporting import export
+from leveret.mgmt.slices import GiveWay
 
 
 async def changes(broker: Broker, wanted: Definitions, give_way: GiveWay) -> dict[str, Any]:
     """What an import would do: `{"changes": [...], "unchanged": n, "problems": [...]}`.
 
-    With problems it would do nothing.
+    If there are problems, the import would be refused.
     """
     problems = await Checker(broker, wanted, give_way).problems()
     current = await _by_name(await export(broker, give_way), give_way)

@@ -1,9 +1,9 @@
-"""What is wrong with definitions, found before anything of them is imported.
+"""Checks of definitions, made before anything of them is imported.
 
-Every item is looked at: whether it has what its kind needs, of the right types, and whether the
-broker would take it: vhosts, exchanges and queues that it names have to be there or in the
-definitions, and arguments, patterns and values have to make sense. Each problem is told with its
-path (`queues[3].arguments.x-max-length`), and the reasons are RabbitMQ's where it has one.
+Every item is checked: it must have the fields of its kind with the right types; the vhosts,
+exchanges and queues that it names must exist or be in the definitions; arguments, patterns and
+values must be valid. Each problem is reported with its path (`queues[3].arguments.x-max-length`),
+and with RabbitMQ's reason where it has one.
 """
 
 import html
@@ -11,23 +11,28 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from broker.amqp.erlang_terms import format_json
-from broker.amqp.errors import Fault
-from broker.amqp.field_table import Table
-from broker.amqp.reply_codes import NAMES
-from broker.auth.passwords import ALGORITHMS, hash_from_text
-from broker.auth.permissions import check_pattern
-from broker.exchanges import EXCHANGE_TYPES, create_exchange_type
-from broker.exchanges.exchange_type import ExchangeType
-from broker.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
-from broker.names import EXCHANGE, QUEUE
-from broker.parameters import FREE_COMPONENTS, OPERATOR_POLICY, POLICY, VHOST_LIMITS
-from broker.policies import Policy, check_policy
-from broker.policy_keys import PolicyError
-from broker.queues.arguments import check_declare_arguments
-from broker.server import Broker
-from broker.vhost import PREDECLARED_EXCHANGES
-from mgmt.definitions.contents import (
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.reply_codes import NAMES
+from leveret.broker.auth.passwords import ALGORITHMS, hash_from_text
+from leveret.broker.auth.permissions import check_pattern
+from leveret.broker.declarations import Policy
+from leveret.broker.erlang.terms import format_term
+from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
+from leveret.broker.exchanges.exchange_type import ExchangeType
+from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
+from leveret.broker.policies.parameters import (
+    FREE_COMPONENTS,
+    OPERATOR_POLICY,
+    POLICY,
+    VHOST_LIMITS,
+)
+from leveret.broker.policies.policy_keys import PolicyError
+from leveret.broker.policies.policy_table import check_policy
+from leveret.broker.server import Broker
+from leveret.broker.vhost import PREDECLARED_EXCHANGES
+from leveret.mgmt.definitions.contents import (
     DEFINITION,
     Definitions,
     Item,
@@ -35,15 +40,15 @@ from mgmt.definitions.contents import (
     fields_missing,
     misshapen,
 )
-from mgmt.slices import GiveWay
-from mgmt.views.values import json_to_table
+from leveret.mgmt.slices import GiveWay
+from leveret.mgmt.views.to_json import json_to_table
 
 NAME_BYTES_MAX = 255
 PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}
 
 
 class Checker:
-    """One look at definitions, for one broker."""
+    """The check of one file of definitions against one broker."""
 
     def __init__(self, broker: Broker, definitions: Definitions, give_way: GiveWay) -> None:
         self._broker = broker
@@ -68,7 +73,7 @@ class Checker:
         return {str(item.get("name")) for item in self._definitions.items(kind)}
 
     async def problems(self) -> list[Problem]:
-        """All that are found, in the file's order of lists."""
+        """All problems, in the order of the file's lists."""
         for item in self._definitions.items("queues"):
             self._queues.add(_place(item))
             await self._give_way()
@@ -156,9 +161,10 @@ class Checker:
         yield from _long_name(".name", item["name"])
         arguments, problems = _table(item)
         yield from problems
+        kinds = self._broker.services.queue_kinds
         while True:
             try:
-                check_declare_arguments(arguments, item["name"], item["vhost"])
+                kinds.check_arguments(arguments, item["name"], item["vhost"])
                 return
             except Fault as fault:
                 yield Problem(f".arguments.{_blamed(fault)}", reason_of(fault))
@@ -193,7 +199,7 @@ class Checker:
         return there is not None and name in there.exchanges
 
     def _source(self, vhost: str, name: str) -> ExchangeType | None:
-        """An exchange to ask about bindings: that which is there, or one like what comes."""
+        """The exchange whose type checks bindings: the existing one, or one as defined here."""
         place = vhost, name
         if place not in self._sources:
             there = self._broker.services.vhosts.get(vhost)
@@ -202,7 +208,7 @@ class Checker:
         return self._sources[place]
 
     def _new_type(self, place: tuple[str, str]) -> ExchangeType | None:
-        """Without its arguments, which do not say what bindings it takes."""
+        """An exchange of this type, without its arguments, which bindings do not depend on."""
         type_name = self._types.get(place) or PREDECLARED.get(place[1])
         if type_name is None or type_name not in EXCHANGE_TYPES:
             return None
@@ -227,7 +233,7 @@ def _bad_tags(item: Item) -> Iterator[Problem]:
 
 
 def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[Problem]:
-    """limits: an empty list is no limits, as older files have it."""
+    """Check the limits of a vhost. Older files have an empty list for none."""
     if limits == []:
         return
     if not isinstance(limits, dict):
@@ -241,7 +247,7 @@ def _bad_limits(path: str, limits: Any, known: tuple[str, ...]) -> Iterator[Prob
 
 
 def _bad_policy_value(item: Item, value: Any, *, is_operator: bool) -> Iterator[Problem]:
-    """A policy that is written as a parameter."""
+    """Check a policy that is written as a parameter."""
     if not isinstance(value, dict):
         yield Problem("", "should be an object")
         return
@@ -260,7 +266,7 @@ def _bad_policy(item: Item, *, is_operator: bool) -> Iterator[Problem]:
 
 
 def policy_of_item(item: Item) -> Policy:
-    """A policy out of definitions."""
+    """Check a policy."""
     return Policy(
         item["vhost"], item["name"], item["pattern"], item.get("apply-to") or "all",
         item["definition"], item.get("priority") or 0,
@@ -268,14 +274,14 @@ def policy_of_item(item: Item) -> Policy:
 
 
 def _refused(text: str, item: Item) -> str:
-    """The words for a parameter or policy, which RabbitMQ prints as the term of an exit."""
+    """The reason for a parameter or policy, which RabbitMQ prints as an Erlang exit term."""
     component = f"/{item['component']}" if "component" in item else ""
     where = f"({item['vhost']}{component}/{item['name']})"
-    return format_json(f"Validation failed\n\n{html.escape(text, quote=False)}\n {where}")
+    return format_term(f"Validation failed\n\n{html.escape(text, quote=False)}\n {where}")
 
 
 def _table(item: Item) -> tuple[Table, list[Problem]]:
-    """The arguments as a field table, without those that it cannot hold, which are problems."""
+    """The arguments as a field table. Those that it cannot hold are left out and reported."""
     arguments = item.get("arguments") or {}
     nulls = [name for name, value in arguments.items() if value is None]
     kept = {name: value for name, value in arguments.items() if value is not None}
@@ -295,7 +301,7 @@ _ARGUMENT = re.compile(r"arg '([^']*)'")
 
 
 def _blamed(fault: Fault) -> str:
-    """The argument that a refused declaration's text names."""
+    """The argument that the text of a refused declaration names."""
     found = _ARGUMENT.search(fault.explanation)
     assert found is not None, fault.explanation
     return found.group(1)

@@ -1,7 +1,7 @@
-"""A definitions file's content: its lists, what their items have to have, and what can be wrong.
+"""The content of a definitions file: its lists, the fields of their items, and problems with them.
 
-The lists are in the order in which an import needs them. A vhost's own file has only what is in a
-vhost, and its items do not name the vhost.
+The lists are in the order in which an import needs them. The file of a single vhost has only the
+lists of objects in a vhost, and its items do not name the vhost.
 """
 
 from collections.abc import Iterator
@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mgmt.nesting import TOO_DEEP, is_too_deep
-from mgmt.slices import GiveWay
+from leveret.mgmt.nesting import TOO_DEEP, is_too_deep
+from leveret.mgmt.slices import GiveWay
 
 Item = dict[str, Any]
 
 
 class Problem(NamedTuple):
-    """Something that cannot be imported. reason: as the HTTP API says it."""
+    """Something that cannot be imported. reason: as the HTTP API gives it."""
 
     path: str
     reason: Any
 
 
 class DefinitionsError(ValueError):
-    """Definitions cannot be imported. problems: all of them; reason: the first one's."""
+    """Definitions that cannot be imported. problems: all of them. reason: that of the first one."""
 
     def __init__(self, reason: Any, problems: list[Problem] | None = None) -> None:
         super().__init__(str(reason))
@@ -32,7 +32,7 @@ class DefinitionsError(ValueError):
 
 
 class Field(NamedTuple):
-    """What an item may or has to have under a name."""
+    """A field that an item may or must have."""
 
     name: str
     types: tuple[type, ...]
@@ -81,25 +81,25 @@ SHAPES: dict[str, tuple[Field, ...]] = {
         _optional("destination_type", str), _optional("routing_key", str), ARGUMENTS,
     ),
 }  # fmt: skip
-"""The lists of a file, in the order in which an import needs them, and what their items have."""
+"""The lists of a file, in the order in which an import needs them, and their items' fields."""
 
 TYPE_NAMES = {
     str: "a text", int: "a number", float: "a number", bool: "true or false", list: "a list",
     dict: "an object",
 }  # fmt: skip
 OF_A_NODE = ("vhosts", "users", "permissions", "topic_permissions", "global_parameters")
-"""Lists that a vhost's own file does not have."""
+"""Lists that the file of a single vhost does not have."""
 
 
 class Definitions:
-    """A file's lists. vhost: whose own file it is; None for a file of the whole node."""
+    """The lists of a file. vhost: that of a single vhost's file; None for the whole node's."""
 
     def __init__(self, lists: dict[str, list[Item]], vhost: str | None = None) -> None:
         self.vhost = vhost
         self._lists = lists
 
     def kinds(self) -> tuple[str, ...]:
-        """The lists that are looked at, in the order of an import."""
+        """The names of the lists that this file can have, in the order of an import."""
         return kinds_of(self.vhost)
 
     def items(self, kind: str) -> list[Item]:
@@ -108,12 +108,12 @@ class Definitions:
 
 
 def kinds_of(vhost: str | None) -> tuple[str, ...]:
-    """The lists that a file has, in the order of an import."""
+    """The names of the lists that this file has, in the order of an import."""
     return tuple(kind for kind in SHAPES if vhost is None or kind not in OF_A_NODE)
 
 
 async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> Definitions:
-    """A file. Raises DefinitionsError if it is no object of lists of objects."""
+    """Read a file. Raises DefinitionsError unless it is an object of lists of objects."""
     try:
         content = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
         lists: dict[str, list[Item]] = {}
@@ -131,7 +131,7 @@ async def _items(
     kind: str, raw: msgspec.Raw | None, vhost: str | None, problems: list[Problem],
     give_way: GiveWay,
 ) -> list[Item]:  # fmt: skip
-    """The items of a list, decoded one by one: a file may have very many."""
+    """The items of a list, decoded one by one and in slices, because a file may have very many."""
     if raw is None:
         return []
     try:
@@ -155,12 +155,12 @@ async def _items(
 
 
 def misshapen(item: Item, kind: str) -> Iterator[Problem]:
-    """What an item of a list lacks, or has of another type than it has to be."""
+    """The fields that an item of a list lacks, or that have the wrong type."""
     return fields_missing(item, SHAPES[kind])
 
 
 def fields_missing(item: Item, fields: tuple[Field, ...]) -> Iterator[Problem]:
-    """The same for an object with these fields."""
+    """The same for an object that has these fields."""
     for field in fields:
         value = item.get(field.name)
         if value is None:

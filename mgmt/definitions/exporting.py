@@ -1,17 +1,20 @@
-"""What is declared, as a definitions file: of the whole node, or of one vhost.
+"""The export of definitions: of the whole node, or of one vhost.
 
-As in RabbitMQ, all queues are in it that are not exclusive, durable or not, and all exchanges that
-somebody declared, with their bindings. A vhost's own file does not name the vhost in its items, so
-that it imports into any other.
+As in RabbitMQ, an export has all queues that are not exclusive, whether durable or not, and all
+exchanges that were declared, with their bindings. The items of a single vhost's file do not name
+the vhost, so that the file can be imported into any other one.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from broker.auth.passwords import hash_to_text
-from broker.binding import Binding, Exchange
-from broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
-from broker.parameters import (
+from msgspec.structs import asdict
+
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.auth.passwords import hash_to_text
+from leveret.broker.binding import Binding, Exchange
+from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from leveret.broker.policies.parameters import (
     FREE_COMPONENTS,
     GLOBAL,
     OPERATOR_POLICY,
@@ -19,21 +22,20 @@ from broker.parameters import (
     VHOST_LIMITS,
     VHOST_METADATA,
 )
-from broker.queues.actor import Queue
-from broker.server import Broker
-from broker.vhost import VirtualHost
-from mgmt.slices import GiveWay
-from mgmt.views.values import table_to_json, text
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.server import Broker
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.slices import GiveWay
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 COMPONENTS = (*FREE_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
-"""The components whose parameters a file has; policies and limits of users have their own lists."""
+"""Components whose parameters are exported; policies and users' limits have lists of their own."""
 
 Item = dict[str, Any]
 
 
 async def export(broker: Broker, give_way: GiveWay) -> dict[str, Any]:
-    """Everything."""
+    """The definitions of the whole node, as JSON."""
     services = broker.services
     return {
         "rabbit_version": COMPATIBLE_VERSION,
@@ -42,12 +44,12 @@ async def export(broker: Broker, give_way: GiveWay) -> dict[str, Any]:
         "product_version": COMPATIBLE_VERSION,
         "users": _users(broker),
         "vhosts": [_vhost_item(broker, vhost) for vhost in services.vhosts.values()],
-        "permissions": [_in_order(row._asdict()) for row in services.permissions.rows],
-        "topic_permissions": [_in_order(row._asdict()) for row in services.permissions.topic_rows],
+        "permissions": [_in_order(asdict(one)) for one in services.permissions.all],
+        "topic_permissions": [_in_order(asdict(one)) for one in services.permissions.topics],
         "parameters": [
             {"component": component, "vhost": text(vhost), "name": text(name), "value": value}
             for component in COMPONENTS
-            for vhost, name, value in services.parameters.of(component)
+            for vhost, name, value in services.registry.runtime_parameters.of(component)
         ],
         "global_parameters": [
             {"name": text(name), "value": value}
@@ -89,31 +91,31 @@ def _vhost_item(broker: Broker, vhost: VirtualHost) -> Item:
 async def _declared(
     vhosts: Iterable[VirtualHost], give_way: GiveWay, *, is_named: bool = True
 ) -> dict[str, list[Item]]:
-    """What somebody declared in vhosts. is_named: each item names its vhost."""
+    """The queues, exchanges and bindings of vhosts. is_named: each item names its vhost."""
     found: dict[str, list[Item]] = {"queues": [], "exchanges": [], "bindings": []}
     for vhost in tuple(vhosts):
         where = {"vhost": text(vhost.name)} if is_named else {}
         for queue in tuple(vhost.queues.values()):
-            if _is_kept(queue):
+            if not queue.is_exclusive:
                 found["queues"].append(_queue_item(queue, where))
             await give_way()
         for exchange in tuple(vhost.exchanges.values()):
             if _is_made(exchange):
                 found["exchanges"].append(_exchange_item(exchange, where))
             for binding in tuple(exchange.bindings.values()):
-                if _is_kept(binding.destination):
+                if not _is_exclusive(binding.destination):
                     found["bindings"].append(_binding_item(binding, where))
                 await give_way()
     return found
 
 
-def _is_kept(thing: Queue | Exchange) -> bool:
-    """Not an exclusive queue, which is its connection's alone."""
-    return not (isinstance(thing, Queue) and thing.is_exclusive)
+def _is_exclusive(destination: QueueClient | Exchange) -> bool:
+    """Whether it is an exclusive queue, which belongs to one connection and is not exported."""
+    return not isinstance(destination, Exchange) and destination.is_exclusive
 
 
 async def export_one(broker: Broker, vhost: VirtualHost, give_way: GiveWay) -> dict[str, Any]:
-    """What a vhost's own file has."""
+    """The definitions of one vhost, as JSON."""
     services = broker.services
     policies = services.policies.all(POLICY, vhost.name)
     return {
@@ -121,7 +123,7 @@ async def export_one(broker: Broker, vhost: VirtualHost, give_way: GiveWay) -> d
         "parameters": [
             {"component": component, "name": text(name), "value": value}
             for component in COMPONENTS
-            for _, name, value in services.parameters.of(component, vhost.name)
+            for _, name, value in services.registry.runtime_parameters.of(component, vhost.name)
         ],
         "policies": [_without_vhost(policy.to_json()) for policy in policies],
         **await _declared([vhost], give_way, is_named=False),
@@ -133,11 +135,11 @@ def _without_vhost(item: Item) -> Item:
 
 
 def _is_made(exchange: Exchange) -> bool:
-    """Whether somebody declared it; others are in every vhost."""
+    """Whether the exchange was declared; the others are predeclared in every vhost."""
     return bool(exchange.name) and not exchange.name.startswith("amq.")
 
 
-def _queue_item(queue: Queue, where: Item) -> Item:
+def _queue_item(queue: QueueClient, where: Item) -> Item:
     return {
         "name": text(queue.name), **where, "durable": queue.durable,
         "auto_delete": queue.auto_delete, "arguments": table_to_json(queue.arguments),

@@ -1,22 +1,38 @@
-"""Bringing definitions in.
+"""The import of definitions.
 
-Everything is checked first (checking.py), and if anything is wrong nothing is imported. An import
-is made of parts in the order in which they need each other: vhosts, users, permissions, parameters,
-policies, exchanges, queues, bindings. Each part is done in slices, and each slice is one
-transaction of the metadata, with the node's other work in between. What is there already stays as
-it is if it cannot be changed (queues, exchanges), as in RabbitMQ.
+Everything is checked first (checking.py); if there is any problem, nothing is imported. The lists
+are imported in the order of their dependencies: vhosts, users, permissions, parameters, policies,
+exchanges, queues, bindings. Each is imported in slices, between which the node does its other work;
+each slice is one transaction of the metadata. As in RabbitMQ, queues and exchanges that exist
+already are left unchanged.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from broker.amqp.errors import Fault
-from broker.amqp.field_table import Table
-from broker.auth.passwords import SHA256, hash_from_text
-from broker.events import acting_user
-from broker.limits import LimitError
-from broker.names import QUEUE
-from broker.parameters import (
+from msgspec.structs import replace
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.auth.passwords import SHA256, hash_from_text
+from leveret.broker.auth.users import with_hash, with_password
+from leveret.broker.declarations import (
+    Declaration,
+    Permission,
+    PutBinding,
+    PutExchange,
+    PutParameter,
+    PutPermission,
+    PutPolicy,
+    PutQueue,
+    PutTopicPermission,
+    PutUser,
+    PutVhost,
+    TopicPermission,
+)
+from leveret.broker.names import NODE_ITSELF, QUEUE
+from leveret.broker.pending_in_task import in_task
+from leveret.broker.policies.limits import LimitError
+from leveret.broker.policies.parameters import (
     GLOBAL,
     NO_VHOST,
     OPERATOR_POLICY,
@@ -24,31 +40,34 @@ from broker.parameters import (
     VHOST_LIMITS,
     VHOST_METADATA,
 )
-from broker.policy_keys import PolicyError
-from broker.server import Broker
-from broker.vhost import VirtualHost
-from mgmt.definitions.checking import Checker, policy_of_item, reason_of
-from mgmt.definitions.contents import Definitions, DefinitionsError, Item
-from mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
-from mgmt.slices import GiveWay
-from mgmt.views.values import json_to_table
-from storage.metadata_rows import PermissionRow, TopicPermissionRow
+from leveret.broker.policies.policy_keys import PolicyError
+from leveret.broker.server import Broker
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.definitions.checking import Checker, policy_of_item, reason_of
+from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item
+from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
+from leveret.mgmt.slices import GiveWay
+from leveret.mgmt.views.to_json import json_to_table
 
-SLICE = 100
-"""Items that are one transaction of the metadata."""
+SLICE = 25
+"""Items in one transaction of the metadata: two milliseconds of work or so."""
 
 
 class Import:
-    """One import. user: the name of who imports, if it is a user."""
+    """One import. acting_user: the user who imports."""
 
     def __init__(
-        self, broker: Broker, definitions: Definitions, give_way: GiveWay, user: str = ""
+        self,
+        broker: Broker,
+        definitions: Definitions,
+        give_way: GiveWay,
+        acting_user: str = NODE_ITSELF,
     ) -> None:
         self._broker = broker
         self._definitions = definitions
         self._give_way = give_way
-        self._user_name = user
-        self._parts: dict[str, Callable[[Item], None]] = {
+        self._acting_user = acting_user
+        self._parts: dict[str, Callable[[Item], Iterator[Declaration]]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
             "topic_permissions": self._topic_permission,
             "global_parameters": self._global_parameter, "parameters": self._parameter,
@@ -57,122 +76,115 @@ class Import:
         }  # fmt: skip
 
     async def run(self) -> None:
-        """Import. Raises DefinitionsError with all problems, before anything is changed."""
+        """Run it. Raises DefinitionsError with all problems before anything is changed."""
         problems = await Checker(self._broker, self._definitions, self._give_way).problems()
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
         for kind in self._definitions.kinds():
             items = self._definitions.items(kind)
             for start in range(0, len(items), SLICE):
-                self._import_slice(kind, items[start : start + SLICE])
+                await self._import_slice(kind, items[start : start + SLICE])
                 await self._give_way()
 
-    def _import_slice(self, kind: str, items: list[Item]) -> None:
-        """What was right before may have become wrong since, by others' work."""
-        work = self._parts[kind]
-        with self._broker.services.metadata.batch():
-            for item in items:
-                try:
-                    work(item)
-                except (PolicyError, LimitError, LookupError) as error:
-                    raise DefinitionsError(f"{kind}: {error}") from None
-                except Fault as fault:
-                    raise DefinitionsError(reason_of(fault)) from None
+    async def _import_slice(self, kind: str, items: list[Item]) -> None:
+        """Import items. Raises DefinitionsError: other changes may have made one invalid since."""
+        declarations = self._parts[kind]
+        submit = self._broker.services.declarations.submit
+        try:
+            made = [one for item in items for one in declarations(item)]
+            await in_task(submit(*[replace(one, acting_user=self._acting_user) for one in made]))
+        except (PolicyError, LimitError, LookupError) as error:
+            raise DefinitionsError(f"{kind}: {error}") from None
+        except Fault as fault:
+            raise DefinitionsError(reason_of(fault)) from None
 
-    def _vhost(self, item: Item) -> None:
-        broker, name = self._broker, item["name"]
+    def _vhost(self, item: Item) -> Iterator[Declaration]:
+        services, name = self._broker.services, item["name"]
         metadata = item.get("metadata") or {}
         description = str(item.get("description") or metadata.get("description") or "")
         tags = item.get("tags") or metadata.get("tags") or []
         joined = tags if isinstance(tags, str) else ",".join(tags)
-        vhost = broker.services.vhosts.get(name)
+        vhost = services.vhosts.get(name)
         if vhost is None:
-            broker.add_vhost(name, description, joined, self._user_name)
+            yield from services.registry.new_vhost(name, description, joined, self._acting_user)
         elif (description, joined) != (vhost.description, vhost.tags):
-            vhost.description, vhost.tags = description, joined
-            broker.describe_vhost(vhost)
+            yield PutVhost(name, description, joined)
         queue_type = metadata.get("default_queue_type")
         if queue_type and queue_type != "undefined":
-            broker.services.parameters.set(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
+            yield PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
 
-    def _user(self, item: Item) -> None:
-        users = self._broker.services.users
-        tags = item.get("tags") or []
+    def _user(self, item: Item) -> Iterator[Declaration]:
+        name, tags = item["name"], item.get("tags") or []
         listed = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
         if item.get("password") is not None:
-            users.add(item["name"], item["password"], filter(None, listed))
+            user = with_password(name, item["password"], filter(None, listed))
         else:
-            users.add_with_hash(
-                item["name"], hash_from_text(item.get("password_hash") or ""),
+            user = with_hash(
+                name, hash_from_text(item.get("password_hash") or ""),
                 item.get("hashing_algorithm") or SHA256, filter(None, listed),
             )  # fmt: skip
+        yield PutUser(user)
         if item.get("limits"):
-            self._broker.services.limits.set_for_user(item["name"], item["limits"])
+            limits = self._broker.services.limits
+            yield limits.with_user_limits(name, item["limits"], self._acting_user)
 
-    def _permission(self, item: Item) -> None:
-        self._broker.services.permissions.set(
-            PermissionRow(
-                item["vhost"], item["user"], item["configure"], item["write"], item["read"]
-            )
+    def _permission(self, item: Item) -> Iterator[Declaration]:
+        permission = Permission(
+            item["vhost"], item["user"], item["configure"], item["write"], item["read"]
         )
+        yield PutPermission(permission)
 
-    def _topic_permission(self, item: Item) -> None:
-        self._broker.services.permissions.set_topic(
-            TopicPermissionRow(
-                item["vhost"], item["user"], item["exchange"], item["write"], item["read"]
-            )
+    def _topic_permission(self, item: Item) -> Iterator[Declaration]:
+        permission = TopicPermission(
+            item["vhost"], item["user"], item["exchange"], item["write"], item["read"]
         )
+        yield PutTopicPermission(permission)
 
-    def _global_parameter(self, item: Item) -> None:
-        self._broker.services.parameters.set(GLOBAL, NO_VHOST, item["name"], item["value"])
+    def _global_parameter(self, item: Item) -> Iterator[Declaration]:
+        yield PutParameter(GLOBAL, NO_VHOST, item["name"], item["value"])
 
-    def _parameter(self, item: Item) -> None:
-        services = self._broker.services
+    def _parameter(self, item: Item) -> Iterator[Declaration]:
         component, vhost, name, value = (
             item["component"], item["vhost"], item["name"], item["value"]
         )  # fmt: skip
         if component == VHOST_LIMITS:
-            services.limits.set_for_vhost(vhost, value)
+            yield self._broker.services.limits.with_vhost_limits(vhost, value, self._acting_user)
         elif component in (POLICY, OPERATOR_POLICY):
-            services.policies.set(
-                component, policy_of_item({**value, "vhost": vhost, "name": name})
-            )
+            policy = policy_of_item({**value, "vhost": vhost, "name": name})
+            yield PutPolicy(component, policy)
         else:
-            services.parameters.set(component, vhost, name, value)
+            yield PutParameter(component, vhost, name, value)
 
-    def _policy(self, item: Item) -> None:
-        self._broker.services.policies.set(POLICY, policy_of_item(item))
+    def _policy(self, item: Item) -> Iterator[Declaration]:
+        yield PutPolicy(POLICY, policy_of_item(item))
 
     def _in(self, item: Item) -> VirtualHost:
         return self._broker.services.vhosts[item["vhost"]]
 
-    def _exchange(self, item: Item) -> None:
+    def _exchange(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
-        if name in vhost.exchanges or name.startswith("amq."):
-            return
-        vhost.declare_exchange(
-            name, item["type"], bool(item.get("durable", True)),
-            bool(item.get("auto_delete", False)), bool(item.get("internal", False)),
-            _table(item), acting_user.get(),
-        )  # fmt: skip
+        if name not in vhost.exchanges and not name.startswith("amq."):
+            yield PutExchange(
+                vhost.name, name, item["type"], bool(item.get("durable", True)),
+                bool(item.get("auto_delete", False)), bool(item.get("internal", False)),
+                _arguments(item),
+            )  # fmt: skip
 
-    def _queue(self, item: Item) -> None:
+    def _queue(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
         if name not in vhost.queues:
-            is_durable, is_auto_delete = item.get("durable", True), item.get("auto_delete", False)
-            vhost.declare_queue(
-                name, bool(is_durable), bool(is_auto_delete), _table(item), user=acting_user.get()
-            )
+            yield PutQueue(
+                vhost.name, name, bool(item.get("durable", True)),
+                bool(item.get("auto_delete", False)), _arguments(item),
+            )  # fmt: skip
 
-    def _binding(self, item: Item) -> None:
-        vhost = self._in(item)
-        to_queue = item.get("destination_type", QUEUE) == QUEUE
-        ends: Any = vhost.queues if to_queue else vhost.exchanges
+    def _binding(self, item: Item) -> Iterator[Declaration]:
         if item["source"]:
-            source, destination = vhost.exchanges[item["source"]], ends[item["destination"]]
-            routing_key = item.get("routing_key") or ""
-            vhost.bind(source, destination, routing_key, _table(item), acting_user.get())
+            yield PutBinding(
+                item["vhost"], item["source"], item["destination"], item.get("routing_key") or "",
+                item.get("destination_type", QUEUE), _arguments(item),
+            )  # fmt: skip
 
 
-def _table(item: Item) -> Table:
-    return json_to_table(item.get("arguments") or {})
+def _arguments(item: Item) -> bytes:
+    return encode_table(json_to_table(item.get("arguments") or {}))

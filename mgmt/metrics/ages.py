@@ -1,24 +1,25 @@
-"""The ages of queues, with a bounded number of labels: the busiest queues, and the others as one.
+"""The ages of messages, with a bounded number of labels: the busiest queues, and the rest as one.
 
-Busy is a queue in which much was published or delivered lately; what was half an hour ago counts
-for little. A queue that is among the busiest gives its place up only to one that is clearly busier,
-so that labels do not come and go.
+A queue is busy if many messages were published or delivered lately; those of half an hour ago
+hardly count. One of the busiest queues is replaced only by a queue that is clearly busier, so that
+labels do not change all the time.
 
-A histogram must not shrink, or Prometheus takes it for one that began anew. So each delivery is
-counted once, where its queue belonged when it was noticed: in the queue's own histogram, or in that
-of the others, which is never taken back, neither when a queue joins the busiest nor when it is
-deleted.
+A histogram must not decrease, because Prometheus would take that for a restart. So each delivery is
+counted once: in its queue's own histogram, if the queue is among the busiest at the time of the
+scrape, and otherwise in the histogram of the rest. That one is never reduced, neither when a queue
+becomes one of the busiest nor when it is deleted.
 """
 
 import asyncio
 from heapq import nlargest
 
-from broker.queues.actor import Queue
-from broker.queues.age import BOUNDS_MS
-from mgmt.metrics import families as names
-from mgmt.metrics.queues import each_queue
-from mgmt.metrics.text import Exposition, Labels, render_labels
-from mgmt.statistics.sampler import Sampler
+from leveret.broker.queues.age import BOUNDS_MS
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.status import AgeFigures, CoarseCounts
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.queues import each_queue
+from leveret.mgmt.metrics.text import Exposition, Labels, render_labels
+from leveret.mgmt.statistics.sampler import Sampler
 
 OTHERS = "(others)"
 BOUNDS_S = tuple(bound / 1000 for bound in BOUNDS_MS)
@@ -28,7 +29,7 @@ Counts = list[int]
 
 
 class Histogram:
-    """Times in a queue. counts: for each bound, and above."""
+    """How long messages waited. counts: a number for each bound of `BOUNDS_MS`, and one above."""
 
     __slots__ = ("counts", "sum_ms")
 
@@ -43,9 +44,10 @@ class Histogram:
 
 
 class Watched:
-    """A queue that something has happened to. seen: its deliveries, as far as they are counted.
+    """A queue that has had messages.
 
-    own: those that were counted while it was among the busiest. has_moved: there may be more.
+    seen: all its deliveries that are counted. own: those that were counted while it was among the
+    busiest. has_moved: there may be deliveries that are not counted.
     """
 
     __slots__ = (
@@ -61,10 +63,9 @@ class Watched:
         self.own = Histogram()
         self.seen = Histogram()
 
-    def look(self, queue: Queue, now_ms: int) -> None:
-        """Note how busy it is."""
-        delivered = queue.delivered_count + queue.delivered_no_ack_count
-        messages = queue.published_count + delivered + queue.got_count + queue.got_no_ack_count
+    def look(self, counts: CoarseCounts, now_ms: int) -> None:
+        """Update how busy the queue is."""
+        messages = counts.published + counts.deliver_get
         if now_ms > self.looked_ms:
             self.activity *= 0.5 ** ((now_ms - self.looked_ms) / HALF_LIFE_MS)
             self.looked_ms = now_ms
@@ -73,13 +74,11 @@ class Watched:
             self.messages = messages
             self.has_moved = True
 
-    def take_deliveries(self, queue: Queue) -> tuple[Counts, int]:
-        """Those since the last time."""
+    def take_deliveries(self, ages: AgeFigures) -> tuple[Counts, int]:
+        """The deliveries since the last call: counts as in `Histogram`, and their sum in ms."""
         self.has_moved = False
-        every = (queue.ages, *(queue.level_ages or {}).values())
-        columns = zip(*(ages.counts for ages in every), strict=True)
         now = Histogram()
-        now.add([sum(column) for column in columns], sum(ages.sum_ms for ages in every))
+        now.add(ages.waited_counts, ages.waited_ms)
         before, self.seen = self.seen, now
         counts = list(map(int.__sub__, now.counts, before.counts))
         return counts, now.sum_ms - before.sum_ms
@@ -91,27 +90,29 @@ class QueueAges:
     def __init__(self, sampler: Sampler, busiest_max: int) -> None:
         self._sampler = sampler
         self._busiest_max = busiest_max
-        self._watched: dict[Queue, Watched] = {}
-        self._busiest: set[Queue] = set()
+        self._watched: dict[QueueClient, Watched] = {}
+        self._busiest: set[QueueClient] = set()
         self._others = Histogram()
         self._lock = asyncio.Lock()
 
     async def add_to(self, page: Exposition) -> None:
-        """Take note of what has happened since the last time, and add all of it to a page."""
+        """Count what has happened since the last page, and add the metrics to this one."""
         async with self._lock:
-            await self._look_at_all()
+            await self._update_all()
             self._choose()
             await self._add_all(page)
 
     async def _add_all(self, page: Exposition) -> None:
-        now_ms = self._sampler.broker.services.clock.now_ms()
         oldest_others = [0, 0]
         for queue, watched in tuple(self._watched.items()):
             is_busiest = queue in self._busiest
+            figures = queue.figures
+            ages = figures.ages()
             if watched.has_moved:
                 histogram = watched.own if is_busiest else self._others
-                histogram.add(*watched.take_deliveries(queue))
-            ready_ms, unacked_ms = self._oldest(queue, now_ms)
+                histogram.add(*watched.take_deliveries(ages))
+            ready_ms = ages.oldest_ready_ms or 0
+            unacked_ms = self._sampler.oldest_unacked_age_ms(queue, figures.counts()) or 0
             if is_busiest:
                 labels = (("vhost", watched.vhost_name), ("queue", queue.name))
                 _add(page, (ready_ms, unacked_ms), watched.own, labels)
@@ -122,37 +123,26 @@ class QueueAges:
         labels = (("vhost", OTHERS), ("queue", OTHERS))
         _add(page, (oldest_others[0], oldest_others[1]), self._others, labels)
 
-    async def _look_at_all(self) -> None:
+    async def _update_all(self) -> None:
         now_ms = self._sampler.broker.services.clock.now_ms()
         before = self._watched
-        found: dict[Queue, Watched] = {}
+        found: dict[QueueClient, Watched] = {}
         async for vhost, queue in each_queue(self._sampler):
-            watched = before.get(queue)
+            watched, counts = before.get(queue), queue.figures.counts()
             if watched is None:
-                if not _is_in_use(queue):
+                if not counts.published and not counts.ready:
                     continue
                 watched = Watched(vhost.name, now_ms)
-            watched.look(queue, now_ms)
+            watched.look(counts, now_ms)
             found[queue] = watched
         self._watched = found
 
     def _choose(self) -> None:
-        def busyness(queue: Queue) -> float:
+        def busyness(queue: QueueClient) -> float:
             bonus = INCUMBENTS_BONUS if queue in self._busiest else 1
             return self._watched[queue].activity * bonus
 
         self._busiest = set(nlargest(self._busiest_max, self._watched, key=busyness))
-
-    def _oldest(self, queue: Queue, now_ms: int) -> tuple[int, int]:
-        """The ages of the oldest ready message and of the oldest delivery, in milliseconds."""
-        delivered_ms = self._sampler.oldest_unacked_ms.get(queue)
-        is_unacked = delivered_ms is not None and queue.backing.unacked_count
-        unacked_ms = now_ms - delivered_ms if is_unacked and delivered_ms is not None else 0
-        return queue.oldest_ready_age_ms() or 0, unacked_ms
-
-
-def _is_in_use(queue: Queue) -> bool:
-    return bool(queue.published_count or queue.backing.ready_count)
 
 
 def _add(page: Exposition, oldest_ms: tuple[int, int], waited: Histogram, labels: Labels) -> None:

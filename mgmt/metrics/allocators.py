@@ -1,17 +1,23 @@
-"""What the C library's allocator has of the system and has given away, for RabbitMQ's dashboard of
-memory allocators.
+"""The memory that the C library's allocator has taken from the system and given out, for
+RabbitMQ's dashboard of memory allocators.
 
-It has the figures of Erlang's allocators; here there is one, `glibc`, with blocks in carriers
-(`mbcs`) and large blocks that are mapped one by one (`sbcs`). Python's own small objects are in
-arenas of Python's, which no function tells of.
+The dashboard shows the figures of Erlang's allocators. Here there is one, `glibc`, with blocks in
+carriers (`mbcs`) and large blocks that are mapped one by one (`sbcs`). Python keeps its own small
+objects in arenas, for which there is no such function.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
-from mgmt.metrics import families as names
-from mgmt.metrics.text import Exposition, render_labels
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+HELP = (
+    "Allocated (carriers_size) and used (blocks_size) memory for the different allocators in the "
+    "VM. See erts_alloc(3)."
+)
+LABELS = ("alloc", "instance_no", "kind", "usage")
 
 
 class _MallocInfo(ctypes.Structure):
@@ -25,7 +31,7 @@ class _MallocInfo(ctypes.Structure):
 
 
 def _find_mallinfo() -> Callable[[], _MallocInfo] | None:
-    """The function, in glibc 2.33 or later."""
+    """The function mallinfo2, which glibc has since 2.33; None in other C libraries."""
     try:
         function = ctypes.CDLL(None).mallinfo2
     except AttributeError:
@@ -37,12 +43,21 @@ def _find_mallinfo() -> Callable[[], _MallocInfo] | None:
 _mallinfo = _find_mallinfo()
 
 
-def add_allocators(page: Exposition) -> None:
-    """Nothing, where the C library does not tell."""
-    if _mallinfo is None:
-        return
-    info = _mallinfo()
-    figures = {
+class AllocatorCollector(Collector):
+    """Collects `erlang_vm_allocators`; without samples where the C library has no such function."""
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of the moment, in bytes or numbers of blocks."""
+        family = GaugeMetricFamily("erlang_vm_allocators", HELP, labels=LABELS)
+        if _mallinfo is not None:
+            for (kind, usage), figure in _figures(_mallinfo()).items():
+                family.add_metric(("glibc", "0", kind, usage), figure)
+        yield family
+
+
+def _figures(info: _MallocInfo) -> dict[tuple[str, str], int]:
+    """By RabbitMQ's kinds of carriers, and what is measured of them."""
+    return {
         ("mbcs", "blocks_size"): info.uordblks,
         ("mbcs", "carriers_size"): info.arena,
         ("mbcs_pool", "blocks_size"): 0,
@@ -52,6 +67,3 @@ def add_allocators(page: Exposition) -> None:
         ("sbcs", "carriers"): info.hblks,
         ("sbcs", "carriers_size"): info.hblkhd,
     }
-    for (kind, usage), figure in figures.items():
-        labels = (("alloc", "glibc"), ("instance_no", "0"), ("kind", kind), ("usage", usage))
-        page.add(names.ALLOCATORS, figure, render_labels(labels), prefix="")

@@ -1,20 +1,19 @@
 """The metrics of connections and channels: a row for each, and totals.
 
-Totals include the clients that are gone, so that they do not shrink when one goes. They are taken
-in slices, and a channel may close meanwhile, before it was looked at but after the counts of those
-that are gone were: then the totals stay as they were the last time.
+Totals include closed connections and channels, so that they never decrease. They are computed in
+slices. A channel may close after the counts of closed channels were read and before its own were:
+it is then missing, and the totals of the last page are kept instead.
 """
 
 from typing import NamedTuple
 
-from broker.channel.channel import Channel
-from broker.counts import MessageCounts
-from broker.net.connection import Connection
-from mgmt.metrics import families as names
-from mgmt.metrics.text import Exposition, render_labels
-from mgmt.statistics.sampler import Sampler
-from mgmt.views.channels import channel_name
-from mgmt.views.connections import open_connections
+from leveret.broker.channel.channel import Channel
+from leveret.broker.counts import MessageCounts
+from leveret.broker.net.connection import Connection
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.text import Exposition, render_labels
+from leveret.mgmt.statistics.sampler import Sampler
+from leveret.mgmt.views.connections import open_connections
 
 CONNECTION = names.CONNECTION_COARSE + names.CONNECTION
 CHANNEL = names.CHANNEL + names.CHANNEL_EXCHANGE
@@ -22,15 +21,17 @@ COUNTED = (
     "published", "confirmed", "returned", "dropped", "got", "got_no_ack", "delivered",
     "delivered_no_ack", "redelivered", "acked", "got_empty", "routed",
 )  # fmt: skip
-"""Of `MessageCounts`: the order of `CHANNEL_EXCHANGE` and `CHANNEL_QUEUE`, and what was routed."""
+"""Fields of `MessageCounts`, in the order of `CHANNEL_EXCHANGE` and `CHANNEL_QUEUE`; `routed`."""
 
 Numbers = tuple[int, ...]
 
 
 class Totals(NamedTuple):
-    """messages: by their names in `COUNTED`. with_confirms: of those that were published.
+    """The sums over all channels and connections.
 
-    state: in the order of `names.CHANNEL`. traffic: bytes in and out, reads and writes.
+    messages: by the names in `COUNTED`. with_confirms: messages published on channels with
+    confirms. publishers: channels that have published. state: in the order of `names.CHANNEL`.
+    traffic: bytes in and out, reads and writes.
     """
 
     messages: dict[str, int]
@@ -50,7 +51,7 @@ class Clients:
         self._traffic_before: Numbers = (0,) * 4
 
     async def totals(self) -> Totals:
-        """Everything that is counted, summed up."""
+        """The sums over everything, in slices."""
         counts = self._sampler.broker.services.counts
         messages: Numbers = (
             *_counted(counts.closed_channels), counts.published_with_confirms,
@@ -74,7 +75,7 @@ class Clients:
         return Totals(named, messages[-1], state, publishers, traffic, channels)
 
     def add_totals(self, page: Exposition, totals: Totals) -> None:
-        """The sums, by the names that single connections and channels have."""
+        """Add the sums under the names of the families of connections and channels."""
         counted = tuple(totals.messages[name] for name in COUNTED[:-1])
         page.add_row(names.CHANNEL, totals.state)
         page.add_row(names.CHANNEL_EXCHANGE + names.CHANNEL_QUEUE, counted)
@@ -82,7 +83,7 @@ class Clients:
         page.add_row(names.PUBLISHED, (totals.messages["routed"],))
 
     async def add_connections(self, page: Exposition, wanted: names.Families) -> None:
-        """Each connection. RabbitMQ's label for them, too, is `channel`."""
+        """Add each connection. Its label is `channel`, as in RabbitMQ."""
         labels, rows = [], []
         for connection in open_connections(self._sampler):
             labels.append(render_labels((("channel", connection.name),)))
@@ -91,11 +92,11 @@ class Clients:
         page.add_table(wanted, [CONNECTION.index(family) for family in wanted], labels, rows)
 
     async def add_channels(self, page: Exposition, wanted: names.Families) -> None:
-        """Each channel."""
+        """Add each channel."""
         labels, rows = [], []
         for connection in open_connections(self._sampler):
             for channel in tuple(connection.channels.values()):
-                labels.append(render_labels((("channel", channel_name(connection, channel)),)))
+                labels.append(render_labels((("channel", channel.name),)))
                 counts = _counted(channel.message_counts())
                 rows.append((*_state(channel), *counts[: len(names.CHANNEL_EXCHANGE)]))
             await self._sampler.give_way()

@@ -1,27 +1,28 @@
-"""The three pages: totals, each object, or the groups of families that are asked for.
+"""The three pages of metrics: totals, single objects, and chosen groups of families.
 
-`/metrics` sums over objects, so that its size does not grow with them; `/metrics/per-object` has a
-sample for each; `/metrics/detailed?family=...&vhost=...` the chosen groups, of chosen vhosts where
-they are of something in a vhost. Names begin with `rabbitmq_`, those of details with
-`rabbitmq_detailed_`, or `rabbitmq_cluster_` if they are the same on all nodes. Ages have a bounded
-number of labels even in the totals (ages.py).
+`/metrics` has sums over objects, so its size does not grow with their number;
+`/metrics/per-object` has a sample for each object; `/metrics/detailed?family=...&vhost=...` has the
+chosen groups, for the objects of the chosen vhosts. Names begin with `rabbitmq_`, on the detailed
+page with `rabbitmq_detailed_`, or with `rabbitmq_cluster_` if the values are the same on all nodes.
+Ages are in the totals too, with a bounded number of labels (ages.py).
 
-Gathering gives way to the node's other work every few milliseconds. A page is not the picture of
-one moment, but its counters do not go down from one page to the next.
+A page is computed in slices of a few milliseconds, between which the node does its other work. So
+it does not show one single moment, but no counter is lower than on the page before.
 """
 
 import re
 
-from broker.vhost import VirtualHost
-from mgmt.metrics import families as names
-from mgmt.metrics import node as node_metrics
-from mgmt.metrics.ages import QueueAges
-from mgmt.metrics.allocators import add_allocators
-from mgmt.metrics.clients import Clients
-from mgmt.metrics.global_counters import add_global_counters
-from mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
-from mgmt.metrics.text import Exposition, render_labels
-from mgmt.node import Node
+from prometheus_client import CollectorRegistry
+
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics import node_metrics
+from leveret.mgmt.metrics.ages import QueueAges
+from leveret.mgmt.metrics.clients import Clients
+from leveret.mgmt.metrics.global_counters import add_global_counters
+from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
+from leveret.mgmt.metrics.text import Exposition, render_labels
+from leveret.mgmt.running_node import Node
 
 PREFIX, DETAILED_PREFIX = "rabbitmq_", "rabbitmq_detailed_"
 CLUSTER_PREFIX = "rabbitmq_cluster_"
@@ -44,7 +45,7 @@ NODE_GROUPS = {
 }
 EXCHANGE_GROUPS = frozenset(("exchange_metrics", "exchange_bindings", "exchange_names"))
 EMPTY_GROUPS = frozenset(("ra_metrics", "channel_process_metrics"))
-"""Of what there is nothing here: Raft, and processes."""
+"""Groups without samples: this node has no Raft log and no Erlang processes."""
 FAMILIES = frozenset(
     {*QUEUE_GROUPS, *CHANNEL_GROUPS, *CONNECTION_GROUPS, *NODE_GROUPS, *EXCHANGE_GROUPS}
     | {*EMPTY_GROUPS, "vhost_status"}
@@ -52,22 +53,27 @@ FAMILIES = frozenset(
 
 
 class Collector:
-    """The metrics of one node, as long as its broker runs. sampler: that of the broker."""
+    """The metrics of one node, as long as its broker runs.
 
-    def __init__(self, node: Node) -> None:
+    sampler: that of the broker. runtime: the families of the process (runtime.py).
+    """
+
+    def __init__(self, node: Node, runtime: CollectorRegistry) -> None:
         self._node = node
+        self._runtime = runtime
         self.sampler = node.sampler
         self._clients = Clients(node.sampler)
-        self._ages = QueueAges(node.sampler, node.config.prometheus_age_queues)
-        left_out = node.config.prometheus_left_out
+        self._ages = QueueAges(node.sampler, node.config.prometheus.age_queues)
+        left_out = node.config.prometheus.left_out
         self._left_out = re.compile(left_out) if left_out else None
 
     async def totals(self) -> Exposition:
         """`/metrics`."""
-        page = await self._begin()
+        consumers = (await self.sampler.queue_sums()).consumers
+        page = await self._begin(consumers)
         totals = await self._clients.totals()
         self._clients.add_totals(page, totals)
-        add_global_counters(page, self._node, totals)
+        add_global_counters(page, self._node, totals, consumers)
         page.add_row(names.RAFT, (0,) * len(names.RAFT))
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
@@ -75,17 +81,17 @@ class Collector:
 
     async def per_object(self) -> Exposition:
         """`/metrics/per-object`."""
-        page = await self._begin()
-        add_global_counters(page, self._node, await self._clients.totals())
+        consumers = (await self.sampler.queue_sums()).consumers
+        page = await self._begin(consumers)
+        add_global_counters(page, self._node, await self._clients.totals(), consumers)
         await add_queues(page, self.sampler, None, set(QUEUE_GROUPS))
         await self._add_clients(page, {*CHANNEL_GROUPS, *CONNECTION_GROUPS})
         await self._ages.add_to(page)
         return page
 
-    async def _begin(self) -> Exposition:
-        page = Exposition(PREFIX)
-        node_metrics.add_node(page, self._node)
-        add_allocators(page)
+    async def _begin(self, consumers: int) -> Exposition:
+        page = Exposition(PREFIX, self._runtime)
+        node_metrics.add_node(page, self._node, consumers)
         await self.sampler.give_way()
         return page
 
@@ -130,7 +136,7 @@ class Collector:
                 row = (exchange.published_count, exchange.routed_count)
                 page.add_row(names.EXCHANGE, row, render_labels(place))
             if exchange.name and not exchange.internal:
-                # As in RabbitMQ, internal exchanges and the default one are not listed.
+                # As in RabbitMQ, internal exchanges and the default exchange are left out.
                 labels = render_labels((*place, ("type", exchange.type_name)))
                 if "exchange_bindings" in wanted:
                     count = len(exchange.bindings)

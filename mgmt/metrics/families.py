@@ -1,16 +1,15 @@
-"""The names, types and help texts of metrics: those of rabbitmq_prometheus 3.13, so that its
-dashboards show data as they are, and at the end what Leveret has more.
+"""The names, types and help texts of the metrics: those of rabbitmq_prometheus 3.13, so that its
+dashboards work unchanged, and at the end those that only Leveret has.
 
-A family's name here is without the prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for what
-is the same on all nodes, `rabbitmq_cluster_`. Families stand together as RabbitMQ groups them in
-`/metrics/detailed?family=`; whoever adds a row has to keep to their order. What is of Erlang only
-(reductions, processes) or of streams is left out.
+Names are without their prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for values that are
+the same on all nodes, `rabbitmq_cluster_`. Families are grouped as in RabbitMQ's
+`/metrics/detailed?family=`; the rows that are added to a page follow this order. Families about
+Erlang only (reductions, processes) or about streams are left out.
 """
 
 from typing import NamedTuple
 
 COUNTER, GAUGE, UNTYPED, HISTOGRAM = "counter", "gauge", "untyped", "histogram"
-SUMMARY = "summary"
 
 
 class Family(NamedTuple):
@@ -225,7 +224,7 @@ CONNECTION = (
     ),
 )
 
-# What is the same on all nodes
+# Values that are the same on all nodes
 
 VHOST_STATUS = Family("vhost_status", GAUGE, "Whether a given vhost is running")
 EXCHANGE_BINDINGS = Family(
@@ -238,7 +237,7 @@ EXCHANGE_NAME = Family(
     "alternative to `exchange_bindings`",
 )
 
-# Counters of the node, which do not shrink when channels and queues go
+# Counters of the node, which do not decrease when channels close and queues are deleted
 
 GLOBAL = (
     *_counters(
@@ -297,25 +296,7 @@ DEAD_LETTERED = _counters(
     ),
 )
 
-# What RabbitMQ's dashboards and alerts find beside `rabbitmq_`, under its own name
-
-PROCESS_START = Family(
-    "process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds."
-)
-PROCESS_CPU = Family(
-    "process_cpu_seconds_total", COUNTER, "Total user and system CPU time spent in seconds."
-)
-ALLOCATORS = Family(
-    "erlang_vm_allocators",
-    GAUGE,
-    "Allocated (carriers_size) and used (blocks_size) memory for the different allocators in the "
-    "VM. See erts_alloc(3).",
-)
-SCRAPE_DURATION = Family("telemetry_scrape_duration_seconds", SUMMARY, "Scrape duration")
-SCRAPE_SIZE = Family("telemetry_scrape_size_bytes", SUMMARY, "Scrape size, not encoded")
-SCRAPE_ENCODED_SIZE = Family("telemetry_scrape_encoded_size_bytes", SUMMARY, "Scrape size, encoded")
-
-# What RabbitMQ 3.13 has not. The first two groups are RabbitMQ 4's.
+# Families that RabbitMQ 3.13 does not have. The first two groups are RabbitMQ 4's.
 
 EXCHANGE = _counters(
     exchange_messages_published_total="Total number of messages published into an exchange",

@@ -1,13 +1,13 @@
-"""The counters of the node that RabbitMQ keeps apart: they go on when channels and queues go.
+"""RabbitMQ's global counters: those of the node, which outlive channels and queues.
 
-All queues here are classic; the other types of RabbitMQ are there with zeros, as they are there
-before anybody declares one.
+All queues are classic ones. The counters of RabbitMQ's other queue types are 0, as they are in
+RabbitMQ before such a queue is declared.
 """
 
-from mgmt.metrics import families as names
-from mgmt.metrics.clients import Totals
-from mgmt.metrics.text import Exposition, render_labels
-from mgmt.node import Node
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.clients import Totals
+from leveret.mgmt.metrics.text import Exposition, render_labels
+from leveret.mgmt.running_node import Node
 
 PROTOCOL = (("protocol", "amqp091"),)
 CLASSIC, QUORUM, STREAM = "rabbit_classic_queue", "rabbit_quorum_queue", "rabbit_stream_queue"
@@ -21,10 +21,8 @@ QUORUM_DEATHS = {
 }
 
 
-def add_global_counters(page: Exposition, node: Node, totals: Totals) -> None:
-    """All of them."""
-    vhosts = node.sampler.broker.services.vhosts.values()
-    consumers = sum(len(queue.ring.consumers) for one in vhosts for queue in one.queues.values())
+def add_global_counters(page: Exposition, node: Node, totals: Totals, consumers: int) -> None:
+    """Add all global counters to a page."""
     counted = totals.messages
     page.add_row(names.GLOBAL, (
         counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],

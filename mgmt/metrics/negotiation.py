@@ -1,14 +1,14 @@
-"""What a scraper says that it takes: which format, and whether it may be compressed.
+"""The format and compression of a page, chosen by the headers of the scraper's request.
 
-RabbitMQ has the text format only, and so have we for everybody who does not put OpenMetrics first,
-as Prometheus does.
+RabbitMQ has the text format only. Here it is the default, and OpenMetrics is for scrapers that
+prefer it, as Prometheus does.
 """
 
-from mgmt.metrics.text import OPEN_METRICS, TEXT, Format
+from leveret.mgmt.metrics.text import OPEN_METRICS, TEXT, Format
 
 
 def choose_format(accept: str) -> Format:
-    """The format for a header `Accept`; OpenMetrics if it is preferred to all of text."""
+    """The format for a header `Accept`: OpenMetrics if no type of text is preferred to it."""
     weights = _weights(accept)
     text_weight = max(weights.get(name, 0.0) for name in ("text/plain", "text/*"))
     open_weight = weights.get("application/openmetrics-text", 0.0)
@@ -16,12 +16,12 @@ def choose_format(accept: str) -> Format:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether a header `Accept-Encoding` allows it by name."""
+    """Whether a header `Accept-Encoding` names gzip, with a weight above 0."""
     return _weights(accept_encoding).get("gzip", 0.0) > 0
 
 
 def _weights(header: str) -> dict[str, float]:
-    """The highest weight of each thing in a header, without its other parameters."""
+    """The highest weight of each item of a header; other parameters are ignored."""
     weights: dict[str, float] = {}
     for item in header.split(","):
         name, *parameters = (part.strip().lower() for part in item.split(";"))

@@ -1,15 +1,15 @@
-"""The metrics of queues: a row for each, of which families are columns, and their sums."""
+"""The metrics of queues: a table with a row for each queue and a column for each family; sums."""
 
 import re
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from broker.queues.actor import Queue
-from broker.vhost import VirtualHost
-from mgmt.metrics import families as names
-from mgmt.metrics.text import Exposition, Row, Value, render_labels
-from mgmt.statistics.sampler import Sampler
-from mgmt.views.queues import capacity_of, head_timestamp, memory_of
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.status import CoarseCounts, QueueStatus
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.text import Exposition, Row, Value, render_labels
+from leveret.mgmt.statistics.sampler import Sampler
 
 COLUMNS = (
     names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE + names.PUBLISHED
@@ -34,16 +34,16 @@ DELIVERY_AT = COLUMNS.index(names.QUEUE_DELIVERY[0])
 
 
 class Rows(NamedTuple):
-    """Queues, and a row for each."""
+    """Queues, and the row of each."""
 
-    queues: list[tuple[VirtualHost, Queue]]
+    queues: list[tuple[VirtualHost, QueueClient]]
     rows: list[Row]
 
 
 async def each_queue(
     sampler: Sampler, vhosts: set[str] | None = None
-) -> AsyncIterator[tuple[VirtualHost, Queue]]:
-    """All queues, or those of some vhosts, with the node's other work in between."""
+) -> AsyncIterator[tuple[VirtualHost, QueueClient]]:
+    """All queues, or those of some vhosts, in slices."""
     for vhost in tuple(sampler.broker.services.vhosts.values()):
         if vhosts is None or vhost.name in vhosts:
             for queue in tuple(vhost.queues.values()):
@@ -56,8 +56,9 @@ async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
     found = Rows([], [])
     async for vhost, queue in each_queue(sampler, vhosts):
         found.queues.append((vhost, queue))
-        row: list[Value] = [*_state(queue), *_counts(queue)]
-        row[TIMESTAMP_AT] = head_timestamp(queue)
+        status = queue.figures.status()
+        row: list[Value] = [*_state(status), *_counts(status.counts)]
+        row[TIMESTAMP_AT] = status.head_timestamp_s
         found.rows.append(row)
     return found
 
@@ -74,14 +75,14 @@ async def labels_of(sampler: Sampler, found: Rows, vhost_label: str = "vhost") -
 async def add_queues(
     page: Exposition, sampler: Sampler, vhosts: set[str] | None, groups: set[str]
 ) -> None:
-    """Each queue. groups: of families, by RabbitMQ's names for them."""
+    """Add each queue to a page. groups: of families, by RabbitMQ's names."""
     found = await gather(sampler, vhosts)
     wanted = tuple(dict.fromkeys(family for name in GROUPS if name in groups
                                  for family in GROUPS[name]))  # fmt: skip
     labels = await labels_of(sampler, found)
     page.add_table(wanted, [COLUMNS.index(family) for family in wanted], labels, found.rows)
     if "channel_queue_metrics" in groups:
-        # RabbitMQ has these for each channel and queue; which channel it was is not counted here.
+        # RabbitMQ has these for each pair of a channel and a queue; here they are counted by queue.
         end = DELIVERY_AT + len(names.CHANNEL_QUEUE)
         page.add_table(names.CHANNEL_QUEUE, range(DELIVERY_AT, end), labels, found.rows)
     if "channel_queue_exchange_metrics" in groups:
@@ -90,14 +91,14 @@ async def add_queues(
 
 
 async def add_sums(page: Exposition, sampler: Sampler, left_out: re.Pattern[str] | None) -> None:
-    """All queues together. left_out: names of queues that do not count."""
+    """Add the sums over queues to a page. left_out: matches the names of queues to leave out."""
     rows: list[tuple[float, ...]] = [(0,) * len(ALL)]
     async for _, queue in each_queue(sampler):
         if left_out is None or left_out.search(queue.name) is None:
-            rows.append(_state(queue))
+            rows.append(_state(queue.figures.status()))
         if len(rows) > SUMMED_AT_ONCE:
             rows = [_sums(rows)]
-    # Those of queues that are gone are not to be missing.
+    # Counters of the disk include queues that were deleted.
     on_disk = dict(zip(DISK_FAMILIES, sampler.disk_row(), strict=True))
     for family, total in zip(ALL, _sums(rows), strict=True):
         value = None if family.name in NOT_SUMMED else on_disk.get(family.name, total)
@@ -108,26 +109,23 @@ def _sums(rows: list[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(map(sum, zip(*rows, strict=True)))
 
 
-def _state(queue: Queue) -> tuple[float, ...]:
-    """In the order of `ALL`; without the timestamp, which may be none."""
-    status = queue.backing.status()
-    ready, unacked = queue.backing.ready_count, queue.backing.unacked_count
-    capacity = capacity_of(queue)
+def _state(status: QueueStatus) -> tuple[float, ...]:
+    """In the order of `ALL`; without the timestamp, which may be None."""
+    counts, storage, capacity = status.counts, status.storage, status.consumer_capacity
     return (
-        ready, unacked, ready + unacked, len(queue.ring.consumers), capacity, capacity,
-        memory_of(queue, status), status["messages_ram"], status["message_bytes_ram"],
-        status["messages_ready_ram"], status["messages_unacknowledged_ram"],
-        status["messages_persistent"], status["message_bytes_persistent"],
-        status["message_bytes"], status["message_bytes_ready"],
-        status["message_bytes_unacknowledged"], status["messages_paged_out"],
-        status["message_bytes_paged_out"], 0, status["disk_reads"], status["disk_writes"],
+        counts.ready, counts.unacked, counts.messages, counts.consumers, capacity, capacity,
+        status.memory_bytes, storage["messages_ram"], storage["message_bytes_ram"],
+        storage["messages_ready_ram"], storage["messages_unacknowledged_ram"],
+        storage["messages_persistent"], storage["message_bytes_persistent"],
+        storage["message_bytes"], storage["message_bytes_ready"],
+        storage["message_bytes_unacknowledged"], storage["messages_paged_out"],
+        storage["message_bytes_paged_out"], 0, storage["disk_reads"], storage["disk_writes"],
     )  # fmt: skip
 
 
-def _counts(queue: Queue) -> tuple[int, ...]:
+def _counts(counts: CoarseCounts) -> tuple[int, ...]:
     """In the order of `PUBLISHED` and `QUEUE_DELIVERY`."""
     return (
-        queue.published_count, queue.got_count, queue.got_no_ack_count, queue.delivered_count,
-        queue.delivered_no_ack_count, queue.redelivered_count, queue.acked_count,
-        queue.got_empty_count,
+        counts.published, counts.got, counts.got_no_ack, counts.delivered,
+        counts.delivered_no_ack, counts.redelivered, counts.acked, counts.got_empty,
     )  # fmt: skip

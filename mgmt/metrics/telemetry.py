@@ -1,41 +1,62 @@
-"""What scrapes cost, told by the metrics themselves: how long they took, and their sizes."""
+"""The cost of scrapes, as metrics: how long they took, and the sizes of their pages."""
 
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from mgmt.metrics import families as names
-from mgmt.metrics.text import Exposition, Format, Labels, render_labels
+from prometheus_client.core import Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
 
-Sums = dict[Labels, list[float]]
+from leveret.mgmt.metrics.text import Format
+
+LabelValues = tuple[str, ...]
 
 
-class Telemetry:
-    """Summaries of all scrapes since the start: how many, and the sum, by registry and format."""
+class _Summary(NamedTuple):
+    """How many scrapes there were and the sum of their figures, by the values of the labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    counts: defaultdict[LabelValues, int]
+    sums: defaultdict[LabelValues, float]
+
+    def add(self, value: float, *labels: str) -> None:
+        self.counts[labels] += 1
+        self.sums[labels] += value
+
+
+def _summary(name: str, text: str, *labels: str) -> _Summary:
+    return _Summary(name, text, labels, defaultdict(int), defaultdict(float))
+
+
+class Telemetry(Collector):
+    """Summaries of all scrapes since the start, by registry (`default`, `per-object`, `detailed`)
+    and format, with RabbitMQ's names.
+    """
 
     def __init__(self) -> None:
-        self._summaries: dict[names.Family, Sums] = {
-            family: defaultdict(lambda: [0, 0.0])
-            for family in (names.SCRAPE_DURATION, names.SCRAPE_SIZE, names.SCRAPE_ENCODED_SIZE)
-        }
+        of_page = ("registry", "content_type")
+        self._seconds = _summary("telemetry_scrape_duration_seconds", "Scrape duration", *of_page)
+        self._sizes = _summary("telemetry_scrape_size_bytes", "Scrape size, not encoded", *of_page)
+        self._encoded_sizes = _summary(
+            "telemetry_scrape_encoded_size_bytes", "Scrape size, encoded", *of_page, "encoding"
+        )
 
     def note(
         self, registry: str, form: Format, seconds: float, size: int, encoded_size: int,
         encoding: str,
     ) -> None:  # fmt: skip
-        """A page was sent. registry: which. encoding: `gzip` or `identity`."""
-        labels = (("registry", registry), ("content_type", form.content_type))
-        self._add(names.SCRAPE_DURATION, labels, seconds)
-        self._add(names.SCRAPE_SIZE, labels, size)
-        self._add(names.SCRAPE_ENCODED_SIZE, (*labels, ("encoding", encoding)), encoded_size)
+        """Count a page that was sent. size: bytes. encoding: `gzip` or `identity`."""
+        self._seconds.add(seconds, registry, form.content_type)
+        self._sizes.add(size, registry, form.content_type)
+        self._encoded_sizes.add(encoded_size, registry, form.content_type, encoding)
 
-    def _add(self, family: names.Family, labels: Labels, value: float) -> None:
-        sums = self._summaries[family][labels]
-        sums[0] += 1
-        sums[1] += value
-
-    def add_to(self, page: Exposition) -> None:
-        """Add them to a page."""
-        for family, summary in self._summaries.items():
-            for labels, (count, total) in summary.items():
-                rendered = render_labels(labels)
-                page.add(family, count, rendered, prefix="", suffix="_count")
-                page.add(family, total, rendered, prefix="", suffix="_sum")
+    def collect(self) -> Iterator[Metric]:
+        """The three families."""
+        for summary in (self._seconds, self._sizes, self._encoded_sizes):
+            family = SummaryMetricFamily(summary.name, summary.help, labels=summary.labels)
+            # A copy: this runs in a thread while the event loop counts further pages.
+            for labels, count in tuple(summary.counts.items()):
+                family.add_metric(labels, count, summary.sums[labels])
+            yield family

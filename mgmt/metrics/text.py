@@ -1,18 +1,25 @@
 """Pages of metrics: Prometheus's text format (0.0.4), and OpenMetrics (1.0.0).
 
-All samples of a family have to stand together, so a page is gathered first: single samples as
+All samples of a family must be adjacent, so a page is collected first: single samples as
 lines, and objects as tables, with a row for each and a column for each family. Then it is written
-out in chunks of a few hundred lines, so that whoever writes can do other work in between: of ten
-thousand queues a page has two hundred thousand lines.
+in chunks of a few hundred lines, so that the node can do other work in between: the page of ten
+thousand queues has more than three hundred thousand lines. prometheus-client writes the end of a
+page, with the families of the runtime (runtime.py), which are few.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mgmt.metrics.families import COUNTER, UNTYPED, Families, Family
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.exposition import generate_latest as generate_text
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.openmetrics.exposition import generate_latest as generate_open
+
+from leveret.mgmt.metrics.families import COUNTER, UNTYPED, Families, Family
 
 LINES_MAX = 400
-"""Of a chunk: a quarter of a millisecond's work."""
+"""Lines of a chunk: it takes about a quarter of a millisecond."""
 
 Labels = tuple[tuple[str, str], ...]
 Value = float | None
@@ -20,14 +27,15 @@ Row = Sequence[Value]
 
 
 class Format(NamedTuple):
-    """One of the two formats."""
+    """One of the two formats. generate: the library's page of a registry, with the format's end."""
 
     content_type: str
     is_open: bool
+    generate: Callable[[CollectorRegistry], bytes]
 
 
-TEXT = Format("text/plain; version=0.0.4; charset=utf-8", is_open=False)
-OPEN_METRICS = Format("application/openmetrics-text; version=1.0.0; charset=utf-8", is_open=True)
+TEXT = Format(CONTENT_TYPE_PLAIN_0_0_4, False, generate_text)
+OPEN_METRICS = Format(CONTENT_TYPE_LATEST, True, generate_open)
 
 
 def render_labels(labels: Labels) -> str:
@@ -38,9 +46,10 @@ def render_labels(labels: Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Backslashes, line feeds and quotes have to be escaped; what is no text, or a NUL, cannot be.
+    r"""The value of a label, escaped.
 
-    Names that differ only in such bytes have to differ here, too, so these are spelled out.
+    The formats escape backslashes, line feeds and quotes. Bytes that are not UTF-8 and NUL have no
+    escape: they become `\\xff`, so that two names that differ in them still differ.
     """
     if value.isascii() and value.isprintable() and "\\" not in value and '"' not in value:
         return value
@@ -70,7 +79,7 @@ class _Gathered:
         self.tables: list[_Table] = []
 
     def pieces(self) -> Iterator[list[str]]:
-        """The lines of the samples, a few hundred at a time."""
+        """The lines of the samples, in lists of a few hundred."""
         yield self.lines
         name = self.name
         for labels, rows, column in self.tables:
@@ -84,10 +93,15 @@ class _Gathered:
 
 
 class Exposition:
-    """A page that is being gathered. prefix: of every name, unless another is given."""
+    """A page that is being collected.
 
-    def __init__(self, prefix: str) -> None:
+    prefix: of every name, unless another one is given. runtime: families that the library writes at
+    the end of the page.
+    """
+
+    def __init__(self, prefix: str, runtime: CollectorRegistry | None = None) -> None:
         self._prefix = prefix
+        self._runtime = CollectorRegistry() if runtime is None else runtime
         self._gathered: dict[str, _Gathered] = {}
 
     def _of(self, family: Family, prefix: str | None = None) -> _Gathered:
@@ -106,20 +120,20 @@ class Exposition:
         prefix: str | None = None,
         suffix: str = "",
     ) -> None:
-        """Add a sample. labels: rendered. value: None if there is none to be told."""
+        """Add a sample. labels: rendered. value: None if the family has no sample."""
         gathered = self._of(family, prefix)
         if value is not None:
             gathered.lines.append(f"{gathered.name}{suffix}{labels} {value!r}")
 
     def add_row(self, families: Families, values: Row, labels: str = "") -> None:
-        """Add a sample of each family."""
+        """Add a sample to each family."""
         for family, value in zip(families, values, strict=True):
             self.add(family, value, labels)
 
     def add_table(
         self, families: Families, columns: Sequence[int], labels: Sequence[str], rows: Sequence[Row]
     ) -> None:
-        """Add objects. columns: of the rows, one for each family; labels: rendered, of the rows."""
+        """Add objects. columns: of each family in the rows. labels: of each row, rendered."""
         for family, column in zip(families, columns, strict=True):
             self._of(family).tables.append(_Table(labels, rows, column))
 
@@ -127,7 +141,7 @@ class Exposition:
         self, family: Family, bounds: Sequence[float], counts: Sequence[int], total: float,
         labels: Labels,
     ) -> None:  # fmt: skip
-        """Add a histogram. counts: for each bound, and for what is above; without those below."""
+        """Add a histogram. counts: not cumulative; one for each bound, and one for values above."""
         running = 0
         for bound, count in zip((*map(repr, bounds), "+Inf"), counts, strict=True):
             running += count
@@ -137,7 +151,7 @@ class Exposition:
         self.add(family, total, rendered, suffix="_sum")
 
     def chunks(self, form: Format) -> Iterator[bytes]:
-        """The page, to be written piece by piece."""
+        """The page without its ending, in chunks of about `LINES_MAX` lines."""
         lines: list[str] = []
         for gathered in self._gathered.values():
             lines += _head(gathered, form)
@@ -146,14 +160,16 @@ class Exposition:
                 if len(lines) >= LINES_MAX:
                     yield ("\n".join(lines) + "\n").encode()
                     lines = []
-        if form.is_open:
-            lines.append("# EOF")
         if lines:
             yield ("\n".join(lines) + "\n").encode()
 
+    def ending(self, form: Format) -> bytes:
+        """The families of the runtime, and what ends a page of OpenMetrics. May run in a thread."""
+        return form.generate(self._runtime)
+
     def render(self, form: Format = TEXT) -> bytes:
         """The page in one piece."""
-        return b"".join(self.chunks(form))
+        return b"".join(self.chunks(form)) + self.ending(form)
 
 
 def _head(gathered: _Gathered, form: Format) -> tuple[str, str]:
@@ -162,7 +178,7 @@ def _head(gathered: _Gathered, form: Format) -> tuple[str, str]:
     if form.is_open:
         text = text.replace('"', '\\"')
         if kind == UNTYPED or (kind == COUNTER and not name.endswith("_total")):
-            # OpenMetrics knows counters by their ending.
+            # In OpenMetrics the name of a counter has to end with `_total`.
             kind = "unknown"
         elif kind == COUNTER:
             name = name.removesuffix("_total")

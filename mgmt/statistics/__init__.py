@@ -1,1 +1,1 @@
-"""What was counted, sampled over time."""
+"""Samples of what the broker counts, and the rates that they give."""

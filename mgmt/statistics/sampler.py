@@ -1,26 +1,31 @@
 """Takes samples of everything that is counted, every `collect_statistics_interval`.
 
-A round goes over all queues, channels, connections and exchanges in slices, with the node's other
-work in between, and adds a row to the series of each that has something to tell. What is gone is
-forgotten with the round. Sums for the node and for each vhost are made on the way.
+A round goes over all queues, channels, connections and exchanges in slices, between which the node
+does its other work. It adds a row to the series of each object, unless nothing has happened to the
+object yet, and drops the series of objects that no longer exist. The same round makes the sums for
+the node and for each vhost.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
 
-from broker.channel.channel import Channel
-from broker.counts import MessageCounts
-from broker.queues.actor import Queue
-from broker.server import Broker
-from mgmt.slices import Slices
-from mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series
+from leveret.broker.channel.channel import Channel
+from leveret.broker.counts import MessageCounts
+from leveret.broker.net.status import unsettled_deliveries
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.status import CoarseCounts
+from leveret.broker.server import Broker
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.slices import GiveWay, Slices
+from leveret.mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series
 
 MESSAGES = (
     "publish", "confirm", "return_unroutable", "drop_unroutable", "deliver", "deliver_no_ack",
     "get", "get_no_ack", "get_empty", "redeliver", "ack", "deliver_get",
 )  # fmt: skip
-"""The columns of a channel's series, and of the sums."""
+"""The columns of a channel's series, and of the sums over channels."""
 DISK = ("disk_reads", "disk_writes")
 QUEUE_MESSAGES = (
     "publish", "deliver", "deliver_no_ack", "get", "get_no_ack", "get_empty", "redeliver", "ack",
@@ -35,6 +40,10 @@ CHURN = (
     "queue_declared", "queue_created", "queue_deleted",
 )  # fmt: skip
 
+SUMMED_AT_ONCE = 100
+LOOKED_AT_MAX = 1000
+"""Unsettled deliveries of one channel that are looked at for the oldest one of each queue."""
+
 logger = logging.getLogger("leveret.management")
 
 
@@ -48,26 +57,44 @@ def message_row(counts: MessageCounts) -> Row:
     )  # fmt: skip
 
 
-def queue_row(queue: Queue) -> Row:
+def queue_row(counts: CoarseCounts) -> Row:
     """In the order of `QUEUE`."""
-    backing = queue.backing
-    ready, unacked = backing.ready_count, backing.unacked_count
-    delivered, no_ack = queue.delivered_count, queue.delivered_no_ack_count
-    got, got_no_ack = queue.got_count, queue.got_no_ack_count
     return (
-        queue.published_count, delivered, no_ack, got, got_no_ack, queue.got_empty_count,
-        queue.redelivered_count, queue.acked_count, delivered + no_ack + got + got_no_ack,
-        ready + unacked, ready, unacked,
+        counts.published, counts.delivered, counts.delivered_no_ack, counts.got,
+        counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked, counts.deliver_get,
+        counts.messages, counts.ready, counts.unacked,
     )  # fmt: skip
 
 
+class QueueSums(NamedTuple):
+    """The messages and consumers of several queues."""
+
+    ready: int
+    unacked: int
+    consumers: int
+
+
+async def sums_of(vhosts: Iterable[VirtualHost], give_way: GiveWay) -> QueueSums:
+    """The messages and consumers of all queues in these vhosts, summed up in slices."""
+    ready = unacked = consumers = 0
+    for vhost in vhosts:
+        for number, queue in enumerate(tuple(vhost.queues.values())):
+            counts = queue.figures.counts()
+            ready += counts.ready
+            unacked += counts.unacked
+            consumers += counts.consumers
+            if number % SUMMED_AT_ONCE == 0:
+                await give_way()
+    return QueueSums(ready, unacked, consumers)
+
+
 def add_rows(one: Row, other: Row) -> Row:
-    """Column by column."""
+    """The sums of two rows, column by column."""
     return tuple(map(sum, zip(one, other, strict=True)))
 
 
 class Sampler:
-    """The series of a node. now_ms: wall-clock time in milliseconds."""
+    """The series of a node, by the objects that they belong to, and of the whole node."""
 
     def __init__(self, broker: Broker, interval_ms: int) -> None:
         self.broker = broker
@@ -80,12 +107,12 @@ class Sampler:
         self.vhosts: dict[Hashable, Series] = {}
         self.vhost_lengths: dict[Hashable, Series] = {}
         self.objects: dict[Hashable, Series] = {}
-        self.oldest_unacked_ms: dict[Queue, int] = {}
+        self.oldest_unacked_ms: dict[QueueClient, int] = {}
         self._task: asyncio.Task[None] | None = None
         self.give_way = Slices().give_way
 
     def now_ms(self) -> int:
-        """Wall-clock time."""
+        """Wall-clock time in milliseconds."""
         return int(self.broker.services.clock.wall_time_s() * 1000)
 
     def start(self) -> None:
@@ -93,7 +120,7 @@ class Sampler:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Take no more."""
+        """Take no more samples."""
         if self._task is not None:
             self._task.cancel()
 
@@ -102,11 +129,13 @@ class Sampler:
             try:
                 await self.sample()
             except Exception:
-                logger.exception("statistics could not be taken")
+                logger.exception(
+                    "a round of statistics failed; the next one follows in %d ms", self.interval_ms
+                )
             await asyncio.sleep(self.interval_ms / 1000)
 
     async def sample(self) -> None:
-        """One round."""
+        """Take one round of samples."""
         time_ms = self.now_ms()
         kept: dict[Hashable, Series] = {}
         totals, whole = await self._sample_channels(time_ms, kept)
@@ -130,13 +159,13 @@ class Sampler:
         self, time_ms: int, kept: dict[Hashable, Series]
     ) -> tuple[dict[str, Row], Row]:
         """The messages of each vhost, and of the node."""
-        # Channels that are gone first: one that closes meanwhile must not count twice.
+        # Closed channels come first: one that closes during the round must not be counted twice.
         services = self.broker.services
         whole = message_row(services.counts.closed_channels)
         totals = {
             name: message_row(vhost.closed_channels) for name, vhost in services.vhosts.items()
         }
-        oldest: dict[Queue, int] = {}
+        oldest: dict[QueueClient, int] = {}
         for connection in tuple(self.broker.connections):
             row: Row = (connection.bytes_in, connection.bytes_out)
             self._add(kept, connection, time_ms, row)
@@ -147,7 +176,8 @@ class Sampler:
                 name = channel.vhost.name
                 if name in totals:
                     totals[name] = add_rows(totals[name], row)
-                _note_oldest(channel, oldest)
+                for queue, delivered_at_ms in unsettled_deliveries(channel, LOOKED_AT_MAX):
+                    oldest[queue] = min(delivered_at_ms, oldest.get(queue, delivered_at_ms))
                 await self.give_way()
         self.oldest_unacked_ms = oldest
         for name, row in totals.items():
@@ -160,7 +190,7 @@ class Sampler:
         for vhost in tuple(self.broker.services.vhosts.values()):
             total: Row = (0, 0, 0)
             for queue in tuple(vhost.queues.values()):
-                row = queue_row(queue)
+                row = queue_row(queue.figures.counts())
                 self._add(kept, queue, time_ms, row)
                 total = add_rows(total, row[-3:])
                 await self.give_way()
@@ -191,15 +221,32 @@ class Sampler:
                 all_series[name] = Series(BASIC)
             all_series[name].add(time_ms, row)
 
-    # What is now
+    # Present values
 
-    def idle_since_s(self, thing: Queue | Channel) -> float | None:
-        """Since when nothing has happened to it, in wall-clock seconds; None if something does."""
+    def idle_since_s(self, thing: QueueClient | Channel, made_at_s: float) -> float | None:
+        """Since when nothing has happened to it, in wall-clock seconds; None if something does.
+
+        made_at_s: when it was declared or opened.
+        """
         series = self.objects.get(thing)
         if series is None:
-            return thing.idle_since_s
+            return made_at_s
         changed_ms = series.changed_ms
         return None if self.now_ms() - changed_ms < 2 * self.interval_ms else changed_ms / 1000
+
+    def oldest_unacked_age_ms(self, queue: QueueClient, counts: CoarseCounts) -> int | None:
+        """How long ago the oldest unacked message was delivered; None if there is none.
+
+        As of the last round: a later delivery is not known yet. counts: those of the queue now.
+        """
+        delivered_at_ms = self.oldest_unacked_ms.get(queue)
+        if delivered_at_ms is None or not counts.unacked:
+            return None
+        return self.broker.services.clock.now_ms() - delivered_at_ms
+
+    async def queue_sums(self) -> QueueSums:
+        """The messages and consumers of all queues of the node, summed up in slices."""
+        return await sums_of(tuple(self.broker.services.vhosts.values()), self.give_way)
 
     def totals(self) -> MessageCounts:
         """The messages of the whole node since it started."""
@@ -210,9 +257,12 @@ class Sampler:
         return total
 
     def disk_row(self) -> Row:
-        """In the order of `DISK`: messages that were paged in and out, since the start."""
+        """In the order of `DISK`: messages that were paged in and out since the start."""
         store = self.broker.store
-        return (0, 0) if store is None else (store.disk_reads, store.disk_writes)
+        if store is None:
+            return (0, 0)
+        figures = store.figures()
+        return figures.messages_read, figures.messages_written
 
     def churn_row(self) -> Row:
         """In the order of `CHURN`."""
@@ -232,19 +282,9 @@ def _summed(rows: Iterable[Row], width: int) -> Row:
 
 
 def _not_less(row: Row, before: Row | None) -> Row:
-    """What closed while others were looked at counts the next time; until then all is as before."""
+    """The row, or the one before where that is higher.
+
+    A channel that closed during the round may be missing until the next one, and a total must not
+    decrease.
+    """
     return row if before is None else tuple(map(max, row, before))
-
-
-LOOKED_AT_MAX = 1000
-"""Unsettled deliveries of one channel that are looked at for the oldest of each queue."""
-
-
-def _note_oldest(channel: Channel, oldest: dict[Queue, int]) -> None:
-    """When the oldest unsettled delivery of each queue was made, on the broker's clock."""
-    for number, record in enumerate(channel.unacked.records.values()):
-        if number >= LOOKED_AT_MAX:
-            return
-        known = oldest.get(record.queue)
-        if known is None or record.delivered_at_ms < known:
-            oldest[record.queue] = record.delivered_at_ms

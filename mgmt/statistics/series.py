@@ -1,8 +1,8 @@
 """A series of samples of some counters, kept at several resolutions, and the rates it gives.
 
-A sample is the time and a row of numbers. Rows that say nothing new are not kept: between two rows
-the numbers stood still until just before the second. So an idle queue costs nothing, and a busy one
-two rows a sample. Facts: RabbitMQ's `exometer_slide` and its documentation on management
+A sample is a time and a row of numbers. A row that equals the one before is not kept. When the
+numbers change after a pause, the old row is added once more, an interval before the new one. So an
+idle queue costs nothing. Facts: RabbitMQ's `exometer_slide` and its documentation on management
 (`sample_retention_policies`, and the query parameters `lengths_age`, `lengths_incr` and so on).
 """
 
@@ -21,19 +21,19 @@ class Retention(NamedTuple):
 
 GLOBAL = (Retention(605, 5), Retention(3660, 60), Retention(29_400, 600), Retention(88_200, 1800))
 BASIC = (Retention(605, 5), Retention(3660, 60))
-"""Ten minutes, an hour, eight hours and a day, and an interval more: a window begins earlier, by up
-to so much, since its times are rounded."""
+"""Ten minutes, an hour, eight hours and a day. Each span is longer by an interval or more, because
+the times of a window are rounded and it may begin earlier."""
 
 
 class Window(NamedTuple):
-    """Which samples somebody wants: so many seconds back, one every so many."""
+    """The samples that a request asks for: of the last `age_s` seconds, one every `increment_s`."""
 
     age_s: int
     increment_s: int
 
 
 class Series:
-    """The samples of one thing."""
+    """The samples of one object, or of a sum over objects."""
 
     __slots__ = ("_levels", "_retention")
 
@@ -49,13 +49,13 @@ class Series:
 
     @property
     def changed_ms(self) -> int:
-        """When the numbers changed last, as far as was seen."""
+        """When the numbers changed last, in milliseconds of wall-clock time; 0 without samples."""
         times = self._levels[0][0]
         return times[-1] if times else 0
 
     def add(self, time_ms: int, row: Row) -> None:
         """Add a sample. time_ms: wall-clock time."""
-        # Rounds are not quite regular; a tenth too early is in time, of the shortest interval.
+        # Rounds are not quite regular: a sample may come a tenth of the shortest interval early.
         early_ms = self._retention[0].interval_s * 100
         for (times, rows), retention in zip(self._levels, self._retention, strict=True):
             interval_ms = retention.interval_s * 1000
@@ -72,13 +72,13 @@ class Series:
 
     @staticmethod
     def _forget_old(times: list[int], rows: list[Row], before_ms: int) -> None:
-        # The newest of the old ones still tells what the numbers were at the window's beginning.
+        # The newest of the old rows holds the numbers at the beginning of the window.
         place = bisect_right(times, before_ms) - 1
         if place > 0:
             del times[:place], rows[:place]
 
     def rate(self, column: int, now_ms: int) -> float:
-        """The last rate, a second; 0 if nothing has changed of late."""
+        """The rate a second between the last two samples; 0 if nothing has changed lately."""
         times, rows = self._levels[0]
         if len(times) < 2 or now_ms - times[-1] > self._retention[0].interval_s * 2000:
             return 0.0
@@ -86,7 +86,7 @@ class Series:
         return (rows[-1][column] - rows[-2][column]) / seconds if seconds > 0 else 0.0
 
     def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
-        """What RabbitMQ shows beside a number: its rate, and samples if they are asked for."""
+        """What RabbitMQ shows beside a number: its rate, and the samples of a window."""
         details: dict[str, Any] = {"rate": round(self.rate(column, now_ms), 2)}
         if window is None:
             return details
@@ -100,7 +100,7 @@ class Series:
         return details
 
     def samples(self, column: int, now_ms: int, window: Window) -> list[dict[str, int]]:
-        """The numbers at regular times, the newest first."""
+        """The numbers of a column at regular times, the newest first."""
         times, rows = self._level_for(window.age_s)
         step_ms = window.increment_s * 1000
         newest = now_ms // step_ms * step_ms

@@ -1,7 +1,7 @@
-// The banner that cannot be missed: on every page, as long as an alarm or a partition lasts.
+// The alarm banner, shown on every page while an alarm or a network partition lasts.
 //
-// It is looked for on its own, also while pages do not update themselves. Monitors see the nodes;
-// others have to do with the health check, which says less.
+// It refreshes independently, even if page refresh is off. Users with the tag monitoring see
+// details of the nodes; others see the result of the health check.
 
 import {get} from "./api.js";
 import {bytes} from "./format.js";
@@ -14,7 +14,7 @@ const COLUMNS = "name,running,partitions,mem_alarm,mem_used,mem_limit,disk_free_
 
 let timer = null;
 
-// Nothing is asked for while the tab is hidden; it catches up when it is seen again.
+// No requests while the tab is hidden; an update follows when it becomes visible.
 document.addEventListener("visibilitychange", () => watch());
 
 export async function watch() {
@@ -25,7 +25,7 @@ export async function watch() {
   try {
     reasons = await (mayMonitor() ? ofNodes() : ofHealthCheck());
   } catch (error) {
-    reasons = error.status ? [] : [`What is shown may be old: ${error.message}`];
+    reasons = error.status ? [] : [`Cannot refresh: ${error.message}`];
   }
   if (session.user !== user) return;
   show(reasons);
@@ -45,7 +45,7 @@ async function ofNodes() {
       + `${bytes(node.mem_limit)} in use): publishers are blocked`,
     node.disk_free_alarm && `${node.name} is low on disk (${bytes(node.disk_free)} free, less than `
       + `${bytes(node.disk_free_limit)}): publishers are blocked`,
-    node.partitions?.length && `${node.name} is cut off from ${node.partitions.join(", ")}`,
+    node.partitions?.length && `${node.name} is partitioned from ${node.partitions.join(", ")}`,
   ]).filter(Boolean);
 }
 

@@ -1,13 +1,13 @@
-// Requests to the HTTP API, as the user who is logged in. Errors carry the API's own reason.
+// Requests to the HTTP API as the logged-in user. Errors contain the API's reason.
 //
-// The API is looked for beside the page, so that both may be served below a path prefix.
+// The API's address is relative to the page, so that both can be served below a path prefix.
 
 import {session} from "./session.js";
 
 const BASE = new URL("api/", document.baseURI);
 
 export class ApiError extends Error {
-  // status: of HTTP; 0 if nobody answered. code: the API's word for the error.
+  // status: HTTP status; 0 if there was no answer. code: the API's error code.
   constructor(status, code, reason) {
     super(typeof reason === "string" ? reason : JSON.stringify(reason));
     this.status = status;
@@ -17,8 +17,8 @@ export class ApiError extends Error {
 
 export const path = (...parts) => parts.map(encodeURIComponent).join("/");
 
-// query: {name: value or list of values}; empty ones are left out. raw: a body that is JSON
-// already.
+// query: {name: value or list of values}; empty values are omitted. raw: a body that is already
+// JSON.
 export async function request(method, where, {query = {}, body, raw, headers = {}} = {}) {
   const url = new URL(where, BASE);
   for (const [name, values] of Object.entries(query)) {
@@ -31,13 +31,13 @@ export async function request(method, where, {query = {}, body, raw, headers = {
     headers: {"Content-Type": "application/json", ...headers},
     body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
     cache: "no-store",
-    // Otherwise the browser would ask for a password by itself after an answer of 401.
+    // Prevents the browser from asking for a password after status 401.
     credentials: "omit",
   };
   if (session.credentials) asked.headers.Authorization = `Basic ${session.credentials}`;
   const response = await answered(url, asked);
   const content = contentOf(await response.text());
-  // A health check that fails is an answer, too.
+  // A failed health check is a valid answer, too.
   const isFailedCheck = response.status === 503 && content?.status === "failed";
   if (!response.ok && !isFailedCheck) {
     throw new ApiError(response.status, content?.error, content?.reason ?? response.statusText);
@@ -62,7 +62,7 @@ function contentOf(text) {
   }
 }
 
-// What is no JSON: a file.
+// Anything but JSON is a file.
 export async function blob(where) {
   const headers = session.credentials ? {Authorization: `Basic ${session.credentials}`} : {};
   const response = await answered(new URL(where, BASE), {headers, credentials: "omit"});

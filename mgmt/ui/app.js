@@ -1,5 +1,4 @@
-// The shell around the pages: who is logged in, the navigation, and the page that the address
-// names.
+// The frame of all pages: the login, the navigation, and the page of the current address.
 
 import {ApiError, get} from "./api.js";
 import {h, replace} from "./dom.js";
@@ -35,7 +34,7 @@ const PAGES = [
 
 const part = (id) => document.getElementById(id);
 
-// Logging in and out
+// Login and logout
 
 function showLogin(problem) {
   session.logOut();
@@ -61,7 +60,7 @@ async function begin() {
     session.user = await get("whoami");
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    showLogin(error.status === 401 ? error.message : `The login failed: ${error.message}`);
+    showLogin(error.status === 401 ? error.message : `Login failed: ${error.message}`);
     return;
   }
   part("top").hidden = false;
@@ -93,15 +92,15 @@ async function show() {
   document.title = `${page.title} – Leveret`;
   const heading = h("h1", {tabindex: -1}, page.title);
   replace(part("main"), heading, page.element);
-  // A screen reader says where it is now, and Tab goes on from there.
+  // Screen readers announce the new page, and Tab continues from there.
   heading.focus({preventScroll: true});
   window.scrollTo(0, 0);
   await keepUpdating(page);
 }
 
 function missing() {
-  const overview = h("a", {href: "#/"}, "To the overview");
-  return {title: "There is no such page", element: h("p", {}, overview)};
+  const overview = h("a", {href: "#/"}, "Go to the overview");
+  return {title: "Page not found", element: h("p", {}, overview)};
 }
 
 function toggleMenu(isOpen) {

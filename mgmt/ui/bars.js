@@ -1,10 +1,10 @@
-// Shares drawn as bars: how much of a limit is used, and what a whole is made of.
+// Bar charts: use of a limit, and the parts of a whole.
 
 import {h} from "./dom.js";
 
 const HIGH = 0.85;
 
-// Of a limit. show: makes a text of a number. isBad: there is an alarm.
+// The use of a limit. show: formats a number. isBad: there is an alarm.
 export function meter(title, value, most, show, isBad = false) {
   const share = most ? Math.min(1, value / most) : 0;
   const kind = isBad ? "over" : share > HIGH ? "near" : "";
@@ -17,7 +17,7 @@ export function meter(title, value, most, show, isBad = false) {
     h("span", {style: {width: `${(share * 100).toFixed(2)}%`}})));
 }
 
-// Parts of a whole in one bar, with a legend. parts: [{name, text, value, colour}].
+// The parts of a whole as one bar with a legend. parts: [{name, text, value, colour}].
 export function stacked(title, parts) {
   const total = parts.reduce((sum, part) => sum + part.value, 0);
   const width = (part) => `${(total ? 100 * part.value / total : 0).toFixed(2)}%`;

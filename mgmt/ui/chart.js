@@ -1,7 +1,7 @@
-// Lines over time, as SVG, and the text that says the same to those who do not see them.
+// Line charts over time as SVG, with a text alternative.
 //
-// What the API calls samples, [{sample, timestamp}] with the newest first, becomes points, [{time,
-// value}] with the oldest first: `lengths` for what is a number at a time, `rates` for totals.
+// The API's samples, [{sample, timestamp}] with the newest first, are converted to points, [{time,
+// value}] with the oldest first: `lengths` for values, `rates` for totals.
 
 import {h, render, svg, uniqueId} from "./dom.js";
 import {field, select} from "./forms.js";
@@ -16,7 +16,7 @@ const PERIODS = [["60", "last minute"], ["600", "last ten minutes"], ["3600", "l
 const STEPS = {60: 5, 600: 10, 3600: 60, 28800: 600};
 
 export class Chart {
-  // show: makes a text of a value.
+  // show: formats a value.
   constructor(title, show) {
     Object.assign(this, {title, show});
     this.picture = svg("svg", {class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
@@ -41,7 +41,7 @@ export class Chart {
     const paths = entries.map(([name, line], place) => svg("path", {"data-key": name,
       class: `line-${place + 1}`, d: pathOf(line, first, last, most)}));
     render(this.picture, grid, paths);
-    render(this.scale, points.length ? `up to ${this.show(most)}` : "no samples yet");
+    render(this.scale, points.length ? `up to ${this.show(most)}` : "no data yet");
     render(this.legend, entries.map(([name, line], place) => this.entry(name, line, place)));
     this.picture.setAttribute("aria-label", this.description(entries));
   }
@@ -54,7 +54,7 @@ export class Chart {
   description(entries) {
     const said = entries.map(([name, line]) => {
       const values = line.map((point) => point.value);
-      if (!values.length) return `${name} without samples`;
+      if (!values.length) return `${name}: no data`;
       const [least, most] = [Math.min(...values), Math.max(...values)];
       return `${name} now ${this.show(values.at(-1))}, between ${this.show(least)} and `
         + this.show(most);
@@ -84,7 +84,7 @@ export function rates(details) {
   }));
 }
 
-// Which span of time the charts of a page show; it stands in the address.
+// The time range of a page's charts; it is part of the address.
 export class Period {
   constructor(again) {
     this.choice = select("age", PERIODS, query().age ?? "60");
@@ -93,11 +93,11 @@ export class Period {
       setQuery({age: this.choice.value === "60" ? "" : this.choice.value});
       again();
     };
-    this.element = field("Charts show", this.choice);
+    this.element = field("Chart range", this.choice);
     this.element.classList.add("inline");
   }
 
-  // What to ask the API for. kinds: of lengths, msg_rates, data_rates.
+  // The query for the API. kinds: of lengths, msg_rates, data_rates.
   query(...kinds) {
     const age = this.choice.value;
     return Object.fromEntries(kinds.flatMap((kind) =>

@@ -1,5 +1,5 @@
-// What exchanges and queues have in common: their features, their bindings, and asking beforehand
-// what declaring one would come to.
+// Common parts of the pages of exchanges and queues: features, bindings, and the preview of a
+// declaration.
 
 import {del, get, path, post} from "./api.js";
 import {attempt, confirm} from "./dialog.js";
@@ -10,7 +10,7 @@ import {refreshNow} from "./live.js";
 import {to} from "./router.js";
 import {List} from "./table.js";
 
-// The name that the default exchange has in the API's paths.
+// The default exchange's name in the API's paths.
 export const DEFAULT = "amq.default";
 
 export const titleOf = (exchange) => exchange || "(default)";
@@ -20,7 +20,7 @@ export const exchangeLink = (vhost, name) =>
 
 export const queueLink = (vhost, name) => h("a", {href: to("queues", vhost, name)}, name);
 
-// In full, and as RabbitMQ's pages shorten it.
+// Long names, and RabbitMQ's short forms.
 const FLAGS = {durable: ["durable", "D"], auto_delete: ["auto-delete", "AD"],
   internal: ["internal", "I"], exclusive: ["exclusive", "Excl"]};
 const SHORT = {"x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim",
@@ -28,10 +28,10 @@ const SHORT = {"x-message-ttl": "TTL", "x-expires": "Exp", "x-max-length": "Lim"
   "x-dead-letter-routing-key": "DLK", "x-max-priority": "Pri", "x-single-active-consumer": "SAC",
   "x-queue-mode": "Mode", "alternate-exchange": "AE"};
 
-// What the tags look at.
+// Columns that the feature tags need.
 export const FEATURES = [...Object.keys(FLAGS), "arguments", "policy", "operator_policy"];
 
-// {full, short, kind} of all that an exchange or queue was declared with, and its policies.
+// Returns {full, short, kind} for each property and policy of an exchange or queue.
 function featuresOf(row) {
   const flags = Object.entries(FLAGS).filter(([name]) => row[name])
     .map(([, [full, short]]) => ({full, short}));
@@ -46,7 +46,7 @@ function featuresOf(row) {
 
 export const featureTags = (row) => featuresOf(row).map(({full, kind}) => tag(full, kind));
 
-// For lists; in full for those who point at them, and for those who listen.
+// For lists: short forms, with the long form as tooltip and for screen readers.
 export const shortTags = (row) => featuresOf(row).map(({full, short, kind = ""}) =>
   h("span", {class: `tag ${kind}`.trim(), title: full},
     h("span", {"aria-hidden": "true"}, short), h("span", {class: "unseen"}, full)));
@@ -58,7 +58,7 @@ export const bindingKey = (row) =>
 
 export function bindingList(id, vhost, where) {
   return new List({
-    id, caption: "Bindings", small: true, load: () => get(where), empty: "There are no bindings.",
+    id, caption: "Bindings", small: true, load: () => get(where), empty: "No bindings.",
     key: bindingKey,
     columns: bindingColumns(vhost),
   });
@@ -81,8 +81,8 @@ export function bindingColumns(vhost) {
 }
 
 async function unbind(row, vhost) {
-  const detail = `${row.destination_type} ${row.destination} will get nothing more from exchange `
-    + `${row.source} by the routing key '${row.routing_key}'.`;
+  const detail = `${row.destination_type} ${row.destination} will no longer receive messages from `
+    + `exchange ${row.source} with the routing key '${row.routing_key}'.`;
   if (!await confirm("Remove this binding?", detail, "Unbind")) return;
   const kind = row.destination_type === "queue" ? "q" : "e";
   const where = path("bindings", vhost, "e", row.source, kind, row.destination, row.properties_key);
@@ -93,7 +93,7 @@ const bind = (vhost, source, kind, destination, values) =>
   post(path("bindings", vhost, "e", source, kind, destination),
     {routing_key: values.key, arguments: object(values.arguments)});
 
-// From a given exchange to a queue or exchange that is asked for.
+// From a given exchange to a queue or exchange that the user names.
 export function bindFromForm(vhost, source) {
   return changing("Bind", {
     done: () => "Bound", after: refreshNow,
@@ -103,7 +103,7 @@ export function bindFromForm(vhost, source) {
   objectField("Arguments", "arguments", {"x-match": "all"}));
 }
 
-// To a given queue, from an exchange that is asked for.
+// To a given queue, from an exchange that the user names.
 export function bindToForm(vhost, queue) {
   return changing("Bind", {
     done: () => "Bound", after: refreshNow,
@@ -113,25 +113,25 @@ export function bindToForm(vhost, queue) {
   objectField("Arguments", "arguments", {"x-match": "all"}));
 }
 
-// Asking first
+// Preview
 
-const OUTCOMES = {create: "It would be made.",
-  same: "There is one just like it: nothing would change.",
+const OUTCOMES = {create: "It would be created.",
+  same: "It already exists: nothing would change.",
   conflict: "It would be refused."};
 
-// A button beside a form's own that says what its PUT would come to. bodyOf(values): of the PUT.
+// Adds a button to a form that shows the result of its PUT. bodyOf(values): returns the PUT's body.
 export function addPlan(element, kind, bodyOf) {
   const outcome = h("div", {role: "status"});
   const ask = async () => {
     if (!element.reportValidity()) return;
     const values = valuesOf(element);
-    await attempt("Asked", async () => {
+    await attempt("Preview updated", async () => {
       const plan = await post(`${path(kind, values.vhost, values.name)}/plan`, bodyOf(values));
       render(outcome, planView(plan));
     });
   };
   element.addEventListener("reset", () => render(outcome));
-  element.lastChild.append(button("Ask first", ask));
+  element.lastChild.append(button("Preview", ask));
   element.lastChild.before(outcome);
   return element;
 }
@@ -141,9 +141,9 @@ function planView({outcome, reason, differences, policy, effective}) {
   return [
     h("p", {class: isBad ? "bad" : "good"}, OUTCOMES[outcome], reason && ` ${reason}`),
     differences.length > 0 && h("ul", {}, differences.map(({argument, received, current}) =>
-      h("li", {}, `${argument}: asked for ${JSON.stringify(received)}, is `
+      h("li", {}, `${argument}: requested ${JSON.stringify(received)}, existing `
         + JSON.stringify(current)))),
-    policy && h("p", {}, `The policy ${policy} would count.`),
+    policy && h("p", {}, `The policy ${policy} would apply.`),
     Object.keys(effective ?? {}).length > 0 && h("p", {}, "In effect: ", code(effective)),
   ];
 }

@@ -1,5 +1,5 @@
-// Notices that come and go, and dialogs that ask. The dialog element keeps the focus in itself,
-// ends with Escape, and gives the focus back.
+// Notices and dialogs. The dialog element keeps the focus, closes with Escape, and restores the
+// focus.
 
 import {h, uniqueId} from "./dom.js";
 
@@ -13,12 +13,12 @@ export function notice(text, failed = false) {
   setTimeout(() => element.remove(), failed ? FAILURE_SHOWN_MS : SHOWN_MS);
 }
 
-// Do something that may fail, and say that it is done, or why not; whether it went well.
+// Runs an action that may fail, and reports success or the error; returns whether it succeeded.
 export async function attempt(done, work) {
   try {
     await work();
   } catch (error) {
-    notice(`That failed: ${error.message}`, true);
+    notice(`Failed: ${error.message}`, true);
     return false;
   }
   notice(done);
@@ -34,14 +34,14 @@ export function open(title, ...children) {
   return dialog;
 }
 
-// A dialog around a form, with a way out beside the form's own button.
+// A dialog with a form and a Cancel button.
 export function openForm(title, form, ...before) {
   const dialog = open(title, ...before, form);
   form.lastChild.append(h("button", {type: "button", onclick: () => dialog.close()}, "Cancel"));
   return dialog;
 }
 
-// Whether the user says yes. detail: what will be gone. more: controls that go with the answer.
+// Returns whether the user confirms. detail: the consequence. more: controls shown with it.
 export function confirm(title, detail, yes = "Delete", ...more) {
   return new Promise((resolve) => {
     let answer = false;

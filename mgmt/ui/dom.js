@@ -1,13 +1,13 @@
-// Making elements, and keeping them as they should be.
+// Creates and updates elements.
 //
-// h() and svg() make elements. What comes from the server only ever becomes text, never markup.
-// render() brings what an element holds to what is wanted by changing only what differs, so that
-// focus, selection, scrolling and what was typed stay as they are when a page updates itself.
-// Elements with a `data-key` are told apart by it; others by their kind and place.
+// h() and svg() create elements. Data from the server only becomes text, never markup. render()
+// updates the children of an element by changing only what differs, so that focus, selection,
+// scroll position and input survive a refresh. Elements with a `data-key` are identified by it;
+// others by kind and position.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// h("a", {href: "#/"}, "text", child): a property that begins with "on" is what handles an event.
+// h("a", {href: "#/"}, "text", child): a property that begins with "on" is an event handler.
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -32,7 +32,7 @@ function handle(element, name, work) {
   element.handled = [...element.handled ?? [], name];
 }
 
-// Children as nodes: texts become text, and what is not there is left out.
+// Converts children to nodes: strings become text nodes, and null or false are omitted.
 function nodes(children) {
   return children.flat(Infinity)
     .filter((child) => child !== undefined && child !== null && child !== false && child !== "")
@@ -46,7 +46,7 @@ export function replace(element, ...children) {
 export function render(element, ...children) {
   const focused = document.activeElement;
   settleChildren(element, nodes(children));
-  // An element that is moved loses the focus.
+  // Moving an element would make it lose the focus.
   if (focused !== document.activeElement && element.contains(focused)) {
     focused.focus({preventScroll: true});
   }
@@ -98,7 +98,7 @@ function settleAttributes(old, wanted) {
     if (name === "style") continue;
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
-  // A strict content security policy takes styles from scripts property by property only.
+  // A strict content security policy requires that scripts set each style property separately.
   if (wanted.style.cssText !== old.style.cssText) {
     for (const name of [...old.style]) old.style.removeProperty(name);
     for (const name of wanted.style) {
@@ -106,7 +106,7 @@ function settleAttributes(old, wanted) {
     }
   }
   for (const {name} of [...old.attributes]) {
-    // What a reader has unfolded stays unfolded.
+    // An element that the user has opened stays open.
     if (name === "style" || (name === "open" && old.nodeName === "DETAILS")) continue;
     if (!wanted.hasAttribute(name)) old.removeAttribute(name);
   }
@@ -119,18 +119,18 @@ export function uniqueId(prefix) {
   return `${prefix}-${ids}`;
 }
 
-// A part of a page under a heading.
+// A section with a heading.
 export function panel(title, ...children) {
   return h("section", {class: "panel", "aria-label": title}, h("h2", {}, title), ...children);
 }
 
-// A part of a page that is folded away until it is asked for.
+// A section that is collapsed until the user opens it.
 export function fold(title, ...children) {
   return h("section", {class: "panel", "aria-label": title}, h("details", {},
     h("summary", {}, h("h2", {}, title)), ...children));
 }
 
-// Names and values beside each other. pairs: {name: value}.
+// A list of names and values. pairs: {name: value}.
 export function facts(pairs) {
   return h("dl", {class: "facts"}, Object.entries(pairs).map(([name, value]) =>
     h("div", {"data-key": name}, h("dt", {}, name), h("dd", {}, value))));
@@ -141,7 +141,7 @@ export const tag = (text, kind = "") => h("span", {class: `tag ${kind}`.trim()},
 export const code = (value) => (value === "" ? h("span", {class: "quiet"}, "(empty)")
   : h("code", {}, typeof value === "string" ? value : JSON.stringify(value)));
 
-// A table that may be wider than the page: it scrolls in a frame of its own.
+// Wraps a table that may be wider than the page, so that it scrolls by itself.
 export function frame(label, table) {
   return h("div", {class: "scroll", role: "region", "aria-label": label, tabindex: 0}, table);
 }

@@ -1,4 +1,4 @@
-// Numbers, sizes and times for people. What is not known is a dash.
+// Formats numbers, sizes and times. Unknown values become a dash.
 
 const UNKNOWN = "–";
 const WHOLE = new Intl.NumberFormat("en", {maximumFractionDigits: 0});
@@ -46,7 +46,7 @@ export function duration(milliseconds) {
 export const time = (milliseconds) =>
   (isUnknown(milliseconds) ? UNKNOWN : new Date(milliseconds).toLocaleString());
 
-// How fast one of the totals of an object grows, `details(row.message_stats, "publish")`.
+// The rate of one of an object's totals, `details(row.message_stats, "publish")`.
 export const details = (totals, name) => rate(totals?.[`${name}_details`]?.rate);
 
 export const json = (value) => JSON.stringify(value, null, 2);

@@ -1,11 +1,11 @@
-// Forms, and the parts of them that several pages have: virtual hosts, arguments, messages.
+// Forms, and form parts of several pages: virtual hosts, arguments, messages.
 
 import {get} from "./api.js";
 import {attempt, notice} from "./dialog.js";
 import {h, uniqueId} from "./dom.js";
 import {query} from "./router.js";
 
-// A label with its control below it. hint: said after the label.
+// A label with its control. hint: shown after the label.
 export function field(label, control, hint) {
   if (!control.id) control.id = uniqueId("field");
   const said = hint ? h("span", {class: "hint"}, ` (${hint})`) : "";
@@ -43,7 +43,7 @@ export const button = (text, work, attributes = {}) =>
 export const dangerous = (text, work, attributes = {}) =>
   button(text, work, {class: "danger", ...attributes});
 
-// What is in a form: checkboxes are true or false, a file is a File.
+// Returns the values of a form: checkboxes are booleans, a file is a File.
 export function valuesOf(form) {
   const values = {};
   for (const control of form.elements) {
@@ -55,7 +55,7 @@ export function valuesOf(form) {
   return values;
 }
 
-// A form whose button does something with its values. What goes wrong becomes a notice.
+// A form whose button processes its values. Errors become notices.
 export function form(text, submit, ...children) {
   const send = h("button", {type: "submit", class: "main"}, text);
   const element = h("form", {onsubmit: async (event) => {
@@ -71,7 +71,7 @@ export function form(text, submit, ...children) {
   return element;
 }
 
-// A form that changes something: afterwards it is emptied, and what is shown is brought up to date.
+// A form that changes something: afterwards it is reset, and the page is refreshed.
 export function changing(text, {done, work, after}, ...children) {
   return form(text, async (values, element) => {
     if (!await attempt(done(values), () => work(values))) return;
@@ -80,7 +80,7 @@ export function changing(text, {done, work, after}, ...children) {
   }, ...children);
 }
 
-// A text of JSON as an object. Throws an Error that says what is wrong.
+// Parses a JSON object. Throws an Error with the reason.
 export function object(text, what = "The arguments") {
   if (!text?.trim()) return {};
   let value;
@@ -95,15 +95,15 @@ export function object(text, what = "The arguments") {
   return value;
 }
 
-// A choice of the virtual hosts; its promise `filled` is kept when they are known.
+// A choice of virtual hosts; its promise `filled` resolves when they are loaded.
 export function vhostChoice(name = "vhost", chosen = query().vhost || "/") {
   const made = select(name, []);
   made.filled = get("vhosts", {columns: "name"}).then((found) => {
     for (const {name: vhost} of found) made.append(h("option", {value: vhost}, vhost));
-    // The first one, if the chosen one is not there. Emptying the form comes back to it.
+    // Defaults to the first one. Resetting the form restores it.
     const options = [...made.options];
     (options.find((one) => one.value === chosen) ?? options[0])?.setAttribute("selected", "");
-  }, (error) => notice(`The virtual hosts are not known: ${error.message}`, true));
+  }, (error) => notice(`Cannot load the virtual hosts: ${error.message}`, true));
   return made;
 }
 
@@ -111,7 +111,7 @@ export const vhostField = () => field("Virtual host", vhostChoice());
 
 export const nameField = (label = "Name") => field(label, input("name", {required: true}));
 
-// A text of JSON, with buttons that put known keys into it. known: {key: example}.
+// A JSON text area with buttons that insert known keys. known: {key: example}.
 export function objectField(label, name, known = {}, attributes = {}) {
   const control = textarea(name, attributes);
   const insert = (key) => {
@@ -132,14 +132,14 @@ const DELIVERY_MODES = [["2", "2, persistent"], ["1", "1, transient"]];
 const PROPERTIES = {content_type: "application/json", correlation_id: "", reply_to: "",
   expiration: "60000", priority: 5, message_id: "", type: "", app_id: ""};
 
-// The parts of a message: its properties, headers and payload.
+// The fields of a message: properties, headers and payload.
 export function messageFields(message = {}, payload = "", encoding = "string") {
   const {headers = {}, ...properties} = message;
   const {delivery_mode: mode = 2, ...others} = properties;
   const text = (value) => (Object.keys(value).length ? JSON.stringify(value, null, 2) : "");
   const made = h("div", {},
     fields(field("Delivery mode", select("mode", DELIVERY_MODES, String(mode))),
-      field("Payload is", select("encoding", ENCODINGS, encoding))),
+      field("Payload encoding", select("encoding", ENCODINGS, encoding))),
     objectField("Headers", "headers"), objectField("Properties", "properties", PROPERTIES),
     field("Payload", textarea("payload", {rows: 5}, payload)));
   made.querySelector("[name=headers]").value = text(headers);
@@ -147,7 +147,7 @@ export function messageFields(message = {}, payload = "", encoding = "string") {
   return made;
 }
 
-// The message that such fields stand for, as the API takes it.
+// Converts these fields to a message for the API.
 export function messageOf(values) {
   const headers = object(values.headers, "The headers");
   const properties = {...object(values.properties, "The properties"),

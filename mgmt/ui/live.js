@@ -1,7 +1,7 @@
-// Pages update themselves: the page that is shown is refreshed at an interval that the reader
-// chooses. A refresh that fails is said once, in the line that stays until one succeeds. Nothing is
-// asked for while the tab is hidden; it catches up when it is seen again. A page that asks for much
-// may have a `pause_ms`, for which it is left alone at least.
+// Refreshes the current page at an interval that the user selects. A failed refresh is reported
+// once, in a line that stays until a refresh succeeds. Nothing is requested while the tab is
+// hidden; a refresh follows when it becomes visible. A page with expensive requests may set
+// `pause_ms`, the least time between its refreshes.
 
 import {h} from "./dom.js";
 import {session} from "./session.js";
@@ -15,7 +15,7 @@ let page = null;
 let timer = null;
 let isOver = () => {};
 
-// The choice of the interval goes into `select`; over() is called when the login is no longer good.
+// Adds the choice of the interval to `select`; over() is called when the login has become invalid.
 export function beginUpdates(select, over) {
   isOver = over;
   for (const [value, text] of INTERVALS) select.append(h("option", {value}, text));
@@ -30,7 +30,7 @@ export function beginUpdates(select, over) {
   });
 }
 
-// From now on it is this page that is kept up to date; null: none.
+// Sets the page to refresh; null for none.
 export async function keepUpdating(shown) {
   page = shown;
   say("");
@@ -46,7 +46,7 @@ export async function refreshNow() {
     await shown.refresh?.();
     if (shown === page) say("");
   } catch (error) {
-    // What may not be seen now is not asked for again and again.
+    // A page that the user may not see is not requested repeatedly.
     isWorthwhile = error.status !== 401;
     if (shown === page) failed(error);
   }
@@ -56,7 +56,7 @@ export async function refreshNow() {
   timer = setTimeout(beat, Math.max(chosen_ms, shown.pause_ms ?? 0));
 }
 
-// The one that is chosen; 0 if pages do not update themselves.
+// The selected interval; 0 if refresh is off.
 export const interval_ms = () => Number(document.getElementById("refresh").value) * 1000;
 
 function beat() {
@@ -65,12 +65,12 @@ function beat() {
 
 function failed(error) {
   if (error.status === 401 && error.code === "not_authorized") {
-    isOver("You are logged out: the node does not take this login any more.");
+    isOver("Logged out: the login is no longer valid.");
     return;
   }
-  if (error.status === 401) say(`Your user may not see this: ${error.message}`);
-  else if (error.status === 404) say("It is not there: it was deleted, or there never was one.");
-  else say(`What is shown may be old: ${error.message}`);
+  if (error.status === 401) say(`Access refused: ${error.message}`);
+  else if (error.status === 404) say("Not found: it was deleted or never existed.");
+  else say(`Cannot refresh: ${error.message}`);
 }
 
 function say(text) {

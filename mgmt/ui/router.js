@@ -1,12 +1,11 @@
-// Which page is shown: the part of the address behind the number sign,
-// `#/queues/%2F/orders?name=a`.
+// Selects the page by the fragment of the address, `#/queues/%2F/orders?name=a`.
 //
-// What stands behind the question mark is how the page is looked at (filters, sorting, the page of
-// a list), so that an address can be shared.
+// The part after the question mark is the state of the page (filters, sorting, the page of a list),
+// so that an address can be shared.
 
 const routes = [];
 
-// pattern: such as "queues/:vhost/:name". show(parameters): makes a page, {title, element,
+// pattern: such as "queues/:vhost/:name". show(parameters): creates a page, {title, element,
 // refresh}.
 export function route(pattern, show) {
   routes.push({parts: pattern.split("/").filter(Boolean), show});
@@ -21,7 +20,7 @@ export function query() {
   return Object.fromEntries(split().asked);
 }
 
-// Change what stands behind the question mark without going to another page.
+// Changes the part after the question mark without loading another page.
 export function setQuery(values) {
   const {asked} = split();
   for (const [name, value] of Object.entries(values)) {
@@ -33,7 +32,7 @@ export function setQuery(values) {
   history.replaceState(null, "", text ? `${where}?${text}` : where);
 }
 
-// The page that the address names, {show, parameters, first}, or null.
+// Returns the page of the address, {show, parameters, first}, or null.
 export function current() {
   const names = decoded(split().parts);
   if (!names) return null;
@@ -48,7 +47,7 @@ function decoded(parts) {
   try {
     return parts.map(decodeURIComponent);
   } catch {
-    // Typed by hand, with a percent sign that stands for nothing.
+    // An invalid percent encoding, typed by hand.
     return null;
   }
 }

@@ -1,16 +1,16 @@
-// Who is logged in, for as long as the browser's tab is open, and what that user's tags allow.
+// The logged-in user, until the browser's tab is closed, and the permissions of the user's tags.
 
 import {ofTab} from "./store.js";
 
 const KEY = "leveret.credentials";
 
-// HTTP takes names, passwords and reasons as bytes; JavaScript's headers have one in each
+// HTTP transmits names, passwords and reasons as bytes; JavaScript's headers have one byte in each
 // character.
 export const asBytes = (text) =>
   Array.from(new TextEncoder().encode(text), (one) => String.fromCharCode(one)).join("");
 
 export const session = {
-  // {name, tags}, as /api/whoami tells it.
+  // {name, tags}, from /api/whoami.
   user: null,
 
   get credentials() {
@@ -29,7 +29,7 @@ export const session = {
 
 const hasOne = (...tags) => tags.some((tag) => session.user?.tags.includes(tag));
 
-// What the API asks for: administrators may do all that monitors and policy makers may.
+// As in the API, administrators have the rights of monitoring and policymaker.
 export const mayAdminister = () => hasOne("administrator");
 export const mayMonitor = () => hasOne("administrator", "monitoring");
 export const mayMakePolicies = () => hasOne("administrator", "policymaker");

@@ -1,6 +1,6 @@
-// What the browser remembers for the pages: the login for as long as the tab is open, and choices
-// such as the theme for longer. A browser that keeps nothing for any site (all cookies are blocked)
-// refuses even to be asked; then it is remembered until the page is loaded anew.
+// Browser storage: the login until the tab is closed, and settings such as the theme permanently.
+// If the browser blocks storage for the site, access throws, and values are kept until the page is
+// reloaded.
 
 const memory = new Map();
 

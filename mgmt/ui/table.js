@@ -1,11 +1,10 @@
-// Lists that sort, filter, page and update by themselves.
+// Lists with sorting, filter, paging and refresh.
 //
-// A column is {key, title, number, wide, minor, cell(row)}; its key may lead into the row,
-// `message_stats.ack`, `sortable: false` takes the sorting away, and a minor one is left out at a
-// phone's width: the row's own page has it. A remote list asks the API for
-// a page at a time, and only for what its columns show; a local one has all rows and does the same
-// here. How a list is looked at stands in the address, below the list's own id if there are several
-// on a page.
+// A column is {key, title, number, wide, minor, cell(row)}; its key may be a path into the row,
+// `message_stats.ack`; `sortable: false` disables sorting; a minor column is hidden on phones,
+// since the row's own page shows it. A remote list requests single pages from the API, with only
+// the needed columns; a local one loads all rows and pages them here. The state of a list is part
+// of the address, prefixed by the list's id if a page has several lists.
 
 import {get, path} from "./api.js";
 import {frame, h, render, uniqueId} from "./dom.js";
@@ -20,12 +19,12 @@ const TYPING_MS = 200;
 const FEW = 10;
 
 export class List {
-  // load(): for a local list, all rows. where(vhost): for a remote one, the path in the API.
-  // needs: what cells of a remote list look at besides their columns' keys. vhosts: there is a
-  // choice of them. small: without controls as long as it has few rows.
+  // load(): all rows of a local list. where(vhost): the API path of a remote list. needs: fields
+  // that cells of a remote list use besides the columns' keys. vhosts: offers a choice of the
+  // virtual host. small: hides the controls while there are few rows.
   constructor({id = "", caption, columns, key, where, needs = [], load, vhosts, small, empty}) {
     Object.assign(this, {id, caption, columns, key, where, needs, load, vhosts, small});
-    this.empty = empty ?? "There is nothing here.";
+    this.empty = empty ?? "No rows.";
     this.state = this.fromAddress();
     this.asked = 0;
     this.element = this.build();
@@ -110,7 +109,7 @@ export class List {
       this.explain(error);
       return;
     }
-    // An answer that was overtaken by another question is of no use.
+    // Ignores an answer that arrives after a newer request.
     if (turn === this.asked) this.draw(found);
   }
 
@@ -120,13 +119,13 @@ export class List {
     this.controls.hidden = Boolean(this.small && total <= FEW && !this.state.name);
     this.drawHead();
     render(this.body, rows.map((row) => h("tr", {"data-key": this.key(row)}, this.cells(row))));
-    const nothing = this.state.name ? `Nothing fits the filter '${this.state.name}'.` : this.empty;
+    const nothing = this.state.name ? `No match for the filter '${this.state.name}'.` : this.empty;
     render(this.message, rows.length ? "" : nothing);
     this.message.classList.remove("bad");
     this.drawPager(total, pages);
   }
 
-  // A filter that is no good is said beside the filter; all else is the page's to say.
+  // An invalid filter is reported beside the filter; other errors by the page.
   explain(error) {
     const isOfFilter = error instanceof SyntaxError || error.status === 400;
     if (!isOfFilter) throw error;
@@ -172,7 +171,7 @@ export class List {
     return (row) => texts(row).some((text) => pattern.test(text));
   }
 
-  // Drawing
+  // Rendering
 
   drawHead() {
     const {sort, reverse} = this.state;
@@ -198,7 +197,7 @@ export class List {
       button(text, () => this.change({page: to}), {disabled: to < 1 || to > pages});
     const steps = [step(page - 1, "Previous"), h("span", {}, `page ${page} of ${pages}`),
       step(page + 1, "Next")];
-    render(this.pager, total > 0 && h("span", {}, `${plural(total, "row")} in all`),
+    render(this.pager, total > 0 && h("span", {}, `${plural(total, "row")} in total`),
       pages > 1 && steps);
   }
 }
@@ -218,7 +217,7 @@ function asText(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-// Numbers before texts before what is not there.
+// Numbers before texts before missing values.
 function compare(one, other) {
   const missing = (value) => value === undefined || value === null;
   if (missing(one) || missing(other)) return missing(one) - missing(other);

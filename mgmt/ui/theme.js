@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until the reader chooses; the choice is remembered.
+// Light or dark colours: the system's setting until the user selects one, which is stored.
 
 import {ofBrowser} from "./store.js";
 

@@ -1,1 +1,1 @@
-"""How things look in the HTTP API: the only place where the broker's objects become JSON."""
+"""The JSON of the HTTP API: views of the broker's objects, with RabbitMQ's fields."""

@@ -3,19 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker.channel.channel import Channel
-from broker.channel.consumer import Consumer
-from broker.interfaces import UNLIMITED
-from broker.net.connection import Connection
-from mgmt.statistics.sampler import MESSAGES, Sampler, message_row
-from mgmt.statistics.series import Series, Window
-from mgmt.views.values import iso_time, table_to_json, text
+from leveret.broker.amqp.json_form import text
+from leveret.broker.channel.channel import Channel
+from leveret.broker.net.connection import Connection
+from leveret.broker.net.status import channel_status, consumers_of
+from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.mgmt.statistics.sampler import MESSAGES, Sampler, message_row
+from leveret.mgmt.statistics.series import Series, Window
+from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 
 
 def message_stats(
     names: Sequence[str], row: Sequence[int], series: Series, now_ms: int, window: Window | None
 ) -> dict[str, Any]:
-    """Totals, and beside each its rate."""
+    """Totals, each with its rate."""
     stats: dict[str, Any] = {}
     for column, name in enumerate(names):
         stats[name] = row[column]
@@ -23,13 +24,8 @@ def message_stats(
     return stats
 
 
-def channel_name(connection: Connection, channel: Channel) -> str:
-    """As RabbitMQ names it."""
-    return f"{connection.name} ({channel.number})"
-
-
-def connection_details(connection: Connection) -> dict[str, Any]:
-    """What a channel shows of its connection."""
+def connection_details(connection: ConnectionFigures) -> dict[str, Any]:
+    """The connection that a queue or a channel belongs to."""
     return {
         "name": connection.name,
         "peer_host": connection.peer_host,
@@ -40,36 +36,30 @@ def connection_details(connection: Connection) -> dict[str, Any]:
 def channel_view(
     connection: Connection, channel: Channel, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
-    """A channel as a list has it."""
-    node = sampler.broker.config.node_name
-    confirms, transaction = channel.confirms, channel.transaction
+    """A channel as an item of a list."""
+    status = channel_status(connection, channel)
     view: dict[str, Any] = {
-        "name": channel_name(connection, channel),
-        "number": channel.number,
-        "connection_details": connection_details(connection),
-        "node": node,
-        "vhost": text(channel.vhost.name),
-        "user": text(connection.user.name),
-        "user_who_performed_action": text(connection.user.name),
-        "state": "flow" if connection.publishing_state == "flow" else "running",
-        "confirm": confirms is not None,
-        "transactional": transaction is not None,
-        "consumer_count": len(channel.consumers) + bool(channel.reply_consumer_tag),
-        "messages_unacknowledged": len(channel.unacked),
-        "messages_unconfirmed": confirms.unconfirmed_count if confirms is not None else 0,
-        "messages_uncommitted": len(transaction.publishes) if transaction is not None else 0,
-        "acks_uncommitted": len(transaction.taken()) if transaction is not None else 0,
-        "prefetch_count": channel.prefetch_count,
-        "global_prefetch_count": channel.global_prefetch_count,
+        "name": status.name,
+        "number": status.number,
+        "connection_details": connection_details(status.connection),
+        "node": sampler.broker.config.node_name,
+        "vhost": status.vhost,
+        "user": status.user,
+        "user_who_performed_action": status.user,
+        "state": status.state,
+        "confirm": status.is_confirming,
+        "transactional": status.is_transactional,
+        "consumer_count": status.consumers + status.has_reply_consumer,
+        "messages_unacknowledged": status.unacked,
+        "messages_unconfirmed": status.unconfirmed,
+        "messages_uncommitted": status.uncommitted,
+        "acks_uncommitted": status.acks_uncommitted,
+        "prefetch_count": status.prefetch_count,
+        "global_prefetch_count": status.global_prefetch_count,
         "pending_raft_commands": 0,
-        "reductions": 0,
-        "reductions_details": {"rate": 0.0},
-        "garbage_collection": {
-            "fullsweep_after": 0, "max_heap_size": 0, "min_bin_vheap_size": 0,
-            "min_heap_size": 0, "minor_gcs": 0,
-        },
+        **NO_ERLANG_PROCESS,
     }  # fmt: skip
-    idle_since_s = sampler.idle_since_s(channel)
+    idle_since_s = sampler.idle_since_s(channel, status.opened_at_s)
     if idle_since_s is not None:
         view["idle_since"] = iso_time(idle_since_s)
     row = message_row(channel.message_counts())
@@ -82,44 +72,38 @@ def channel_view(
 def single_channel_view(
     connection: Connection, channel: Channel, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
-    """A channel on its own: with its consumers, too."""
-    node = sampler.broker.config.node_name
+    """A channel on its own, with its consumers."""
+    node, vhost = sampler.broker.config.node_name, channel.vhost.name
     view = channel_view(connection, channel, sampler, window)
     view["consumer_details"] = [
-        consumer_view(consumer, node) for consumer in channel.consumers.values()
+        consumer_view(figures, vhost, queue.name, node) for queue, figures in consumers_of(channel)
     ]
     view["publishes"] = []
     view["deliveries"] = []
     return view
 
 
-def consumer_view(consumer: Consumer, node: str) -> dict[str, Any]:
-    """A consumer."""
-    channel = consumer.channel
-    connection = channel.connection
-    assert isinstance(connection, Connection)
-    ring = consumer.queue.ring
-    is_active = not ring.is_single_active or ring.active is consumer
+def consumer_view(consumer: ConsumerFigures, vhost: str, queue: str, node: str) -> dict[str, Any]:
+    """A consumer of a queue."""
+    connection = consumer.connection
     return {
-        "arguments": table_to_json(consumer.arguments),
-        "ack_required": not consumer.no_ack,
-        "active": is_active,
-        "activity_status": "single_active" if ring.active is consumer else (
-            "up" if is_active else "waiting"
-        ),
+        "arguments": consumer.arguments,
+        "ack_required": consumer.ack_required,
+        "active": consumer.is_active,
+        "activity_status": consumer.activity,
         "channel_details": {
             "connection_name": connection.name,
-            "name": channel_name(connection, channel),
+            "name": consumer.channel_name,
             "node": node,
-            "number": channel.number,
+            "number": consumer.channel_number,
             "peer_host": connection.peer_host,
             "peer_port": connection.peer_port,
-            "user": text(connection.user.name),
+            "user": consumer.user,
         },
-        "consumer_tag": text(consumer.tag),
-        "consumer_timeout": consumer.queue.options.consumer_timeout_ms,
+        "consumer_tag": consumer.tag,
+        "consumer_timeout": consumer.timeout_ms,
         "exclusive": consumer.is_exclusive,
         "prefetch_count": consumer.prefetch_count,
-        "queue": {"name": text(consumer.queue.name), "vhost": text(channel.vhost.name)},
-        "credit": None if consumer.credit > UNLIMITED // 2 else consumer.credit,
-    }  # fmt: skip
+        "queue": {"name": text(queue), "vhost": text(vhost)},
+        "credit": consumer.credit,
+    }

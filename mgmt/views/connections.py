@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from broker.net.closing import RUNNING
-from broker.net.connection import Connection
-from mgmt.statistics.sampler import CONNECTION, Sampler
-from mgmt.statistics.series import Window
-from mgmt.views.values import table_to_json, text
+from leveret.broker.net.closing import RUNNING
+from leveret.broker.net.connection import Connection
+from leveret.broker.net.status import connection_status
+from leveret.mgmt.statistics.sampler import CONNECTION, Sampler
+from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS
 
 NO_TLS = {
     "ssl": False, "ssl_protocol": None, "ssl_cipher": None, "ssl_hash": None,
@@ -19,45 +20,39 @@ def connection_view(
     connection: Connection, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """An open connection."""
-    tuning = connection.tuning
-    properties = table_to_json(connection.client_properties)
+    status = connection_status(connection)
     view: dict[str, Any] = {
-        "name": connection.name,
+        "name": status.name,
         "node": sampler.broker.config.node_name,
         "type": "network",
         "protocol": "AMQP 0-9-1",
-        "state": connection.publishing_state,
-        "user": text(connection.user.name),
-        "user_who_performed_action": text(connection.user.name),
-        "vhost": text(connection.vhost.name),
-        "auth_mechanism": connection.mechanism,
-        "client_properties": properties,
-        "user_provided_name": properties.get("connection_name"),
-        "connected_at": int(connection.connected_at_s * 1000),
-        "channels": len(connection.channels),
-        "channel_max": tuning.channel_max,
-        "frame_max": tuning.frame_bytes_max,
-        "timeout": tuning.heartbeat_s,
-        "host": connection.own_host,
-        "port": connection.own_port,
-        "peer_host": connection.peer_host,
-        "peer_port": connection.peer_port,
-        "recv_cnt": connection.reads,
-        "send_cnt": connection.writes,
+        "state": status.state,
+        "user": status.user,
+        "user_who_performed_action": status.user,
+        "vhost": status.vhost,
+        "auth_mechanism": status.mechanism,
+        "client_properties": status.client_properties,
+        "user_provided_name": status.client_properties.get("connection_name"),
+        "connected_at": int(status.connected_at_s * 1000),
+        "channels": status.channels,
+        "channel_max": status.channel_max,
+        "frame_max": status.frame_bytes_max,
+        "timeout": status.heartbeat_s,
+        "host": status.host,
+        "port": status.port,
+        "peer_host": status.peer_host,
+        "peer_port": status.peer_port,
+        "recv_cnt": status.reads,
+        "send_cnt": status.writes,
         "send_pend": 0,
-        "reductions": 0,
-        "reductions_details": {"rate": 0.0},
-        "garbage_collection": {
-            "fullsweep_after": 0, "max_heap_size": 0, "min_bin_vheap_size": 0,
-            "min_heap_size": 0, "minor_gcs": 0,
-        },
+        **NO_ERLANG_PROCESS,
         **NO_TLS,
-        **connection.tls_facts(),
+        **status.tls,
     }  # fmt: skip
     if view["user_provided_name"] is None:
         del view["user_provided_name"]
     series = sampler.objects.get(connection)
-    row = (connection.bytes_in, connection.bytes_out)
+    row = (status.bytes_in, status.bytes_out)
     for column, name in enumerate(CONNECTION):
         view[name] = row[column]
         view[f"{name}_details"] = (
@@ -67,5 +62,5 @@ def connection_view(
 
 
 def open_connections(sampler: Sampler) -> list[Connection]:
-    """Those whose handshake is over."""
+    """The connections whose handshake is over."""
     return [one for one in tuple(sampler.broker.connections) if one.state is RUNNING]

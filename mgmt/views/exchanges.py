@@ -1,18 +1,18 @@
 """Exchanges and bindings as JSON, with RabbitMQ's fields."""
 
 import base64
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 from zlib import crc32
 
-from broker.amqp.field_table import encode_table
-from broker.binding import Binding, Exchange
-from broker.queues.actor import Queue
-from broker.vhost import VirtualHost
-from mgmt.statistics.sampler import EXCHANGE, Sampler
-from mgmt.statistics.series import Window
-from mgmt.views.channels import message_stats
-from mgmt.views.values import table_to_json, text
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.binding import Binding, Exchange
+from leveret.broker.names import QUEUE
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.statistics.sampler import EXCHANGE, Sampler
+from leveret.mgmt.statistics.series import Window
+from leveret.mgmt.views.channels import message_stats
 
 NO_PROPERTIES_KEY = "~"
 
@@ -40,10 +40,10 @@ def exchange_view(
     return view
 
 
-def properties_key(routing_key: str, arguments: dict[str, Any]) -> str:
-    """What tells a binding from others between the same ends, in a path.
+def properties_key(routing_key: str, arguments: Table) -> str:
+    """The name of a binding in a path, which differs for each binding between the same ends.
 
-    arguments: a field table. RabbitMQ has a hash of its own for them; clients do not look into it.
+    RabbitMQ hashes the arguments in another way; clients do not interpret the hash.
     """
     encoded = routing_key.encode("utf-8", "surrogateescape")
     key = quote_plus(encoded, safe="").replace("~", "%7E")
@@ -53,27 +53,38 @@ def properties_key(routing_key: str, arguments: dict[str, Any]) -> str:
     return f"{key}~{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
-def binding_view(vhost: VirtualHost, binding: Binding) -> dict[str, Any]:
+class ShownBinding(NamedTuple):
+    """A binding as plain data. Bindings are listed in the order of these fields."""
+
+    vhost: str
+    source: str
+    destination_kind: str
+    destination: str
+    routing_key: str
+    arguments: Table
+
+
+def shown_binding(vhost: VirtualHost, binding: Binding) -> ShownBinding:
+    """A binding that was declared."""
+    return ShownBinding(
+        vhost.name, binding.source.name, binding.destination_kind, binding.destination.name,
+        binding.routing_key, binding.arguments,
+    )  # fmt: skip
+
+
+def default_binding(vhost: VirtualHost, queue: str) -> ShownBinding:
+    """The binding that each queue has to the default exchange."""
+    return ShownBinding(vhost.name, "", QUEUE, queue, queue, {})
+
+
+def binding_view(binding: ShownBinding) -> dict[str, Any]:
     """A binding."""
     return {
-        "source": text(binding.source.name),
-        "vhost": text(vhost.name),
-        "destination": text(binding.destination.name),
+        "source": text(binding.source),
+        "vhost": text(binding.vhost),
+        "destination": text(binding.destination),
         "destination_type": binding.destination_kind,
         "routing_key": text(binding.routing_key),
         "arguments": table_to_json(binding.arguments),
         "properties_key": properties_key(binding.routing_key, binding.arguments),
-    }
-
-
-def default_binding_view(vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-    """The binding that each queue has to the default exchange."""
-    return {
-        "source": "",
-        "vhost": text(vhost.name),
-        "destination": text(queue.name),
-        "destination_type": "queue",
-        "routing_key": text(queue.name),
-        "arguments": {},
-        "properties_key": properties_key(queue.name, {}),
     }

@@ -1,7 +1,7 @@
-"""The node as JSON: overview, node and memory, with RabbitMQ's fields where they make sense here.
+"""The node as JSON: overview, node and memory, with RabbitMQ's fields.
 
-Fields that are about Erlang's runtime are there for programs that read them, with the nearest
-thing that this process has, or 0.
+Fields about Erlang's runtime are kept for the programs that read them; they have the nearest
+figure of this process, or 0.
 """
 
 import os
@@ -10,17 +10,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from broker.exchanges import EXCHANGE_TYPES
-from broker.memory_measures import resident_bytes
-from broker.net.closing import RUNNING
-from broker.net.handshake import COMPATIBLE_VERSION, PRODUCT, version
-from mgmt.node import NODE, Node, file_limit, open_files
-from mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, message_row
-from mgmt.statistics.series import Series, Window
-from mgmt.views.queues import memory_of
-from mgmt.views.values import text
+from leveret import __version__
+from leveret.broker.amqp.json_form import text
+from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.net.closing import RUNNING
+from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from leveret.broker.resources.memory_measures import resident_bytes
+from leveret.mgmt.running_node import NODE, Node, file_limit, open_files
+from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, QueueSums, message_row
+from leveret.mgmt.statistics.series import Series, Window
 
-ALARM_NAMES = {"memory": "mem_alarm", "disk": "disk_free_alarm"}
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
 MECHANISMS = {
     "PLAIN": "SASL PLAIN authentication mechanism",
@@ -31,7 +30,7 @@ MECHANISMS = {
 
 
 def exchange_types() -> list[dict[str, Any]]:
-    """Those that can be declared."""
+    """The types of exchanges that can be declared."""
     return [
         {"name": name, "description": f"AMQP {name} exchange", "enabled": True}
         for name in EXCHANGE_TYPES
@@ -39,7 +38,7 @@ def exchange_types() -> list[dict[str, Any]]:
 
 
 def listeners(node: Node) -> list[dict[str, Any]]:
-    """What listens."""
+    """The open ports."""
     return [
         {
             "node": node.name, "protocol": protocol, "ip_address": listener.host or "::",
@@ -52,13 +51,13 @@ def listeners(node: Node) -> list[dict[str, Any]]:
 def _socket_options(node: Node) -> dict[str, Any]:
     config = node.config
     return {
-        "backlog": config.tcp_backlog, "nodelay": config.tcp_nodelay,
-        "linger": [config.tcp_linger, config.tcp_linger_timeout_s], "exit_on_close": False,
+        "backlog": config.tcp.backlog, "nodelay": config.tcp.nodelay,
+        "linger": [config.tcp.linger, config.tcp.linger_timeout_s], "exit_on_close": False,
     }  # fmt: skip
 
 
 def contexts(node: Node) -> list[dict[str, Any]]:
-    """What is served over HTTP."""
+    """The HTTP servers."""
     titles = {"http": "RabbitMQ Management", "https": "RabbitMQ Management",
               "http/prometheus": "RabbitMQ Prometheus"}  # fmt: skip
     return [
@@ -73,16 +72,20 @@ def contexts(node: Node) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def overview(node: Node, windows: tuple[Window | None, Window | None]) -> dict[str, Any]:
-    """The node, and its totals. windows: samples that are asked for, of messages and lengths."""
+def overview(
+    node: Node, sums: QueueSums, windows: tuple[Window | None, Window | None]
+) -> dict[str, Any]:
+    """The node and its totals.
+
+    sums: over all its queues. windows: the samples to include, of messages and of lengths.
+    """
     sampler = node.sampler
     broker = sampler.broker
     vhosts = broker.services.vhosts.values()
     now_ms = sampler.now_ms()
     messages, lengths = windows
     row = (*message_row(sampler.totals()), *sampler.disk_row())
-    ready = sum(q.backing.ready_count for v in vhosts for q in v.queues.values())
-    unacked = sum(q.backing.unacked_count for v in vhosts for q in v.queues.values())
+    ready, unacked, consumers = sums
     running = [one for one in broker.connections if one.state is RUNNING]
     return {
         **versions(node),
@@ -105,7 +108,7 @@ def overview(node: Node, windows: tuple[Window | None, Window | None]) -> dict[s
         "object_totals": {
             "channels": sum(len(one.channels) for one in running),
             "connections": len(running),
-            "consumers": sum(len(q.ring.consumers) for v in vhosts for q in v.queues.values()),
+            "consumers": consumers,
             "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
             "queues": sum(len(vhost.queues) for vhost in vhosts),
         },
@@ -117,13 +120,13 @@ def overview(node: Node, windows: tuple[Window | None, Window | None]) -> dict[s
 
 
 def versions(node: Node) -> dict[str, Any]:
-    """What it is."""
+    """Names and versions."""
     return {
         "management_version": COMPATIBLE_VERSION,
         "rabbitmq_version": COMPATIBLE_VERSION,
         "product_name": PRODUCT,
         "product_version": COMPATIBLE_VERSION,
-        "leveret_version": version(),
+        "leveret_version": __version__,
         "erlang_version": "0",
         "erlang_full_version": f"none; Python {platform.python_version()}",
     }
@@ -141,7 +144,7 @@ def _counted(
 
 
 def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
-    """One node of `/api/nodes`."""
+    """An item of `/api/nodes`."""
     sampler = node.sampler
     alarms = sampler.broker.services.alarms
     row = node.node_row()
@@ -160,7 +163,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "proc_total": 1_048_576,
         "mem_limit": node.memory_limit,
         "mem_alarm": alarms.has("memory"),
-        "mem_calculation_strategy": node.config.vm_memory_calculation_strategy,
+        "mem_calculation_strategy": node.config.memory.calculation_strategy,
         "disk_free_limit": node.disk_limit,
         "disk_free_alarm": alarms.has("disk"),
         "rates_mode": "basic",
@@ -169,13 +172,13 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "auth_mechanisms": [
             {
                 "name": name, "description": description,
-                "enabled": name in node.config.auth_mechanisms,
+                "enabled": name in node.config.authentication.mechanisms,
             }
             for name, description in MECHANISMS.items()
         ],
         "applications": [
             {"name": "rabbit", "description": "Leveret", "version": COMPATIBLE_VERSION},
-            {"name": "leveret", "description": "Leveret", "version": version()},
+            {"name": "leveret", "description": "Leveret", "version": __version__},
         ],
         "contexts": contexts(node),
         "log_files": log_files(node),
@@ -212,22 +215,22 @@ _GARBAGE_QUEUES = (
 
 
 def log_files(node: Node) -> list[str]:
-    """Where it logs to."""
+    """The files that the node logs to."""
     config = node.config
-    found = ["<stdout>"] if config.log_console else []
-    if config.log_file is not None:
-        found.append(str((config.log_dir or node.data_dir or Path()) / config.log_file))
+    found = ["<stdout>"] if config.log.console else []
+    if config.log.file is not None:
+        found.append(str((config.log.dir or node.data_dir or Path()) / config.log.file))
     return found
 
 
 def memory_breakdown(node: Node) -> dict[str, Any]:
-    """Bytes by category, and what the process has in all."""
+    """The memory of the process in bytes, by category and in total."""
     broker = node.broker
     queues = connections = channels = 0
     if broker is not None:
         for vhost in broker.services.vhosts.values():
             for queue in vhost.queues.values():
-                queues += memory_of(queue, queue.backing.status())
+                queues += queue.figures.status().memory_bytes
         for connection in broker.connections:
             connections += _CONNECTION_BYTES
             channels += _CHANNEL_BYTES * len(connection.channels)
@@ -260,13 +263,13 @@ def memory_breakdown(node: Node) -> dict[str, Any]:
         "other_system": 0,
         "allocated_unused": 0,
         "reserved_unallocated": 0,
-        "strategy": node.config.vm_memory_calculation_strategy,
+        "strategy": node.config.memory.calculation_strategy,
         "total": {"erlang": total, "rss": total, "allocated": total},
     }
 
 
 _CONNECTION_BYTES, _CHANNEL_BYTES, _CODE_BYTES = 3_072, 1_024, 30_000_000
-"""Of a connection and of a channel docs/performance.md has figures; of Python and its modules."""
+"""Memory of a connection, of a channel (docs/performance.md has them), and of Python's code."""
 
 
 def status(node: Node) -> dict[str, Any]:
@@ -291,7 +294,7 @@ def status(node: Node) -> dict[str, Any]:
         "alarms": [{"alarm": f"resource_limit {name}", "node": node.name} for name in alarms],
         "tags": [],
         "memory": breakdown,
-        "vm_memory_calculation_strategy": node.config.vm_memory_calculation_strategy,
+        "vm_memory_calculation_strategy": node.config.memory.calculation_strategy,
         "vm_memory_high_watermark_setting": _watermark_setting(node),
         "vm_memory_high_watermark_limit": node.memory_limit,
         "file_descriptors": {
@@ -330,6 +333,6 @@ def _watermark_setting(node: Node) -> dict[str, float]:
     if node.memory_watermark is not None:
         kind, value = node.memory_watermark
         return {kind: value}
-    if node.config.vm_memory_high_watermark_bytes is not None:
-        return {"absolute": node.config.vm_memory_high_watermark_bytes}
-    return {"relative": node.config.vm_memory_high_watermark_relative}
+    if node.config.memory.high_watermark_bytes is not None:
+        return {"absolute": node.config.memory.high_watermark_bytes}
+    return {"relative": node.config.memory.high_watermark_relative}

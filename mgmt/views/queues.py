@@ -1,31 +1,25 @@
-"""Queues as JSON, with RabbitMQ's fields (`rabbit_mgmt_wm_queue`) and those of docs/http-api.md."""
+"""Queues as JSON, with RabbitMQ's fields (`rabbit_mgmt_wm_queue`) and those of docs/http-api.md.
 
-from collections.abc import Iterator
+A view is made of what was declared, of the queue's status (broker/queues/status.py) and of the
+samples that were taken of its counts.
+"""
+
 from typing import Any
 
-from broker.channel.consumer import Consumer
-from broker.net.connection import Connection
-from broker.policies import merged
-from broker.queues.actor import Queue
-from broker.queues.age import BOUNDS_MS
-from broker.vhost import VirtualHost
-from mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
-from mgmt.statistics.series import Window
-from mgmt.views.channels import connection_details, consumer_view, message_stats
-from mgmt.views.values import iso_time, table_to_json, text
-
-NO_GARBAGE_COLLECTION = {
-    "fullsweep_after": 0, "max_heap_size": 0, "min_bin_vheap_size": 0, "min_heap_size": 0,
-    "minor_gcs": 0,
-}  # fmt: skip
-"""Erlang's; there for clients that look for it."""
-QUEUE_BYTES = 2_500
-MESSAGE_BYTES = 120
-"""What a queue, and a message in it, take beside bodies, roughly."""
+from leveret.broker.amqp.json_form import table_to_json, text
+from leveret.broker.policies.policy_table import merged
+from leveret.broker.queues.age import BOUNDS_MS
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.status import CoarseCounts, QueueStatus
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
+from leveret.mgmt.statistics.series import Row, Series, Window
+from leveret.mgmt.views.channels import connection_details, consumer_view, message_stats
+from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 
 
 class QueueViews:
-    """Makes views of queues. windows: samples that are asked for, of messages and of lengths."""
+    """Makes views of queues. windows: the samples to include, of messages and of lengths."""
 
     def __init__(
         self, sampler: Sampler, node_name: str, windows: tuple[Window | None, Window | None]
@@ -35,13 +29,12 @@ class QueueViews:
         self._message_window, self._length_window = windows
         self._now_ms = sampler.now_ms()
 
-    def listed(self, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-        """A queue as a list of queues has it."""
-        status = queue.backing.status()
-        row = queue_row(queue)
+    def listed(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
+        """A queue as an item of a list."""
+        status = queue.figures.status()
+        row = queue_row(status.counts)
+        series = self._sampler.objects.get(queue)
         policy, operator_policy = queue.policy, queue.operator_policy
-        ring = queue.ring
-        exclusive = next((one.tag for one in ring.consumers if one.is_exclusive), None)
         view: dict[str, Any] = {
             "name": text(queue.name),
             "vhost": text(vhost.name),
@@ -51,56 +44,52 @@ class QueueViews:
             "exclusive": queue.is_exclusive,
             "arguments": table_to_json(queue.arguments),
             "node": self._node_name,
-            "state": "running",
+            "state": status.state,
             "policy": policy.name if policy else None,
             "operator_policy": operator_policy.name if operator_policy else None,
             "effective_policy_definition": dict(merged(policy, operator_policy)),
-            "consumers": len(ring.consumers),
-            "consumer_utilisation": capacity_of(queue),
-            "consumer_capacity": capacity_of(queue),
-            "exclusive_consumer_tag": exclusive,
-            "single_active_consumer_tag": ring.active.tag if ring.active else None,
+            "consumers": status.counts.consumers,
+            "consumer_utilisation": status.consumer_capacity,
+            "consumer_capacity": status.consumer_capacity,
+            "exclusive_consumer_tag": status.exclusive_consumer_tag,
+            "single_active_consumer_tag": status.single_active_consumer_tag,
             "recoverable_slaves": None,
-            "head_message_timestamp": head_timestamp(queue),
-            "garbage_collection": NO_GARBAGE_COLLECTION,
-            "memory": memory_of(queue, status),
-            "reductions": 0,
-            "reductions_details": {"rate": 0.0},
+            "head_message_timestamp": status.head_timestamp_s,
+            "memory": status.memory_bytes,
+            **NO_ERLANG_PROCESS,
             "storage_version": 1,
             "message_bytes_paged_out": 0,
             "messages_paged_out": 0,
-            **status,
+            **status.storage,
         }
-        self._add_rates(view["backing_queue_status"], queue, row)
-        self._add_owner(view, queue)
-        self._add_counts(view, queue, row)
-        view.update(self._ages(queue))
+        view["backing_queue_status"] = {
+            **status.storage["backing_queue_status"], **self._rates(series, row),
+        }  # fmt: skip
+        if status.owner is not None:
+            view["owner_pid_details"] = connection_details(status.owner)
+        idle_since_s = self._sampler.idle_since_s(queue, status.declared_at_s)
+        if idle_since_s is not None:
+            view["idle_since"] = iso_time(idle_since_s)
+        self._add_counts(view, series, row)
+        view.update(self._ages(queue, status))
         return view
 
-    def _add_rates(self, parts: dict[str, Any], queue: Queue, row: tuple[int, ...]) -> None:
+    def _rates(self, series: Series | None, row: Row) -> dict[str, Any]:
         """How fast messages come and go, as RabbitMQ's backing queues show it."""
-        series = self._sampler.objects.get(queue)
 
         def rate(name: str) -> float:
             return 0.0 if series is None else series.rate(QUEUE.index(name), self._now_ms)
 
-        parts["version"] = 1
-        parts["avg_ingress_rate"] = rate("publish")
-        parts["avg_egress_rate"] = rate("deliver_get")
-        parts["avg_ack_ingress_rate"] = rate("deliver")
-        parts["avg_ack_egress_rate"] = rate("ack")
-        parts["next_deliver_seq_id"] = row[QUEUE.index("deliver_get")]
+        return {
+            "version": 1,
+            "avg_ingress_rate": rate("publish"),
+            "avg_egress_rate": rate("deliver_get"),
+            "avg_ack_ingress_rate": rate("deliver"),
+            "avg_ack_egress_rate": rate("ack"),
+            "next_deliver_seq_id": row[QUEUE.index("deliver_get")],
+        }
 
-    def _add_owner(self, view: dict[str, Any], queue: Queue) -> None:
-        owner = queue.owner_connection
-        if isinstance(owner, Connection):
-            view["owner_pid_details"] = connection_details(owner)
-        idle_since_s = self._sampler.idle_since_s(queue)
-        if idle_since_s is not None:
-            view["idle_since"] = iso_time(idle_since_s)
-
-    def _add_counts(self, view: dict[str, Any], queue: Queue, row: tuple[int, ...]) -> None:
-        series = self._sampler.objects.get(queue)
+    def _add_counts(self, view: dict[str, Any], series: Series | None, row: Row) -> None:
         for column, name in enumerate(LENGTHS, len(QUEUE_MESSAGES)):
             view[name] = row[column]
             view[f"{name}_details"] = (
@@ -113,83 +102,49 @@ class QueueViews:
                 QUEUE[: len(QUEUE_MESSAGES)], row, series, self._now_ms, self._message_window
             )
 
-    def _ages(self, queue: Queue) -> dict[str, Any]:
-        clock_ms = self._sampler.broker.services.clock.now_ms()
-        oldest_unacked = self._sampler.oldest_unacked_ms.get(queue)
-        if not queue.backing.unacked_count:
-            oldest_unacked = None
-        every = [queue.ages, *(queue.level_ages or {}).values()]
-        columns = zip(*(ages.counts for ages in every), strict=True)
+    def _ages(self, queue: QueueClient, status: QueueStatus) -> dict[str, Any]:
+        ages = status.ages
         return {
-            "oldest_ready_age_ms": queue.oldest_ready_age_ms(),
-            "oldest_unacked_age_ms": (
-                None if oldest_unacked is None else clock_ms - oldest_unacked
-            ),
+            "oldest_ready_age_ms": ages.oldest_ready_ms,
+            "oldest_unacked_age_ms": self._sampler.oldest_unacked_age_ms(queue, status.counts),
             "time_in_queue": {
                 "bounds_ms": list(BOUNDS_MS),
-                "counts": [sum(column) for column in columns],
-                "sum_ms": sum(ages.sum_ms for ages in every),
+                "counts": ages.waited_counts,
+                "sum_ms": ages.waited_ms,
             },
-            "tiers": tiers_of(queue),
+            "tiers": tiers_of(status.counts, status.storage),
         }
 
-    def single(self, vhost: VirtualHost, queue: Queue) -> dict[str, Any]:
-        """A queue on its own: with its consumers, too."""
+    def single(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
+        """A queue on its own, with its consumers."""
         view = self.listed(vhost, queue)
         view["consumer_details"] = [
-            consumer_view(consumer, self._node_name) for consumer in consumers_of(queue)
+            consumer_view(consumer, vhost.name, queue.name, self._node_name)
+            for consumer in queue.figures.consumers()
         ]
         view["deliveries"] = []
         view["incoming"] = []
         return view
 
 
-def consumers_of(queue: Queue) -> Iterator[Consumer]:
-    """Those of clients."""
-    for consumer in queue.ring.consumers:
-        if isinstance(consumer, Consumer):
-            yield consumer
+def tiers_of(counts: CoarseCounts, storage: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """How many of a queue's messages are in memory only, in both, and on disk only.
 
-
-def tiers_of(queue: Queue) -> dict[str, dict[str, int]]:
-    """Where a queue's messages are, from memory to disk only."""
-    status = queue.backing.status()
-    parts = status["backing_queue_status"]
-    in_delta = status.get("messages_paged_out", 0)
-    delta_bytes = status.get("message_bytes_paged_out", 0)
-    ready_ram = queue.backing.ready_count - in_delta
-    ready_bytes = queue.backing.ready_bytes - delta_bytes
-    # What came back from disk, or is about to go there, is on disk and in memory.
-    beta = min(ready_ram, parts.get("q2", 0) + parts.get("q3", 0))
+    storage: what `BackingQueue.status` returned.
+    """
+    queue_parts = storage["backing_queue_status"]
+    in_delta = storage["messages_paged_out"]
+    delta_bytes = storage["message_bytes_paged_out"]
+    ready_ram = counts.ready - in_delta
+    ready_bytes = storage["message_bytes_ready"] - delta_bytes
+    # Messages that were paged in, or that are about to be paged out, are on disk and in memory.
+    beta = min(ready_ram, queue_parts.get("q2", 0) + queue_parts.get("q3", 0))
     beta_bytes = ready_bytes * beta // max(1, ready_ram)
+    unacked_bytes = storage["message_bytes_unacknowledged"]
     return {
         "alpha": {"messages": ready_ram - beta, "bytes": ready_bytes - beta_bytes},
         "beta": {"messages": beta, "bytes": beta_bytes},
         "gamma": {"messages": 0, "bytes": 0},
         "delta": {"messages": in_delta, "bytes": delta_bytes},
-        "unacked": {"messages": queue.backing.unacked_count, "bytes": queue.backing.unacked_bytes},
+        "unacked": {"messages": counts.unacked, "bytes": unacked_bytes},
     }
-
-
-def memory_of(queue: Queue, status: dict[str, Any]) -> int:
-    """Bytes of memory that a queue takes, roughly."""
-    in_ram: int = status.get("messages_ram", 0)
-    body_bytes: int = status.get("message_bytes_ram", 0)
-    return QUEUE_BYTES + MESSAGE_BYTES * in_ram + body_bytes
-
-
-def capacity_of(queue: Queue) -> float:
-    """The share of consumers that could take a message now."""
-    consumers = queue.ring.consumers
-    if not consumers:
-        return 0
-    return sum(consumer.room() > 0 for consumer in consumers) / len(consumers)
-
-
-def head_timestamp(queue: Queue) -> int | None:
-    """The timestamp of the first ready message, if it has one and is in memory, in seconds."""
-    heads = queue.backing.heads()
-    if not heads or heads[0].entry is None:
-        return None
-    stamp = getattr(heads[0].entry.message.header, "properties", {}).get("timestamp")
-    return stamp if isinstance(stamp, int) else None

@@ -1,8 +1,8 @@
-"""A client that keeps account: what it did and saw, and between which two moments.
+"""A client that records every step it takes, with the earliest and latest time of each.
 
-A node's records have times of the node; the client's are of the same clock. What a client does
-happens at the node after the client has begun it and before the client knows that it is done, so
-each step has two moments, and the record's time has to be between them.
+A node's records have times of the node; the clients use the same clock. The node executes a step
+after the client has started it and before the client knows its result, so the record's time must
+lie between these two times.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ SECONDS_MAX = 15
 
 
 def now_us():
-    """Microseconds since 1970, as the node tells them."""
+    """Microseconds since 1970, by the node's clock."""
     return int(time.time() * 1_000_000)
 
 
@@ -29,7 +29,7 @@ async def number_of(channel):
 
 @dataclass
 class Step:
-    """Something that happened at the node, not before `from_us` and not after `to_us`."""
+    """An event at the node, not before `from_us` and not after `to_us`."""
 
     event: str
     from_us: int
@@ -57,7 +57,7 @@ class Account:
         return step
 
     def all(self, event, **wanted):
-        """The steps of an event whose fields are these."""
+        """Return the steps of an event with these fields."""
         return [
             step
             for step in self.steps
@@ -66,13 +66,13 @@ class Account:
         ]
 
     def one(self, event, message_id, queue=None, turn=-1):
-        """The step of a message. turn: which, if there are several; the last."""
+        """Return a step of a message. turn: its index if there are several; by default the last."""
         found = self.all(event, message_id=message_id)
         return [step for step in found if queue in (None, step.queue)][turn]
 
 
 class Client:
-    """A connection to a vhost, which notes what it does."""
+    """A connection to a vhost that records its steps."""
 
     def __init__(self, account, node, vhost, user):
         self.account, self.node, self.user = account, node, user
@@ -80,7 +80,7 @@ class Client:
 
     @classmethod
     async def connect(cls, account, node, vhost, user, label):
-        """label: by which the API tells what the node calls the connection."""
+        """Connect. label: identifies the connection in the API."""
         self = cls(account, node, vhost, user)
         url = f"amqp://{user}:{user}@127.0.0.1:{node.port}/{quote(vhost, safe='')}"
         began = now_us()
@@ -95,15 +95,15 @@ class Client:
         return self
 
     def listed(self):
-        """The names of the vhost's connections, by their labels."""
+        """Return the names of the vhost's connections by label."""
         return {one["user_provided_name"]: one["name"] for one in self.node.get(self.where)}
 
     async def new_channel(self, confirms=True):
-        """A channel; on one with confirms a returned message is an error."""
+        """Open a channel; with confirms, a returned message is an error."""
         return await self.connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
 
     async def close(self):
-        """What it has unacknowledged goes back."""
+        """Close the connection, which requeues unacknowledged messages."""
         began = now_us()
         await self.connection.close()
         self.node.wait_until(lambda: self.name not in self.listed().values(), "it is gone")
@@ -112,7 +112,7 @@ class Client:
     # Publishing
 
     async def publish(self, message_id, key, queues, exchange="", size=10, **more):
-        """Publish a message, and know that it is in these queues. Whether it was taken."""
+        """Publish a message that is routed to these queues. Returns whether it was accepted."""
         target = await self._exchange(exchange)
         is_mandatory = more.pop("mandatory", False)
         message = aio_pika.Message(b"x" * size, message_id=message_id, **more)
@@ -148,10 +148,10 @@ class Client:
             return self.channel.default_exchange
         return await self.channel.get_exchange(name, ensure=False)
 
-    # Getting
+    # Consuming
 
     async def get(self, name, no_ack=False):
-        """basic.get; it has to get a message."""
+        """basic.get; the queue must have a message."""
         queue = await self.channel.get_queue(name, ensure=False)
         began = now_us()
         message = await queue.get(no_ack=no_ack, fail=False)
@@ -168,7 +168,7 @@ class Client:
         )  # fmt: skip
 
     async def ack(self, queue, message, multiple=(), channel=None):
-        """multiple: earlier messages that are acknowledged with it. When it was done."""
+        """Acknowledge a message and the earlier ones in `multiple`. Returns the time."""
         steps = self._note(queue, [*multiple, message], "ack")
         await message.ack(multiple=bool(multiple))
         return await self._settled(steps, channel)
@@ -179,7 +179,7 @@ class Client:
         await self._settled(steps, channel)
 
     def _note(self, queue, messages, event, **more):
-        """Before it is done, since the next delivery may be there before its answer."""
+        """Record steps before they are executed: the next delivery may arrive before the answer."""
         began = now_us()
         return [
             self.account.add(event, began, message.message_id, queue, **self.who, **more)
@@ -187,7 +187,7 @@ class Client:
         ]
 
     async def _settled(self, steps, channel):
-        """There is no answer to an ack, but to what is asked after it on its channel."""
+        """An ack has no answer, so wait for the answer to another method on its channel."""
         await (channel or self.channel).get_exchange("amq.direct")
         ended = now_us()
         for step in steps:
@@ -195,20 +195,20 @@ class Client:
         return ended
 
     async def recover(self, queue, messages):
-        """Give back what this client has got and not acknowledged."""
+        """Requeue this client's unacknowledged messages."""
         began = now_us()
         await (await self.channel.get_underlay_channel()).basic_recover(requeue=True)
         for message in messages:
             self.account.add("requeue", began, message.message_id, queue)
 
     async def consume(self, queue, tag, no_ack=False, prefetch=10):
-        """A consumer on a channel of its own."""
+        """Start a consumer on a channel of its own."""
         channel = await self.new_channel()
         await channel.set_qos(prefetch_count=prefetch)
         return await Consumer(self, queue, tag, no_ack, channel, prefetch).start()
 
     async def wait_for_depth(self, queue, messages):
-        """Until so many messages wait in a queue."""
+        """Wait until a queue has so many ready messages."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             found = await self.channel.declare_queue(queue, passive=True)
@@ -219,7 +219,7 @@ class Client:
 
 
 class Consumer:
-    """A consumer, which notes what it gets. `next` waits for it."""
+    """A consumer that records its deliveries. `next` waits for one."""
 
     def __init__(self, client, queue, tag, no_ack, channel, prefetch):
         self.client, self.queue, self.tag = client, queue, tag
@@ -252,12 +252,12 @@ class Consumer:
         await self.client.reject(self.queue, message, requeue, self.channel)
 
     def _settles(self):
-        """Who may have one message gets the next one after this."""
+        """A consumer with a prefetch of one gets the next message after this one is settled."""
         if self.prefetch == 1:
             self._may_get_us = now_us()
 
     async def close(self, unacked):
-        """Close the channel. unacked: the messages that go back."""
+        """Close the channel. unacked: the messages that are requeued."""
         began = now_us()
         await self.channel.close()
         for message in unacked:

@@ -1,9 +1,9 @@
-"""One Spark session for all tests of a process: it takes seconds to start."""
+"""One Spark session for all tests of a process, since starting one takes seconds."""
 
 import pytest
 
-from analytics.job import Options, analyze
-from analytics.session import start_session
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.session import start_session
 from tests.analytics.known_trace import write_known_trace
 
 _FOR_FEW_ROWS = {
@@ -11,7 +11,7 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
-"""Compiling queries takes longer than to run them on so little."""
+"""Compiling queries takes longer than running them on so little data."""
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def spark():
 
 @pytest.fixture(scope="session")
 def known_tables(spark, tmp_path_factory):
-    """Where the tables of known_trace.py are."""
+    """The directory of the tables of known_trace.py."""
     directory = tmp_path_factory.mktemp("known")
     write_known_trace(directory / "trace")
     analyze(spark, Options(str(directory / "trace"), str(directory / "out")))

@@ -1,7 +1,7 @@
-"""What an account (account.py) says that tables have to hold, in plain Python.
+"""The contents that tables must have according to an account (account.py), in plain Python.
 
-Times come as two lists, of the least and the most that they can be, both in order: whatever each
-time was, the n-th of all is between the n-th of the one list and the n-th of the other.
+Durations are given as two sorted lists, of the least and the greatest possible values: the n-th
+smallest duration is between the n-th entries of the two lists.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ class Hold(NamedTuple):
 
 
 def arrivals(account):
-    """The step with which each message came into a queue, by (message-id, queue)."""
+    """Return the step by which each message entered a queue, by (message-id, queue)."""
     return {
         (step.message_id, queue): step
         for step in account.all("publish") + account.all("dead_letter")
@@ -27,7 +27,7 @@ def arrivals(account):
 
 
 def holds(account):
-    """What consumers held of messages that were published while the account was kept."""
+    """Return the deliveries of messages that were published during the account."""
     found, open_holds, came = [], {}, arrivals(account)
     for step in account.steps:
         key = step.message_id, step.queue
@@ -39,7 +39,7 @@ def holds(account):
 
 
 def between(first, last):
-    """The least and the most that lies between two steps."""
+    """Return the least and the greatest time between two steps."""
     return max(0, last.from_us - first.to_us), last.to_us - first.from_us
 
 
@@ -48,7 +48,7 @@ def in_order(spans):
 
 
 def waits(account):
-    """For each queue, how long its messages waited for their first delivery."""
+    """For each queue, the waits of its messages for their first delivery."""
     came, found, seen = arrivals(account), defaultdict(list), set()
     for step in account.all("deliver"):
         key = step.message_id, step.queue
@@ -59,7 +59,7 @@ def waits(account):
 
 
 def ack_times(account):
-    """For each queue, how long it took to acknowledge."""
+    """For each queue, the times from delivery to acknowledgement."""
     found = defaultdict(list)
     for deliver, ended in holds(account):
         if ended is not None and ended.event == "ack":
@@ -128,7 +128,7 @@ def topology(account):
 
 
 def depth(account, before):
-    """(ready, unacked, came, left) of each queue in the end. before: what was there already."""
+    """(ready, unacked, came, left) of each queue at the end. before: messages of earlier."""
     ready, unacked, came, left = Counter(before), Counter(), Counter(), Counter()
     for step in account.steps:
         queue, count = step.queue, step.fields.get("count", 1)

@@ -1,4 +1,4 @@
-"""The records of a trace of which every fact is known, in two files."""
+"""The records of a trace with known facts, in two files."""
 
 from tests.analytics.logs import MINUTE_US, SECOND_US, START_US, event, write_log
 
@@ -22,7 +22,7 @@ def published(seconds, message, queues, **more):
 def records():
     found = [
         event("open", at(0), connection="producer"),
-        # 1: quick. 2: to two queues, acknowledged slowly by one, never by the other.
+        # 1: acknowledged quickly. 2: in two queues, acknowledged slowly in one, never in the other.
         published(1, 1, ["a"], properties={"message_id": "twin"}),
         delivered(1.5, 1, "a", "quick"),
         event("ack", at(1.75), message=1, queue="a", connection="of quick"),
@@ -30,7 +30,7 @@ def records():
         delivered(2.25, 2, "a", "slow"),
         event("ack", at(12.25), message=2, queue="a", connection="of slow"),
         delivered(3, 2, "b", "stuck"),
-        # 3: expires, comes back by way of a retry queue, is rejected at last.
+        # 3: expires, returns through a retry queue, is finally rejected.
         published(4, 3, ["retry"], properties={"correlation_id": "c3"}),
         event("expire", at(5), message=3, queue="retry"),
         event("dead_letter", at(5), message=3, queue="retry", reason="expired", new_message=4,
@@ -39,7 +39,7 @@ def records():
         event("reject", at(7), message=4, queue="a", connection="of slow"),
         event("dead_letter", at(7), message=4, queue="a", reason="rejected", new_message=5,
               exchange="dlx", routing_keys=["dead"], queues=["graveyard"]),
-        # 6: nowhere. 7: purged. 8: dropped. 9: never delivered.
+        # 6: unroutable. 7: purged. 8: dropped. 9: never delivered.
         published(8, 6, [], routing_keys=["nowhere"]),
         event("return", at(8), message=6, exchange="orders", routing_keys=["nowhere"]),
         published(9, 7, ["purged"]),
@@ -55,7 +55,7 @@ def records():
         found.append(delivered(21 + turn, 10, "b", "crashing", redelivered=turn > 0))
         found.append(event("requeue", at(21.5 + turn), message=10, queue="b"))
     found.append(event("close", at(40), connection="producer"))
-    # Half an hour of steady traffic, with one minute that is not.
+    # Half an hour of steady traffic, except for one minute.
     number = 100
     for minute in range(1, 31):
         for _ in range(100 if minute == 17 else 10):
@@ -69,7 +69,7 @@ def records():
 
 
 def write_known_trace(directory, part=None):
-    """Write one of the two parts, 0 or 1, or both. The second one has a line that is wrong."""
+    """Write one of the two parts, 0 or 1, or both. The second one has an invalid line."""
     found = records()
     half = len(found) // 2
     parts = [found[:half], [*found[half:], {"event": "sneeze", "time_us": at(50)}]]

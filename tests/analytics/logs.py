@@ -1,11 +1,11 @@
-"""Writes trace logs as the broker does, from records that a test makes up."""
+"""Writes trace logs in the broker's format from records of a test."""
 
 import gzip
 import json
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from broker.tracing import record
+from leveret.broker.tracing import record
 
 NODE = "leveret@test"
 START_US = 1_767_600_000_000_000
@@ -23,7 +23,7 @@ def _where(time_us, vhost="/"):
 
 
 def event(name, time_us, vhost="/", **fields):
-    """A record with all the fields that its event has to have."""
+    """Return a record with all required fields of its event."""
     defaults = {
         "connection": "client", "channel": 1, "user": "guest", "message": 0, "exchange": "",
         "routing_keys": ["key"], "queues": [], "queue": "q", "consumer_tag": "ctag",
@@ -51,7 +51,7 @@ def partition(directory, vhost="/", time_us=START_US):
 
 
 def write_log(directory, records, vhost="/", name="1", head=None, time_us=START_US):
-    """A whole log with a header; its path. time_us: tells the hour whose directory it is in."""
+    """Write a log with a header, and return its path. time_us: sets the hour of its directory."""
     path = partition(directory, vhost, time_us) / f"{NODE}-{START_US}-{name}{record.SUFFIX}"
     text = lines([head or header(vhost=vhost), *records])
     path.write_bytes(gzip.compress(text.encode()))

@@ -1,7 +1,7 @@
-"""Real clients at a real node that writes a log, and their account of all that has to be in it.
+"""Real clients at a real node that writes a log, and their account of the expected records.
 
-Each function is one story, with queues of its own; its docstring says what becomes of the messages.
-All of it happens within one minute, so that each table has one row for each thing.
+Each function is a scenario with queues of its own; its docstring says what happens to the messages.
+Everything happens within one minute, so that each table has one row per object.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from urllib.parse import quote
 from aio_pika import ExchangeType
 
 from tests.analytics.account import Account, Client, now_us
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 VHOST, QUIET = "shop/eu", "quiet"
 USERS = ("shop", "worker", "idler")
 NEEDS_SECONDS = 20
-"""So much has to be left of a minute when the clients begin."""
+"""Seconds of a minute that must be left when the clients start."""
 ORDER_SIZES = {"one": 100, "two": 1024, "three": 1025}
 SLOW_SECONDS, LATE_SECONDS, TTL_SECONDS = 0.03, 0.15, 0.08
 HOT, WARM = 600, 20
@@ -28,7 +28,7 @@ ACKNOWLEDGED = {
     "orders.a": 10, "orders.b": 5, "orders.c": 2, "crash": 2, "unsafe": 2, "recovered": 1,
     "purged": 1, "fetched": 2, "events": HOT + WARM + 1, "paced": 3, "shared": 2,
 }  # fmt: skip
-"""How many messages of each queue end acknowledged, or need no acknowledgement."""
+"""How many messages of each queue are acknowledged, or need no acknowledgement."""
 FATES = {
     **{(f"stuck-{number}", "stuck"): ("never_acknowledged", None, 1) for number in range(3)},
     ("refused", "refused"): ("rejected", None, 2),
@@ -60,11 +60,11 @@ FATES = {
     ("copied", "letters.to"): ("never_delivered", None, 0),
     ("copied", "letters.cc"): ("never_delivered", None, 0),
 }
-"""All others but the twins: (message-id, queue) to fate, reason and deliveries."""
+"""All other messages but the twins: (message-id, queue) to fate, reason and deliveries."""
 
 
 class Run(NamedTuple):
-    """What was done. trace: the directory of the log. names: of connections, by the client."""
+    """The result. trace: directory of the log. names: of connections, by client."""
 
     trace: Path
     account: Account
@@ -73,7 +73,7 @@ class Run(NamedTuple):
 
 
 async def declare(client):
-    """The exchanges and queues of all stories."""
+    """Declare the exchanges and queues of all scenarios."""
     channel = client.channel
     for exchange, kind in (
         ("orders", ExchangeType.DIRECT), ("events", ExchangeType.TOPIC),
@@ -112,7 +112,7 @@ async def declare(client):
 
 
 async def orders(shop, worker):
-    """Ten messages to one, two or three queues; a slow, a quick and a careless consumer."""
+    """Ten messages to one, two or three queues; a slow, a fast and a no-ack consumer."""
     a, b, c = "orders.a", "orders.b", "orders.c"
     for key, count, queues in (("one", 5, [a]), ("two", 3, [a, b]), ("three", 2, [a, b, c])):
         for number in range(count):
@@ -133,7 +133,7 @@ async def orders(shop, worker):
 
 
 async def shared(shop, worker, idler):
-    """Two consumers get a message each; one of them takes longer than the other one."""
+    """Two consumers get a message each; one of them takes longer."""
     swift = await worker.consume("shared", "swift", prefetch=1)
     sluggish = await idler.consume("shared", "sluggish", prefetch=1)
     began = now_us()
@@ -146,7 +146,7 @@ async def shared(shop, worker, idler):
 
 
 async def stuck(shop, idler):
-    """Three messages, of which none is ever acknowledged."""
+    """Three messages, none of which is acknowledged."""
     for number in range(3):
         await shop.publish(f"stuck-{number}", "stuck", ["stuck"], correlation_id="why")
     consumer = await idler.consume("stuck", "stuck")
@@ -155,7 +155,7 @@ async def stuck(shop, idler):
 
 
 async def refused(shop, worker):
-    """Rejected, delivered again, and rejected for good."""
+    """A message is rejected, delivered again, and rejected without requeue."""
     await shop.publish("refused", "refused", ["refused"])
     await worker.reject("refused", await worker.get("refused"), requeue=True)
     await worker.reject("refused", await worker.get("refused"), requeue=False)
@@ -173,7 +173,7 @@ async def crash(shop, worker):
 
 
 async def unsafe(shop, worker):
-    """Two messages go back when their channel ends, and one because its client recovers."""
+    """Two messages are requeued because their channel ends, and one because its client recovers."""
     for number in range(2):
         await shop.publish(f"unsafe-{number}", "unsafe", ["unsafe"])
     consumer = await worker.consume("unsafe", "unsafe")
@@ -186,7 +186,7 @@ async def unsafe(shop, worker):
 
 
 async def brief(shop):
-    """Two messages expire, and go nowhere."""
+    """Two messages expire without dead-lettering."""
     began = now_us()
     for number in range(2):
         await shop.publish(f"brief-{number}", "brief", ["brief"], expiration=TTL_SECONDS)
@@ -196,7 +196,7 @@ async def brief(shop):
 
 
 async def dead_letters(shop, worker):
-    """One dies three times, one twice, and one goes to no queue."""
+    """Messages are dead-lettered three times, twice, and to no queue."""
     await shop.publish("chain-3", "work", ["work"], correlation_id="c-3")
     await die(worker, "chain-3", "work", "retry", "work", ["wait"])
     await expire_again(worker, "chain-3", "work")
@@ -207,7 +207,7 @@ async def dead_letters(shop, worker):
 
 
 async def die(worker, message_id, queue, exchange, key, queues):
-    """Get a message, and reject it."""
+    """Get a message and reject it."""
     message = await worker.get(queue)
     assert message.message_id == message_id
     began = now_us()
@@ -216,7 +216,7 @@ async def die(worker, message_id, queue, exchange, key, queues):
 
 
 async def expire_again(worker, message_id, key):
-    """It expires in `wait`, and is rejected in `work.again`; two queues get it."""
+    """The message expires in `wait` and is rejected in `work.again`; two queues get it."""
     began = now_us()
     await worker.wait_for_depth("work.again", 1)
     worker.account.add("expire", began, message_id, "wait")
@@ -232,7 +232,7 @@ def note_death(client, began, message_id, queue, reason, exchange, key, queues):
 
 
 async def short(shop):
-    """Queues with a maximum length: drops three, dead-letters one, refuses one."""
+    """Queues with a maximum length drop three messages, dead-letter one, and refuse one."""
     for number in range(5):
         began = now_us()
         assert await shop.publish(f"short-{number}", "short", ["short"])
@@ -250,7 +250,7 @@ async def short(shop):
 
 
 async def unroutable(shop):
-    """One is returned, two are lost."""
+    """One unroutable message is returned, two are lost."""
     began = now_us()
     assert not await shop.publish("back", "nowhere", [], "orders", mandatory=True)
     shop.account.add("return", began, "back", key="nowhere", exchange="orders", **shop.who)
@@ -259,7 +259,7 @@ async def unroutable(shop):
 
 
 async def purged(shop, worker):
-    """Three of four are purged. The last one is acknowledged, and the queue deleted."""
+    """Three of four messages are purged. The last one is acknowledged, and the queue deleted."""
     for number in range(4):
         await shop.publish(f"purged-{number}", "purged", ["purged"])
     kept = await worker.get("purged")
@@ -272,14 +272,14 @@ async def purged(shop, worker):
 
 
 async def delete(client, queue, count):
-    """count: how many of its messages are ready."""
+    """Delete a queue. count: number of its ready messages."""
     began = now_us()
     await client.channel.queue_delete(queue, if_unused=False, if_empty=False)
     client.account.add("drop", began, None, queue, count=count, reason="queue_deleted")
 
 
 async def doomed(shop, worker):
-    """A queue goes with four messages: two wait, one is given back later, and one is kept."""
+    """A queue is deleted with four messages: two ready, one later requeued, and one held."""
     for number in range(4):
         await shop.publish(f"doomed-{number}", "doomed", ["doomed"])
     await worker.get("doomed")
@@ -291,7 +291,7 @@ async def doomed(shop, worker):
 
 
 async def fleeting(node, shop):
-    """A queue ends with its connection, which has got one of its two messages."""
+    """An exclusive queue is deleted with its connection, which holds one of its two messages."""
     guest = await Client.connect(shop.account, node, VHOST, "worker", "fleeting")
     await guest.channel.declare_queue("fleeting", exclusive=True)
     for number in range(2):
@@ -305,7 +305,7 @@ async def fleeting(node, shop):
 
 
 async def fetched(shop, worker):
-    """basic.get, with and without acknowledgement."""
+    """basic.get with and without acknowledgement."""
     for number in range(2):
         await shop.publish(f"fetched-{number}", "fetched", ["fetched"], size=5000)
     await worker.ack("fetched", await worker.get("fetched"))
@@ -313,7 +313,7 @@ async def fetched(shop, worker):
 
 
 async def left(shop):
-    """Some wait to the end; one message-id is used three times."""
+    """Some messages stay in the queue; one message-id is used three times."""
     for number in range(3):
         await shop.publish(f"idle-{number}", "idle", ["idle"], size=0)
     for _ in range(2):
@@ -334,7 +334,7 @@ async def events(shop, worker):
 
 
 async def paced(shop, worker):
-    """Three wait at the end of a second, and then are unacknowledged at the end of another."""
+    """Three messages are ready at the end of a second, and unacknowledged at the end of another."""
     for number in range(3):
         await shop.publish(f"paced-{number}", "paced", ["paced"])
     await next_second()
@@ -357,7 +357,7 @@ async def room_in_the_minute():
 
 
 async def run_clients(node, trace):
-    """The account of it all. trace: begins a log when it is called, and ends it."""
+    """Run the scenarios and return the account. trace: starts a log when called, and stops it."""
     account = Account()
     early = await Client.connect(Account(), node, VHOST, "shop", "early")
     await declare(early)
@@ -402,7 +402,7 @@ async def run_clients(node, trace):
 
 
 def run_real_traffic(directory):
-    """Start a node, run the clients, and stop it: a `Run`."""
+    """Start a node, run the clients, and stop it; returns a `Run`."""
     node = ServedNode(directory)
     try:
         for vhost in (VHOST, QUIET):

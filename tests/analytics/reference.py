@@ -1,4 +1,4 @@
-"""Depth and latency of queues in plain Python, event by event: what the job has to agree with."""
+"""A reference implementation of depth and latency of queues, event by event in plain Python."""
 
 import math
 from collections import defaultdict
@@ -9,7 +9,7 @@ READY, UNACKED = 0, 1
 
 
 def changes_of(one):
-    """Which queues change by how much: (queue, ready, unacked)."""
+    """Return the changes of queues by a record: (queue, ready, unacked)."""
     name, queue, count = one["event"], one.get("queue"), one.get("count", 1)
     if name in ("publish", "dead_letter"):
         return [(target, 1, 0) for target in one["queues"]]
@@ -25,7 +25,7 @@ def changes_of(one):
 
 
 def depth(records):
-    """{(queue, minute): (ready, unacked, most ready, most unacked)}."""
+    """Return {(queue, minute): (ready, unacked, max ready, max unacked)}."""
     by_second = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for one in records:
         for queue, ready, unacked in changes_of(one):
@@ -44,7 +44,7 @@ def depth(records):
 
 
 def _running(seconds, index):
-    """The sum up to each second, raised so that none is below zero."""
+    """Return the sum up to each second, raised so that none is negative."""
     total, sums = 0, {}
     for second in sorted(seconds):
         total += seconds[second][index]
@@ -54,7 +54,7 @@ def _running(seconds, index):
 
 
 def latency(records):
-    """{(queue, minute, measure): the sorted times that it took}."""
+    """Return {(queue, minute, measure): sorted durations}."""
     came, first, last, found = {}, {}, {}, defaultdict(list)
     for one in sorted(records, key=lambda one: one["time_us"]):
         life = one.get("queue"), one.get("message")
@@ -79,5 +79,5 @@ def _key(one, measure):
 
 
 def percentile(times, part):
-    """The smallest time that so large a part of all times does not exceed."""
+    """Return the smallest duration that this share of all durations does not exceed."""
     return times[max(0, math.ceil(part * len(times)) - 1)]

@@ -1,6 +1,6 @@
-"""Aggregates of an afternoon in which a consumer stops acknowledging, and much else goes wrong."""
+"""Aggregates of an afternoon in which a consumer stops acknowledging, with many other problems."""
 
-from analytics.aggregates import (
+from leveret.analytics.aggregates import (
     MINUTE_US,
     Aggregates,
     Anomaly,
@@ -21,24 +21,24 @@ BEGINS_US = 1_772_366_400_000_000
 """2026-03-01 12:00:00 UTC."""
 MINUTES = 240
 STALL = 125
-"""The minute of 14:05."""
+"""The minute that begins at 14:05."""
 ORDERS = Queue("/", "orders")
 
 
 def minute(number):
-    """Its beginning, in microseconds since 1970."""
+    """Return the start of a minute, in microseconds since 1970."""
     return BEGINS_US + number * MINUTE_US
 
 
 def empty():
-    """An afternoon in which nothing happened."""
+    """An afternoon without events."""
     return Aggregates(
         begins_us=BEGINS_US, ends_us=minute(MINUTES), column_steps=2, vhosts=["/"], nodes=["n"]
     )
 
 
 def consumer(tag, *, last_ack, queue=ORDERS, unacknowledged=0, median_us=3_000, delivered=1_000):
-    """A consumer that last acknowledged in a minute."""
+    """A consumer whose last acknowledgement was in a given minute."""
     last_us = None if last_ack is None else minute(last_ack)
     return Consumer(
         queue, f"10.0.0.1:4000{len(tag)} -> 10.0.0.9:5672", tag, delivered,
@@ -48,7 +48,7 @@ def consumer(tag, *, last_ack, queue=ORDERS, unacknowledged=0, median_us=3_000, 
 
 
 def series(queue=ORDERS, wait=lambda step: 12_000, came=lambda step: 600):
-    """A queue in each minute."""
+    """A queue with values for each minute."""
     made = QueueSeries(queue)
     for step in range(MINUTES):
         made.came[step] = made.delivered[step] = made.acknowledged[step] = came(step)
@@ -58,7 +58,7 @@ def series(queue=ORDERS, wait=lambda step: 12_000, came=lambda step: 600):
 
 
 def stalled(until=180):
-    """Messages of `orders` wait for 4 s from 14:05 on, until 15:00."""
+    """Messages of `orders` wait for 4 s from 14:05 to 15:00."""
     data = empty()
     slow = lambda step: 4_000_000 if STALL <= step < until else 12_000  # noqa: E731
     data.queues = [series(wait=slow)]
@@ -70,7 +70,7 @@ def stalled(until=180):
 
 
 def afternoon():
-    """All of it, with names that nobody should have."""
+    """All problems, with malicious names."""
     data = stalled()
     hostile = Queue("/", "</title><script>document.title='owned'</script>\x1b[2J")
     backlog = series(Queue("/", "audit"))

@@ -1,6 +1,6 @@
-"""The depth and latency tables against plain Python, on random logs.
+"""The depth and latency tables compared with the reference implementation on random logs.
 
-Many logs go through Spark in one job: each is a virtual host of its own.
+Many logs go through one Spark job: each has a virtual host of its own.
 """
 
 import random
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analytics.job import Options, analyze
-from analytics.output import read_table
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
 from tests.analytics import reference
 from tests.analytics.logs import MINUTE_US, START_US, event, write_log
 
@@ -22,7 +22,7 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 class RandomNode:
-    """Does things at random that a node can do, and keeps the records."""
+    """Performs random actions of a node, and keeps the records."""
 
     def __init__(self, seed, vhost):
         self.random = random.Random(seed)
@@ -30,7 +30,7 @@ class RandomNode:
         self.records = []
         self.now = START_US
         self.number = 0
-        # Some messages were there before the trace began, and have no number.
+        # Some messages are from before the trace began, and have no number.
         self.ready = {queue: [0] * self.random.randrange(3) for queue in QUEUES}
         self.unacked = {queue: [] for queue in QUEUES}
 

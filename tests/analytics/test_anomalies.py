@@ -1,14 +1,14 @@
-"""Three weeks of two queues, minute by minute: what is unusual on its weekday at its hour.
+"""Anomalies in three weeks of two queues: minutes that differ from the same weekday and hour.
 
-Mondays from 8 to 9 are quiet, and from 9 to 10 busy. What is usual in the one is not in the other.
+Mondays from 8 to 9 are quiet, and from 9 to 10 busy, so each hour has its own baseline.
 """
 
 from datetime import timedelta
 
 import pytest
 
-from analytics.anomalies import anomaly_table
-from analytics.output import BY_NAME, write_table
+from leveret.analytics.anomalies import anomaly_table
+from leveret.analytics.output import BY_NAME, write_table
 from tests.analytics.logs import MINUTE_US, START_US
 
 pytestmark = pytest.mark.timeout(240)
@@ -17,12 +17,12 @@ WEEK_US = 7 * 24 * 60 * MINUTE_US
 QUIET, BUSY = 10, 400
 QUICK_US, SLOW_US = 12_000, 4_000_000
 RISE, FALL = 2 * 120 + 17, 120 + 75
-"""Minutes of the row: 8:17 of the third Monday, and 9:15 of the second."""
+"""Minutes since the start: 8:17 of the third Monday, and 9:15 of the second."""
 SLOW = 120 + 33
 
 
 def minutes(session):
-    """Two hours of three Mondays. at: the number of the minute in the row of all of them."""
+    """Two hours of three Mondays. at: the number of the minute."""
     week, minute = "id div 120", "id % 120"
     time_us = f"{START_US} + ({week}) * {WEEK_US} + ({minute}) * {MINUTE_US}"
     return session.range(3 * 120).selectExpr(
@@ -33,13 +33,13 @@ def minutes(session):
 
 
 def traffic(rows):
-    """As usual, but for two minutes; and a queue that is too young for a baseline."""
+    """Regular traffic except for two minutes, and a queue that is too new for a baseline."""
     published = f"case at when {RISE} then {BUSY} when {FALL} then 0 else usual end"
     known = rows.selectExpr("*", "'queue' as kind", "'orders' as name", f"{published} as published")
     brief = rows.where("at >= 350").selectExpr(
         "*", "'queue' as kind", "'brief' as name", "if(at = 355, 9000, 1) as published"
     )
-    # So that the trace is longer than what is looked at: its first and last minute do not count.
+    # Extends the trace, whose first and last minute are ignored.
     ends = rows.where("at in (0, 359)").selectExpr(
         "minute + if(at = 0, -1, 1) * interval 10 minutes as minute", "date", "vhost",
         "'exchange' as kind", "'ends' as name", "0 as published",
@@ -54,12 +54,12 @@ def latency(rows):
 
 
 def depth(rows):
-    """Always 1,000, give or take one: nothing of it is worth a word."""
+    """Always 1,000, plus or minus one: no anomalies."""
     return rows.selectExpr("*", "'orders' as queue", "1000 + at % 2 as ready")
 
 
 def write(rows, name, out):
-    """A table, with null in the columns that are not given."""
+    """Write a table, with null in missing columns."""
     known = set(rows.columns)
     nulls = [
         f"cast(null as {column.type}) as `{column.name}`"
@@ -71,7 +71,7 @@ def write(rows, name, out):
 
 @pytest.fixture(scope="module")
 def found(spark, tmp_path_factory):
-    """The anomalies, by (measure, minute of the row)."""
+    """The anomalies, by (measure, minute)."""
     session, out = spark.newSession(), str(tmp_path_factory.mktemp("weeks"))
     rows = minutes(session)
     write(traffic(rows), "traffic", out)

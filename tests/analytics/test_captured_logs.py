@@ -1,7 +1,7 @@
-"""Logs that RabbitMQ's own tracing plugin has written, text and JSON, are read to the last fact.
+"""Logs that RabbitMQ's own tracing plugin has written, text and JSON, are read completely.
 
-They are in captured/, with the traffic that they are of, which each of them has in a vhost of its
-own. The plugin sees no acknowledgements, so what was delivered counts as acknowledged.
+The logs are in captured/, with the code of their traffic. Each log is of a vhost of its own. The
+plugin does not record acknowledgements, so delivered messages count as acknowledged.
 """
 
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.job import Options, analyze
-from analytics.output import read_table
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
 from tests.analytics.captured import capture
 
 pytestmark = pytest.mark.timeout(240)
@@ -23,7 +23,7 @@ ODD = capture.ODD_QUEUE
 
 
 class Published:
-    """A channel that keeps what is published."""
+    """A channel that records what is published."""
 
     def __init__(self):
         self.messages = []
@@ -53,7 +53,7 @@ def found(spark, tmp_path_factory):
 
 @pytest.fixture(params=["text", "json"])
 def rows(request, found):
-    """Finds the rows of a table that are of one log."""
+    """Returns the rows of a table that belong to one log."""
     return lambda table: [row for row in found[table] if row.vhost == request.param]
 
 

@@ -1,6 +1,6 @@
-"""Every kind of damaged, strange or foreign input: set aside with file and line, and never fatal.
+"""Damaged, unusual or foreign input is rejected with file and line, and never ends the job.
 
-All of it is in one directory and goes through one run of the job.
+All files are in one directory and one run of the job.
 """
 
 import base64
@@ -9,8 +9,8 @@ import json
 
 import pytest
 
-from analytics.job import Options, analyze
-from analytics.output import read_table
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
 from tests.analytics.logs import START_US, event, header, lines, partition, write_log
 
 pytestmark = pytest.mark.timeout(240)
@@ -100,7 +100,7 @@ def write_damaged_logs(trace):
 
 @pytest.fixture(scope="module")
 def result(spark, tmp_path_factory):
-    """What was set aside, by the file's name, and all traffic."""
+    """The rejected rows by file name, and all traffic."""
     directory = tmp_path_factory.mktemp("damaged")
     write_damaged_logs(directory / "trace")
     out = str(directory / "out")
@@ -115,11 +115,11 @@ def result(spark, tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("cut-off.jsonl.gz", "the file is cut off"),
-        ("damaged.jsonl.gz", "is damaged"),
+        ("cut-off.jsonl.gz", "the file is truncated"),
+        ("damaged.jsonl.gz", "damaged near byte"),
         ("empty.jsonl.gz", "is empty"),
-        ("not-a-log.jsonl.gz", "is no trace log"),
-        ("noise.jsonl.gz", "is no trace log"),
+        ("not-a-log.jsonl.gz", "is not a trace log"),
+        ("noise.jsonl.gz", "is not a trace log"),
         ("leveret@test-1767600000000000-newer.jsonl.gz", "is of version 2"),
     ],
 )
@@ -131,7 +131,7 @@ def test_lines_are_set_aside_with_their_numbers(result):
     rows = result[1]["leveret@test-1767600000000000-lines.jsonl.gz"]
     wrong = "is not one JSON object"
     assert [(row.line, row.reason) for row in rows] == [
-        (3, "the event sneeze is not known"),
+        (3, "the event sneeze is unknown"),
         (4, "has a field time_us that is not of the type long"),
         (5, "has no queue"),
         (7, wrong),
@@ -145,7 +145,7 @@ def test_lines_are_set_aside_with_their_numbers(result):
 
 def test_what_is_sound_beside_it_is_in_the_tables(result):
     published = {row.name: row.published for row in result[2] if row.vhost == "/"}
-    # Numbers 2, 4, 5, 6, 8, 9 and 12; 3 is lost with its member, and 1 is cut off.
+    # Numbers 2, 4, 5, 6, 8, 9 and 12; 3 is lost with its member, and 1 is truncated.
     assert published["q"] == 7
 
 

@@ -1,16 +1,16 @@
-"""Logs and tables that are not on this machine's disk, but in a file system that Hadoop knows.
+"""Logs and tables that are not on the local disk, but in another Hadoop file system.
 
-Hadoop's viewfs stands for HDFS or S3: to the job it is a URL of another scheme, reached by Hadoop
-only, and what is behind it is a directory.
+Hadoop's viewfs stands for HDFS or S3: to the job it is a URL of another scheme, which is accessible
+through Hadoop only and maps to a directory.
 """
 
 import pytest
 
-from analytics.follow import follow
-from analytics.job import Options, analyze
-from analytics.output import read_table
-from analytics.tables import TABLES
-from analytics.trace_files import Window
+from leveret.analytics.follow import follow
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
+from leveret.analytics.tables import TABLES
+from leveret.analytics.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 
 pytestmark = pytest.mark.timeout(240)
@@ -19,7 +19,7 @@ FEW = ("traffic", "latency", "outcomes", "summary")
 
 @pytest.fixture
 def far(spark, tmp_path):
-    """A URL that leads to a directory."""
+    """A URL that maps to a directory."""
     name = tmp_path.name.replace("_", "-")
     (tmp_path / "far").mkdir()
     settings = spark.sparkContext._jsc.hadoopConfiguration()

@@ -1,10 +1,10 @@
-"""What a report says is wrong: pure functions of aggregates."""
+"""The findings of a report: pure functions of aggregates."""
 
 import pytest
 
-from analytics.aggregates import Aggregates, Deaths, Queue, Unroutable
-from analytics.findings import OF_ONE_KIND_MAX, Severity, findings
-from analytics.latency_findings import onset
+from leveret.analytics.aggregates import Aggregates, Deaths, Queue, Unroutable
+from leveret.analytics.findings import OF_ONE_KIND_MAX, Severity, findings
+from leveret.analytics.latency_findings import onset
 from tests.analytics.story import (
     MINUTES,
     ORDERS,
@@ -48,7 +48,7 @@ def test_a_rise_that_stays_and_a_consumer_that_left():
         consumer("ctag-1", last_ack=MINUTES - 1),
     ]
     assert sentences(data) == [
-        "queue orders: p99 wait rose from 12 ms to 4 s at 14:05, when consumer gone was given no"
+        "queue orders: p99 wait rose from 12 ms to 4 s at 14:05, when consumer gone received no"
         " more messages; it stayed so"
     ]
 
@@ -57,7 +57,7 @@ def test_a_rise_because_more_is_published():
     data = stalled()
     data.consumers = []
     data.queues[0].came = {step: 6_000 if step >= STALL else 600 for step in range(MINUTES)}
-    assert "when publishing to it rose from 10 to 100 messages a second" in sentences(data)[
+    assert "when publishing to it rose from 10 to 100 messages per second" in sentences(data)[
         0
     ].replace(".0 ", " ")
 
@@ -92,8 +92,9 @@ def test_a_queue_that_grows_and_one_that_nobody_consumes():
     ignored.delivered, ignored.ready, ignored.ready_at_end = {}, {0: 1, 5: 500}, 500
     data.queues = [ignored, growing]
     assert sentences(data) == [
-        "queue orders: 24,010 messages wait at the end, and 10 did at 12:00: 100 more each minute",
-        "queue ignored: 500 messages wait, and nobody has consumed any",
+        "queue orders: 24,010 messages are ready at the end, up from 10 at 12:00:"
+        " 100 more per minute",
+        "queue ignored: 500 messages are ready, and none has been consumed",
     ]
 
 
@@ -120,7 +121,7 @@ def test_dead_letters_that_are_lost_are_worse():
     ]
     lost, fine = findings(data)
     assert lost.severity is Severity.BAD
-    assert "because the queue was full, from 12:01 to 12:02; 7 dead letters went" in lost.sentence
+    assert "because the queue was full, from 12:01 to 12:02; 7 dead letters routed" in lost.sentence
     assert "to the default exchange because they expired" in fine.sentence
 
 
@@ -129,8 +130,8 @@ def test_many_of_a_kind_are_summed_up():
     data.unroutable = [Unroutable("/", "e", f"k{n}", n, 0, None, None) for n in range(1, 30)]
     found = sentences(data)
     assert len(found) == OF_ONE_KIND_MAX + 1
-    assert "29 messages with routing key k29 went to no queue; nobody was told" in found[0]
-    assert found[-1].startswith("24 more of this kind, the next: exchange e: 24 messages")
+    assert "29 messages with routing key k29 routed to no queue; not returned" in found[0]
+    assert found[-1].startswith("24 more of this kind; the next: exchange e: 24 messages")
 
 
 def test_all_else_that_goes_wrong_in_an_afternoon():
@@ -139,8 +140,8 @@ def test_all_else_that_goes_wrong_in_an_afternoon():
         "message 7612286648293785601 (message-id order-17) 17 times",
         "90% of its messages have the routing key eu",
         "3 message-ids published more than once; order-9 4 times",
-        "300 connections were opened a minute at 12:40",
-        "12 messages expired, and went nowhere",
+        "300 connections per minute opened at 12:40",
+        "12 messages expired, without dead-lettering",
         "12:30: queue orders: delivered 3 where 600 is usual",
         "The trace has 2 gaps, the first at 2026-03-01 13:00:00.000000: 77 records",
         "4 lines or files of the trace could not be used: no JSON (such as trace/x.jsonl.gz)",

@@ -1,4 +1,4 @@
-"""Following logs: stopped and started again it gives what the batch job gives, and it lets go."""
+"""Following logs: after a restart the result equals that of the batch job; old data is released."""
 
 import os
 import re
@@ -9,11 +9,11 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from analytics.follow import STATE, follow
-from analytics.job import Options
-from analytics.output import read_table
-from analytics.tables import TABLES
-from analytics.trace_files import Window
+from leveret.analytics.follow import STATE, follow
+from leveret.analytics.job import Options
+from leveret.analytics.output import read_table
+from leveret.analytics.tables import TABLES
+from leveret.analytics.trace_files import Window
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
 
@@ -24,7 +24,7 @@ KEEP_DAYS = 7
 
 
 def everything(spark, out):
-    """All rows of all tables. Files are in another directory, and have the same names."""
+    """All rows of all tables. Files have the same names in another directory."""
     found = {}
     for table in TABLES:
         rows = map(str, read_table(spark, out, table.name).collect())
@@ -33,7 +33,7 @@ def everything(spark, out):
 
 
 def forget_that_a_batch_was_done(out, number):
-    """As if the job had ended after it had written the tables, and before it noted that."""
+    """Simulate that the job ended after writing the tables and before recording the batch."""
     commits = out / STATE / "checkpoint" / "commits"
     (commits / str(number)).unlink()
     (commits / f".{number}.crc").unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path):
 
 
 class Followed:
-    """A trace directory that is followed, of one vhost."""
+    """A trace directory of one vhost that is followed."""
 
     def __init__(self, spark, directory):
         self.spark, self.trace, self.out = spark, directory / "trace", directory / "out"
@@ -65,7 +65,7 @@ class Followed:
         self.options = Options(str(self.trace), str(self.out), window, only=("traffic",))
 
     def comes(self, *days, vhost="/", name="first"):
-        """A message in a file of each of these days after the start. Then it is followed."""
+        """Add a message in a file of each of these days after the start, then follow."""
         for day in days:
             at_us = START_US + day * DAY_US
             message = event("publish", at_us, vhost, message=day + 1, queues=["q"])
@@ -73,20 +73,20 @@ class Followed:
         follow(self.spark, self.options, None, KEEP_DAYS)
 
     def days(self):
-        """How many messages there are of each day."""
+        """The number of messages of each day."""
         rows = read_table(self.spark, str(self.out), "traffic").where("kind = 'queue'").collect()
         start = datetime.fromtimestamp(START_US / 1e6, UTC).date()
         assert all(isinstance(row.date, date) for row in rows)
         return {(row.date - start) // timedelta(days=1): row.published for row in rows}
 
     def batches(self):
-        """The batches whose records are there."""
+        """The staged batches."""
         return {int(path.name[6:]) for path in (self.out / STATE / "records").glob("batch=*")}
 
 
 def test_records_are_let_go_and_their_dates_are_final(spark, tmp_path):
     followed = Followed(spark, tmp_path)
-    # Files of which nothing is wanted, in a batch of their own.
+    # Files without wanted records, in a batch of their own.
     followed.comes(0, vhost="other")
     assert followed.days() == {}
     followed.comes(0, 12)
@@ -100,7 +100,7 @@ def test_records_are_let_go_and_their_dates_are_final(spark, tmp_path):
 
 
 def interrupt_when(is_time):
-    """Press Ctrl-C, once, as soon as it is time."""
+    """Send one SIGINT when the condition becomes true."""
 
     def watch():
         deadline = time.monotonic() + 120

@@ -1,4 +1,4 @@
-"""Where Java comes from, and that generated logs are what they say. Spark is not started."""
+"""Finding Java, and the contents of generated logs. Spark is not started."""
 
 import gzip
 import json
@@ -7,11 +7,12 @@ from collections import Counter
 
 import pytest
 
-from analytics import java
-from analytics.generate import Load, generate
-from analytics.java import JavaMissingError, find_java
-from analytics.main import main, moment
-from broker.tracing import record
+from leveret.analytics import java
+from leveret.analytics.analyze import main
+from leveret.analytics.generate import Load, generate
+from leveret.analytics.java import JavaMissingError, find_java
+from leveret.analytics.trace_files import read_moment
+from leveret.broker.tracing import record
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def test_generated_logs_hold_what_is_said_of_them(tmp_path):
 
 
 def test_times_are_of_utc_unless_they_say_otherwise():
-    assert moment("1970-01-02") == 86_400_000_000
-    assert moment("1970-01-01T02:00:00+01:00") == 3_600_000_000
+    assert read_moment("1970-01-02") == 86_400_000_000
+    assert read_moment("1970-01-01T02:00:00+01:00") == 3_600_000_000
 
 
 def test_a_time_that_is_none_is_refused(capsys):

@@ -1,11 +1,11 @@
-"""Where a message went: `leveret journey` on small logs, whole and damaged."""
+"""`leveret journey` on small logs, valid and damaged."""
 
 import gzip
 import json
 
 import pytest
 
-from analytics.journey import main
+from leveret.analytics.journey_command import main
 from tests.analytics.trace_log import FIRST, HOUR, NODE, SECOND, START_US, WHO, TraceLog
 
 ORDER = {"message_id": "order-17", "correlation_id": "c-9"}
@@ -13,7 +13,7 @@ ORDER = {"message_id": "order-17", "correlation_id": "c-9"}
 
 @pytest.fixture
 def asked(tmp_path, capsys):
-    """Runs the command on what is in the directory: its exit code, output and errors."""
+    """Runs the command on the directory: exit code, output and errors."""
 
     def ask(*arguments):
         status = main([str(tmp_path), "--processes", "1", *map(str, arguments)])
@@ -24,7 +24,7 @@ def asked(tmp_path, capsys):
 
 
 def dead_lettered_order():
-    """Rejected twice in billing, dead-lettered, and fetched two hours later."""
+    """An order that is rejected twice in billing, dead-lettered, and fetched two hours later."""
     log = TraceLog()
     log.publish(0, FIRST + 1, ["billing", "audit"], properties=ORDER, body=b"x" * 120)
     log.deliver(12_000, FIRST + 1, "billing", properties=ORDER)
@@ -47,14 +47,14 @@ def test_every_hop_is_told_in_words(tmp_path, asked):
         "published to exchange orders with routing key new, 120 bytes; routed to queues billing"
         " and audit (user guest, connection 127.0.0.1:50000 -> 127.0.0.1:5672, channel 1)",
         "+12 ms  queue billing: delivered to consumer ctag-1 after waiting 12 ms",
-        "+20 ms  queue billing: rejected and put back into the queue, 8 ms after its delivery",
+        "+20 ms  queue billing: rejected with requeue, 8 ms after its delivery",
         "+21 ms  queue billing: delivered to consumer ctag-1 after waiting 1 ms, as redelivered",
         "+30 ms  queue audit: acknowledged, 8 ms after its delivery",
-        "+4 s  queue billing: rejected for good",
+        "+4 s  queue billing: rejected without requeue",
         "queue billing: dead-lettered (it was rejected) to exchange dlx with routing key new;"
         f" routed to queue dead, as message {FIRST + 2}",
         f"came as a dead letter of message {FIRST + 1} from queue billing",
-        "queue dead: delivered to basic.get after waiting 1 h 59 min, no acknowledgement needed",
+        "queue dead: delivered to basic.get after waiting 1 h 59 min, no-ack",
     ]
     places = [told.index(hop) for hop in hops]
     assert places == sorted(places)
@@ -111,7 +111,7 @@ def test_a_directory_without_logs_and_none_at_all(tmp_path, asked):
 def test_a_window_narrows_what_is_read(tmp_path, asked):
     dead_lettered_order().write(tmp_path)
     _, told, _ = asked("--message-id", "order-17", "--to", "2026-03-01T15:00")
-    assert "queue dead: no end is known; it still waits there" in told
+    assert "queue dead: no end is known; it is still ready" in told
     assert asked("--message-id", "order-17", "--from", "2026-03-01T15:00")[0] == 1
     assert asked("--message-id", "order-17", "--vhost", "other")[0] == 1
 
@@ -123,7 +123,7 @@ def test_a_number_reads_only_the_hours_that_can_hold_it(tmp_path, asked):
         log.deliver(hour * HOUR + 1, FIRST + hour, "q", no_ack=True)
     early, _, *late = log.write(tmp_path)
     for path in (early, *late[1:]):
-        # Whoever looks into these, beyond their first lines, is told about it.
+        # Reading these files beyond their first lines would report the damage.
         path.write_bytes(path.read_bytes() + b"\x1f\x8b\x08damaged")
     status, told, errors = asked(FIRST + 1, "--json")
     assert status == 0
@@ -158,7 +158,7 @@ def test_a_sampled_log_says_so(tmp_path, asked):
     log = TraceLog(sample=100)
     log.publish(0, FIRST, ["q"])
     log.write(tmp_path)
-    assert "one message in 100 is in it, by its number" in asked(FIRST + 1)[2]
+    assert "sample of one message in 100, chosen by its number" in asked(FIRST + 1)[2]
 
 
 def test_a_returned_message(tmp_path, asked):
@@ -170,7 +170,7 @@ def test_a_returned_message(tmp_path, asked):
     _, told, _ = asked(FIRST + 1)
     assert "published to the default exchange" in told
     assert "returned to its publisher: 312 NO_ROUTE" in told
-    assert "The end: it is with its publisher again." in told
+    assert "The end: returned to its publisher." in told
 
 
 def test_names_cannot_move_the_cursor(tmp_path, asked):
@@ -192,7 +192,7 @@ def test_a_file_that_is_cut_off_is_read_to_its_last_line(tmp_path, asked):
     status, told, errors = asked("--message-id", "order-17")
     assert status == 0
     assert "queue dead: delivered" in told
-    assert "the file is cut off" in errors
+    assert "the file is truncated" in errors
 
 
 def test_a_file_that_is_being_written_is_no_problem(tmp_path, asked):
@@ -201,7 +201,7 @@ def test_a_file_that_is_being_written_is_no_problem(tmp_path, asked):
     path.write_bytes(path.read_bytes() + gzip.compress(b'{"event":"publish"}\n{"ev')[:-12])
     status, told, errors = asked("--message-id", "order-17")
     assert (status, errors) == (0, "")
-    assert "queue billing: rejected for good" in told
+    assert "queue billing: rejected without requeue" in told
 
 
 def test_after_a_damaged_member_it_goes_on(tmp_path, asked):
@@ -215,16 +215,16 @@ def test_after_a_damaged_member_it_goes_on(tmp_path, asked):
     status, told, errors = asked("--message-id", "order-17")
     assert status == 0
     assert "queue billing: delivered" in told
-    assert "queue billing: rejected for good" in told
-    assert "is damaged near byte" in errors
+    assert "queue billing: rejected without requeue" in told
+    assert "damaged near byte" in errors
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"event":"publish","properties":{"message_id":"order-17"', "line 2: is no record"),
-        ('["message_id","order-17"]', "line 2: is no record"),
-        ("[" * 100_000 + '"order-17"', "line 2: is no record"),
+        ('{"event":"publish","properties":{"message_id":"order-17"', "line 2: is not a record"),
+        ('["message_id","order-17"]', "line 2: is not a record"),
+        ("[" * 100_000 + '"order-17"', "line 2: is not a record"),
     ],
 )
 def test_a_line_that_is_no_record_is_told(tmp_path, asked, line, reason):
@@ -244,7 +244,7 @@ def test_records_of_a_later_version_are_refused(tmp_path, asked):
     log.write(tmp_path)
     status, _, errors = asked(FIRST + 1)
     assert status == 1
-    assert "is of version 2, and 1 is what can be read" in errors
+    assert "is of version 2; the latest supported is 1" in errors
 
 
 def test_odd_values_are_survived(tmp_path, asked):

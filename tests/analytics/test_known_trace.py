@@ -1,8 +1,8 @@
-"""A trace of which every fact is known, and the tables that tell them."""
+"""The tables of a trace with known facts."""
 
 import pytest
 
-from analytics.output import read_table
+from leveret.analytics.output import read_table
 from tests.analytics.known_trace import at
 from tests.analytics.logs import SECOND_US
 

@@ -1,4 +1,4 @@
-"""Lines are parsed by Arrow or by Python, and both have the same idea of what is sound."""
+"""Arrow and Python parse lines with the same definition of a valid record."""
 
 import json
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics import parsing
-from analytics.log_blocks import Block
-from analytics.parsing import parse_block
-from analytics.schema import FIELDS
-from broker.tracing import record
+from leveret.analytics import parsing
+from leveret.analytics.log_blocks import Block
+from leveret.analytics.parsing import parse_block
+from leveret.analytics.schema import FIELDS
+from leveret.broker.tracing import record
 from tests.analytics.logs import START_US, event, header
 
 ODD = [None, 0, -1, 1.5, 1e300, 1 << 63, True, "", "text", "\u00e9\u4e16", [], ["a", None], [["a"]],
@@ -22,7 +22,7 @@ fields = st.sampled_from([*FIELDS, "body", "colour"])
 
 @st.composite
 def lines(draw):
-    """A line that is sound, or has something odd in it."""
+    """A valid line, or one with something unusual."""
     found = event(draw(st.sampled_from(EVENTS)), START_US + draw(st.integers(0, 10)))
     for name in draw(st.lists(fields, max_size=2)):
         found[name] = draw(st.sampled_from(ODD))
@@ -33,7 +33,7 @@ def lines(draw):
 
 
 def parsed(data, *, slowly=False):
-    """The rows of a block, by their line where they have one."""
+    """The rows of a block, with their line where they have one."""
     with pytest.MonkeyPatch.context() as patch:
         if slowly:
             patch.setattr(parsing, "_sound_records", lambda block: None)

@@ -1,19 +1,19 @@
-"""A log of real clients at a real node: every known fact is in the tables, exactly.
+"""The tables of a log of real clients at a real node contain every known fact.
 
-What the clients did is told in real_traffic.py, and their account of it in account.py. Counts are
-the same; times, which only the node knows, are between the moments that the clients know.
+real_traffic.py has the scenarios, account.py the clients' account of them. Counts must be equal;
+times, which only the node knows exactly, must be between the times that the clients know.
 """
 
 from collections import Counter
 
 import pytest
 
-from analytics.job import Options, analyze
-from analytics.journey import main as journey
-from analytics.output import read_table
-from analytics.report import write_report
-from analytics.tables import TABLES
-from mgmt.replay.main import main as replay
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.journey_command import main as journey
+from leveret.analytics.output import read_table
+from leveret.analytics.report import write_report
+from leveret.analytics.tables import TABLES
+from leveret.mgmt.tools.replay.replay_command import main as replay
 from tests.analytics import expected
 from tests.analytics.real_traffic import (
     ACKNOWLEDGED,
@@ -48,13 +48,13 @@ def out(spark, run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tables(spark, out):
-    """Finds the rows of a table."""
+    """Returns the rows of a table."""
     found = {table.name: read_table(spark, out, table.name).collect() for table in TABLES}
     return found.__getitem__
 
 
 def by(rows, *names):
-    """The only row for each key."""
+    """The single row for each key."""
     found = {tuple(row[name] for name in names): row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -64,7 +64,7 @@ def is_between(time_us, step):
     return step.from_us <= time_us <= step.to_us
 
 
-# What was read
+# Input
 
 
 def test_every_event_is_there_and_nothing_else(tables, run):
@@ -210,7 +210,7 @@ def test_connections(tables, run):
 
 def test_connection_churn(tables):
     (churn,) = tables("connection_churn")
-    # The one that was there before is one of the two that closed.
+    # The earlier connection is one of the two that closed.
     assert (churn.opened, churn.closed, churn.open) == (4, 2, 3)
 
 
@@ -284,7 +284,7 @@ def test_consumers_and_what_they_hold(tables, run):
 
 
 def check_consumer(row, holds, run):
-    """A consumer's row against all that it held."""
+    """Compare a consumer's row with its deliveries."""
     acked = [hold for hold in holds if hold.ended is not None and hold.ended.event == "ack"]
     assert row.acknowledged == len(acked)
     assert row.unacknowledged == sum(hold.ended is None for hold in holds)
@@ -324,7 +324,7 @@ def test_consumers_are_ranked(tables):
     assert sluggish.rate == pytest.approx(1 / seconds)
 
 
-# What became of messages
+# Fates of messages
 
 
 def test_outcomes(tables):
@@ -367,7 +367,7 @@ def test_fates_tell_when_it_happened(tables, run):
 
 
 def ends_of(account, row):
-    """The steps of which one has ended a message."""
+    """The steps one of which ended a message."""
     if row.fate == "dropped":
         return account.all("drop", queue=row.queue, reason=row.reason)
     event = {"expired": "expire", "rejected": "reject", "dead_lettered": "dead_letter"}
@@ -436,7 +436,7 @@ def test_paths_of_dead_letters(tables):
     assert len(rows) == len(tables("dead_letter_paths"))
 
 
-# The same log in other hands
+# The same log in other tools
 
 
 def test_the_journey_of_a_message_that_died_three_times(run, capsys):
@@ -445,14 +445,14 @@ def test_the_journey_of_a_message_that_died_three_times(run, capsys):
     hops = [
         "published to the default exchange with routing key work, 10 bytes; routed to queue work",
         "queue work: delivered to basic.get",
-        "queue work: rejected for good",
+        "queue work: rejected without requeue",
         "queue work: dead-lettered (it was rejected) to exchange retry with routing key work",
         "queue wait: dead-lettered (it had expired) to exchange again with routing key work",
-        "queue work.again: rejected for good",
+        "queue work.again: rejected without requeue",
         "queue work.again: dead-lettered (it was rejected) to exchange dead with routing key work;"
         " routed to queues audit and graves",
-        "queue audit: no end is known; it still waits there",
-        "queue graves: no end is known; it still waits there",
+        "queue audit: no end is known; it is still ready",
+        "queue graves: no end is known; it is still ready",
     ]
     places = [told.find(hop) for hop in hops]
     assert -1 not in places, told
@@ -464,10 +464,10 @@ def test_the_report_says_what_went_wrong(spark, out, tmp_path):
     write_report(spark, out, str(tmp_path / "report.html"))
     text = (tmp_path / "report.html").read_text()
     for sentence in (
-        "queue crash: 1 message delivered again and again",
+        "queue crash: 1 message delivered too often",
         "queue wait: 2 messages dead-lettered to exchange again because they expired",
         "queue odd: 1 message dead-lettered to exchange void because consumers rejected them",
-        "exchange orders: 3 messages with routing key void went to no queue, by user shop",
+        "exchange orders: 3 messages with routing key void routed to no queue, by user shop",
         "holds 3 unacknowledged messages, and has acknowledged none of them",
         "1 message-id published more than once; twin 3 times",
     ):

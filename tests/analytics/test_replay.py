@@ -1,4 +1,4 @@
-"""`leveret replay`: a trace with bodies, published once more to a real broker."""
+"""`leveret replay`: the messages of a trace are published to a real broker again."""
 
 import asyncio
 import json
@@ -6,8 +6,8 @@ import json
 import aio_pika
 import pytest
 
-from broker.testing import EmbeddedBroker
-from mgmt.replay.main import main
+from leveret.mgmt.tools.replay.replay_command import main
+from leveret.testing import EmbeddedBroker
 from tests.analytics.trace_log import FIRST, HOUR, SECOND, START_US, TraceLog
 
 PROPERTIES = {
@@ -23,7 +23,7 @@ def broker():
 
 
 def declare(broker, *queues, exchange="orders", key="new"):
-    """Make queues, bound to an exchange."""
+    """Declare queues, bound to an exchange."""
 
     async def run():
         async with await aio_pika.connect(broker.url) as connection:
@@ -37,7 +37,7 @@ def declare(broker, *queues, exchange="orders", key="new"):
 
 
 def fetch(broker, queue):
-    """All messages of a queue."""
+    """Fetch all messages of a queue."""
 
     async def run():
         async with await aio_pika.connect(broker.url) as connection:
@@ -53,7 +53,7 @@ def fetch(broker, queue):
 
 @pytest.fixture
 def replayed(tmp_path, capsys, broker):
-    """Replays what is in the directory: the exit code, output and errors."""
+    """Replays the directory: exit code, output and errors."""
 
     def replay(*arguments):
         status = main([str(tmp_path), "--to", broker.url, "--speed", "0", *map(str, arguments)])
@@ -73,7 +73,7 @@ def test_messages_are_published_as_they_were(tmp_path, broker, replayed):
     status, told, errors = replayed()
     assert (status, errors) == (0, "")
     assert "3 messages published" in told
-    assert "billing: 3 came in the trace; 0 messages before, 3 after" in told
+    assert "billing: 3 in the trace; 0 messages before, 3 after" in told
     first, second, third = fetch(broker, "billing")
     assert (first.body, second.body, third.body) == (b"\x00first\xff", b"x" * 300_000, b"")
     assert (first.content_type, first.delivery_mode, first.message_id) == ("text/plain", 2, "m-1")
@@ -95,8 +95,10 @@ def test_how_the_outcome_differs(tmp_path, broker, replayed):
     assert "1 in the trace, 6 now" in told
     assert "exchange orders, routing key old: 0 in the trace, 5 now: 5 more" in told
     assert "lost:" not in told
-    assert "billing: 25 came in the trace; 0 messages before, 20 after, which is 5 fewer" in told
-    assert "audit: 20 came in the trace; now it cannot be seen: 404 NOT_FOUND" in told
+    assert (
+        "billing: 25 in the trace; 0 messages before, 20 after, 5 fewer than in the trace" in told
+    )
+    assert "audit: 20 in the trace; now unavailable: 404 NOT_FOUND" in told
 
 
 def test_its_own_pace_and_faster(tmp_path, broker, replayed):
@@ -121,7 +123,7 @@ def test_waits_are_compared_where_there_are_consumers(tmp_path, broker, replayed
     log.write(tmp_path)
 
     async def take(message):
-        """Consumed is enough."""
+        """Consuming is enough."""
 
     async def consume_and_replay():
         async with await aio_pika.connect(broker.url) as connection:
@@ -148,12 +150,12 @@ def test_what_cannot_be_replayed_is_counted(tmp_path, broker, replayed):
     status, told, _ = replayed()
     assert status == 1
     assert "1 message published" in told
-    assert "1 message left out, without a body" in told
-    assert "1 message left out, with only a part of the body" in told
-    assert "1 message left out, with properties that AMQP cannot say" in told
+    assert "1 message skipped, without a body" in told
+    assert "1 message skipped, with a truncated or unreadable body" in told
+    assert "1 message skipped, with properties that AMQP cannot encode" in told
     assert "1 message without the user-id of another user" in told
     assert "1 message not sent to exchange gone: 404 NOT_FOUND" in told
-    assert "the file is cut off" in told
+    assert "the file is truncated" in told
 
 
 def test_exchange_and_window(tmp_path, broker, replayed):
@@ -187,8 +189,8 @@ def test_a_dry_run_needs_no_broker(tmp_path, capsys):
     assert main([str(tmp_path), "--dry-run", "--speed", "10"]) == 0
     told = capsys.readouterr().out
     assert "2 messages would be published, 10 bytes of bodies" in told
-    assert "at 10 times its pace that takes 1 s" in told
-    assert "then routed to no queue: 1 message" in told
+    assert "at 10 times its speed that takes 1 s" in told
+    assert "originally routed to no queue: 1 message" in told
 
 
 def test_several_vhosts_need_a_choice(tmp_path, broker, replayed, capsys):
@@ -215,7 +217,7 @@ def test_logs_that_someone_has_copied(tmp_path, broker, replayed):
     (tmp_path / "copy.jsonl").write_text(f"{text}\nnonsense\n")
     status, told, _ = replayed()
     assert status == 0
-    assert "line 3: is no record" in told
+    assert "line 3: is not a record" in told
     assert [message.body for message in fetch(broker, "q")] == [b"hi"]
 
 
@@ -239,7 +241,7 @@ def test_options_that_make_no_sense(tmp_path, arguments):
 
 
 def test_dead_letters_are_not_published_again(tmp_path, broker, replayed):
-    """They come of themselves, where the target has such a queue."""
+    """The target's queues produce their own dead letters."""
     declare(broker, "q")
     log = TraceLog()
     log.publish(0, FIRST, ["q"], body=b"once")

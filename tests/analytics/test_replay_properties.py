@@ -1,16 +1,16 @@
-"""Properties from the JSON of a trace to the wire, as a replay publishes them."""
+"""Properties from the JSON of a trace to their AMQP encoding, for a replay."""
 
 import json
 
 import msgspec
 import pytest
 
-from broker.amqp.properties import decode_properties
-from mgmt.replay.properties import PropertyEncoder, UnsayableError
+from leveret.broker.amqp.properties import decode_properties
+from leveret.mgmt.tools.replay.properties import PropertyEncoder, UnsayableError
 
 
 def encoded(properties, *arguments, user="shop"):
-    """The properties, to the wire and back."""
+    """Encode and decode properties."""
     raw = msgspec.Raw(json.dumps(properties).encode())
     return decode_properties(PropertyEncoder(user).encode(raw, *arguments or [[]]))
 

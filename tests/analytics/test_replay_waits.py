@@ -1,4 +1,4 @@
-"""`leveret replay --measure`: how long each message waits, by the firehose of a real node."""
+"""`leveret replay --measure`: the wait of each message, measured by a real node's firehose."""
 
 import asyncio
 import re
@@ -6,11 +6,11 @@ import re
 import aio_pika
 import pytest
 
-from mgmt.replay.main import main
-from mgmt.replay.original import Original
-from mgmt.replay.wait_times import WaitTimes
+from leveret.mgmt.tools.replay.original import Original
+from leveret.mgmt.tools.replay.replay_command import main
+from leveret.mgmt.tools.replay.wait_times import WaitTimes
 from tests.analytics.trace_log import FIRST, SECOND, TraceLog
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 DELAY_MS, MESSAGES = 40, 8
 
@@ -30,7 +30,7 @@ def uri(node):
 
 @pytest.fixture
 def replayed(tmp_path, capsys, uri):
-    """Replays what is in the directory, and measures: the exit code, output and errors."""
+    """Replays and measures the directory: exit code, output and errors."""
 
     def replay(*arguments):
         status = main([str(tmp_path), "--to", uri, "--speed", "0", "--measure", *arguments])
@@ -41,7 +41,7 @@ def replayed(tmp_path, capsys, uri):
 
 
 async def consumed(uri, queues, during):
-    """What a call says while each queue has a consumer that is this quick (ms) for a message."""
+    """Run a call while each queue has a consumer that takes this long (ms) for a message."""
     async with await aio_pika.connect(uri) as connection:
         for name, delay_ms in queues.items():
             channel = await connection.channel()
@@ -58,7 +58,7 @@ async def consumed(uri, queues, during):
 
 
 def written(tmp_path, queues, deliveries=True):
-    """A trace of some messages at once, each of which waits 2 ms in each queue."""
+    """A trace of simultaneous messages, each of which waits 2 ms in each queue."""
     log = TraceLog()
     for number in range(MESSAGES):
         log.publish(number, FIRST + number, queues, exchange="amq.topic", body=b"x")
@@ -69,7 +69,7 @@ def written(tmp_path, queues, deliveries=True):
 
 
 def longest_ms(told, line):
-    """The longest wait in the line that follows this one."""
+    """Return the longest wait in the line that follows this one."""
     words = told[told.index(line) :].splitlines()[1]
     value, unit = re.search(r"([\d.]+) (µs|ms|s) \(longest\)", words).groups()
     return float(value) * {"µs": 0.001, "ms": 1, "s": 1000}[unit]
@@ -79,15 +79,15 @@ def test_waits_are_those_that_consumers_cause(tmp_path, uri, replayed):
     written(tmp_path, ["slow", "quick"])
     status, told, errors = asyncio.run(consumed(uri, {"slow": DELAY_MS, "quick": 0}, replayed))
     assert (status, errors) == (0, "")
-    assert f"slow: {MESSAGES} came in the trace, {MESSAGES} now; 0 messages before" in told
-    # Each message waits until those before it are done; the last one longest.
+    assert f"slow: {MESSAGES} in the trace, {MESSAGES} now; 0 messages before" in told
+    # Each message waits until the earlier ones are processed; the last one longest.
     least_ms = (MESSAGES - 1) * DELAY_MS
     assert least_ms <= longest_ms(told, "  slow:") < 20 * least_ms
     assert longest_ms(told, "  quick:") < longest_ms(told, "  slow:")
     in_trace = "2 ms (median), 2 ms (p95), 2 ms (p99), 2 ms (longest)"
     assert told.count(f"waits in the trace: {in_trace}, of {MESSAGES} messages delivered") == 2
     assert f"of {MESSAGES} messages delivered: longer" in told
-    assert "Waits were measured by copies, which came" in told
+    assert "Waits were measured by copies, which arrived" in told
     assert "did not come" not in told
 
 
@@ -95,9 +95,9 @@ def test_where_messages_go_now_is_known(tmp_path, uri, replayed):
     written(tmp_path, ["was"])
     status, told, _ = asyncio.run(consumed(uri, {"is": 0}, replayed))
     assert status == 0
-    assert f"was: {MESSAGES} came in the trace, 0 now: {MESSAGES} fewer; now it cannot be" in told
-    assert "waits now: no message came" in told
-    assert f"is: none came in the trace, {MESSAGES} now" in told
+    assert f"was: {MESSAGES} in the trace, 0 now: {MESSAGES} fewer; now unavailable" in told
+    assert "waits now: no messages" in told
+    assert f"is: none in the trace, {MESSAGES} now" in told
 
 
 def test_what_nobody_takes_has_no_wait(tmp_path, uri, replayed):
@@ -108,7 +108,7 @@ def test_what_nobody_takes_has_no_wait(tmp_path, uri, replayed):
             channel = await connection.channel()
             queue = await channel.declare_queue("kept", exclusive=True)
             await queue.bind("amq.topic", "new")
-            # An exclusive queue can only be asked about by its own connection.
+            # Only an exclusive queue's own connection can query it.
             return await asyncio.to_thread(replayed)
 
     _, told, _ = asyncio.run(run())
@@ -135,12 +135,12 @@ def test_only_measured_messages_are_marked(tmp_path, uri, replayed):
 def test_a_vhost_that_is_not_traced_is_told_before_anything_is_published(
     tmp_path, node, capsys, monkeypatch
 ):
-    monkeypatch.setattr("mgmt.replay.copies.PROBE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("leveret.mgmt.tools.replay.copies.PROBE_SECONDS_MAX", 0.3)
     written(tmp_path, ["q"])
     uri = f"amqp://guest:guest@127.0.0.1:{node.port}/%2F"
     assert main([str(tmp_path), "--to", uri, "--measure"]) == 1
     output = capsys.readouterr()
-    assert "no copies come from the exchange amq.rabbitmq.trace of vhost '/'" in output.err
+    assert "no copies arrive from the exchange amq.rabbitmq.trace of vhost '/'" in output.err
     assert "leveretctl trace_on -p '/'" in output.err
     assert output.out == ""
 
@@ -167,7 +167,7 @@ def test_waits_message_by_message():
 
 
 def test_more_messages_than_are_followed_are_counted(monkeypatch):
-    monkeypatch.setattr("mgmt.replay.wait_times.FOLLOWED_MAX", 2)
+    monkeypatch.setattr("leveret.mgmt.tools.replay.wait_times.FOLLOWED_MAX", 2)
     waits = WaitTimes()
     for number in range(5):
         waits.came("q", number, 0)

@@ -1,14 +1,14 @@
-"""`leveret report` from the tables up: a small analysis of which all is known. Needs PySpark."""
+"""`leveret report` from a small set of known tables. Needs PySpark."""
 
 import pytest
 from pyspark.errors import AnalysisException
 
-from analytics.collect import collect_views
-from analytics.report import write_report
-from analytics.report_page import page
-from analytics.tables import TABLES
+from leveret.analytics.collect import collect_views
+from leveret.analytics.report import write_report
+from leveret.analytics.report_page import page
+from leveret.analytics.tables import TABLES
 
-# Spark takes its time to start, more so on a machine that does other things.
+# Starting Spark takes long on a busy machine.
 pytestmark = pytest.mark.timeout(240)
 
 MINUTE_US = 60_000_000
@@ -19,13 +19,13 @@ STALL = 30
 
 @pytest.fixture(scope="module")
 def session(spark):
-    """With views of its own."""
+    """A session with views of its own."""
     return spark.newSession()
 
 
 @pytest.fixture(scope="module")
 def collected(session):
-    """Of the tables of an hour. Those that are not here are empty."""
+    """Aggregates of the tables of an hour. Tables that are not defined here are empty."""
     minutes = session.range(MINUTES).selectExpr("id", _minute("id"), "'/' vhost", "'orders' queue")
     minutes.createOrReplaceTempView("minutes")
     wait = f"if(id >= {STALL}, 4000000, 12000)"
@@ -57,7 +57,7 @@ def _minute(number):
 
 
 def _filled(rows, table):
-    """With all columns of the table, null where the query has none."""
+    """Add missing columns of the table as null."""
     missing = [one for one in table.columns if one.name not in rows.columns]
     nulls = [f"cast(null as {one.type}) `{one.name}`" for one in missing]
     return rows.selectExpr("*", *nulls)
@@ -78,7 +78,7 @@ def test_what_is_collected(collected):
 def test_the_report_says_what_happened(collected):
     text = page(collected)
     assert "queue orders: p99 wait rose from 12 ms to 4 s at 14:30, when consumer ctag-7" in text
-    assert "1 dead letter went to no queue" in text
+    assert "1 dead letter routed to no queue" in text
 
 
 def test_a_directory_without_tables_is_told(session, tmp_path):

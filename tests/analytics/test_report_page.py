@@ -1,19 +1,19 @@
-"""The report's page, as text: complete, bounded, and safe from the names in it."""
+"""The report's HTML page: complete, bounded, and safe from malicious names."""
 
 import re
 from html.parser import HTMLParser
 
-from analytics.aggregates import Aggregates, Deaths, Edge
-from analytics.charts import short_number, ticks
-from analytics.report_page import carried, page
-from analytics.topology_chart import EDGES_MAX, topology_chart
+from leveret.analytics.aggregates import Aggregates, Deaths, Edge
+from leveret.analytics.charts import short_number, ticks
+from leveret.analytics.report_page import carried, page
+from leveret.analytics.topology_chart import EDGES_MAX, topology_chart
 from tests.analytics.story import ORDERS, afternoon, empty, minute
 
 VOID = {"meta", "link", "br"}
 
 
 class Elements(HTMLParser):
-    """All elements, and what is not closed or closed twice."""
+    """Collects all elements, and reports unclosed or doubly closed ones."""
 
     def __init__(self, text):
         super().__init__()
@@ -48,7 +48,7 @@ def test_an_empty_analysis_is_a_page_too():
     for data in (Aggregates(), empty()):
         elements = Elements(page(data))
         assert (elements.open, elements.wrong) == ([], [])
-    assert "Nothing is wrong, as far as the trace shows." in page(empty())
+    assert "The trace shows no problem." in page(empty())
 
 
 def test_the_topology_is_bounded():

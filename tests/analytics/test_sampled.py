@@ -1,9 +1,9 @@
-"""A log of one message in so many stands for all of them."""
+"""Counts from a sampled log are multiplied to stand for all messages."""
 
 import pytest
 
-from analytics.job import Options, analyze
-from analytics.output import read_table
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
 from tests.analytics.logs import START_US, event, header, write_log
 
 

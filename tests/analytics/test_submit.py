@@ -1,4 +1,4 @@
-"""The job by spark-submit: driver and executors are processes of their own, as on a cluster."""
+"""The job with spark-submit: driver and executors are separate processes, as on a cluster."""
 
 import os
 import subprocess
@@ -8,10 +8,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-import analytics.main
-from analytics.java import find_java
-from analytics.job import Options, analyze
-from analytics.output import read_table
+import leveret.analytics.analyze
+from leveret.analytics.java import find_java
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.output import read_table
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
 
 TABLES = ("traffic", "latency", "depth", "fates", "summary")
@@ -25,12 +25,12 @@ QUICKLY = [
     )
     for word in ("--conf", setting)
 ]  # fmt: skip
-"""Compiling queries takes longer than to run them on so little."""
-ROOT = Path(analytics.main.__file__).parents[1]
+"""Compiling queries takes longer than running them on so little data."""
+ROOT = Path(leveret.analytics.analyze.__file__).absolute().parents[2]
 
 
 def write_logs(directory):
-    """Messages in two files: published in one, delivered in the other."""
+    """Write messages in two files: published in one, delivered in the other."""
     times = [START_US + number * SECOND_US for number in range(1, 21)]
     published = [event("publish", at, message=at, queues=["q"]) for at in times]
     delivered = [event("deliver", at + 7, message=at, no_ack=True) for at in times[:15]]
@@ -39,7 +39,7 @@ def write_logs(directory):
 
 
 def submit(directory, out, monkeypatch):
-    """Run the job on a small cluster that Spark starts on this machine; the answer."""
+    """Run the job on a small cluster that Spark starts on this machine."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_ENV_LOADED"):
@@ -49,7 +49,7 @@ def submit(directory, out, monkeypatch):
         [
             Path(pyspark.__file__).parent / "bin" / "spark-submit",
             "--master", "local-cluster[1,2,1024]", *QUICKLY,
-            analytics.main.__file__, directory, "--out", out, "--vhost", "/",
+            leveret.analytics.analyze.__file__, directory, "--out", out, "--vhost", "/",
         ],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True, text=True, timeout=220, check=False,
@@ -63,7 +63,7 @@ def test_the_tables_of_a_cluster_are_those_of_one_machine(spark, tmp_path, monke
     answer = submit(trace, submitted, monkeypatch)
     assert answer.returncode == 0, answer.stderr
     assert "38 records of 2 files" in answer.stdout
-    assert "1 set aside" in answer.stdout
+    assert "1 rejected" in answer.stdout
     analyze(spark, Options(trace, here, only=TABLES))
     for name in (*TABLES, "rejected"):
         rows = [

@@ -1,13 +1,13 @@
-"""What --from, --to, --vhost and --poison-above choose."""
+"""The effects of --from, --to, --vhost and --poison-above."""
 
 import pytest
 
-from analytics.files import list_files
-from analytics.job import Options, analyze
-from analytics.log_records import read_log
-from analytics.main import read_options
-from analytics.output import read_table
-from analytics.trace_files import Window
+from leveret.analytics.analyze import read_options
+from leveret.analytics.files import list_files
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.log_records import read_log
+from leveret.analytics.output import read_table
+from leveret.analytics.trace_files import Window
 from tests.analytics.logs import MINUTE_US, START_US, event, header, partition, write_log
 
 HOUR_US = 60 * MINUTE_US
@@ -24,7 +24,7 @@ def window_of(*arguments):
 
 
 def messages(path, window):
-    """The numbers of the messages that are read of a file."""
+    """Return the message numbers that are read from a file."""
     batches = read_log(str(path), None, window)
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [row["message"] for row in rows if row["event"] == "publish"]
@@ -101,7 +101,7 @@ def test_the_job_does_what_its_options_say(spark, tmp_path):
     records = [published(NINE_US - 1, 1, "shop"), *in_window, published(TEN_US, 9, "shop")]
     write_log(trace, records, "shop", "shop", header(vhost="shop"), NINE_US)
     write_log(trace, [published(NINE_US, 2)], name="other", time_us=NINE_US)
-    # Whoever reads these sets them aside.
+    # Reading these files would add rejected rows.
     for vhost, time_us in (("shop", START_US - HOUR_US), ("shop", TEN_US), ("/", NINE_US)):
         (partition(trace, vhost, time_us) / "bad.jsonl.gz").write_bytes(b"no log")
     options = read_options([

@@ -1,4 +1,4 @@
-"""Small trace logs made by hand, as the broker writes them."""
+"""Small handwritten trace logs in the broker's format."""
 
 import base64
 import gzip
@@ -16,7 +16,7 @@ WHO = {"connection": "127.0.0.1:50000 -> 127.0.0.1:5672", "channel": 1, "user": 
 
 
 class TraceLog:
-    """The records of one vhost; `write` puts them where the broker would."""
+    """The records of one vhost; `write` stores them in the broker's layout."""
 
     def __init__(self, vhost="/", sample=1, version=1):
         self.vhost = vhost
@@ -25,7 +25,7 @@ class TraceLog:
         self._tags = 0
 
     def add(self, event, at_us, **fields):
-        """at_us: after the start."""
+        """Add a record. at_us: time since the start."""
         where = {"time_us": START_US + at_us, "node": NODE, "vhost": self.vhost}
         self.records.append({"event": event, **where, **fields})
 
@@ -60,7 +60,7 @@ class TraceLog:
                  queues=list(queues))  # fmt: skip
 
     def write(self, directory):
-        """A file for each hour; their paths."""
+        """Write a file for each hour, and return their paths."""
         hours = {}
         for record in self.records:
             hours.setdefault(record["time_us"] // HOUR, []).append(record)
@@ -76,7 +76,7 @@ class TraceLog:
         return path
 
     def members(self, records, lines=100):
-        """The lines, in pieces: each goes into a gzip member of its own."""
+        """Return the lines in groups, each as a gzip member."""
         header = {
             "event": "header", "version": self._version, "node": NODE, "vhost": self.vhost,
             "time_us": records[0]["time_us"], "sample": self._sample,

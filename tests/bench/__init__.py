@@ -1,1 +1,1 @@
-"""The side-by-side benchmark; `python -m tests.bench.run` from the repository's root runs it."""
+"""The benchmark of several brokers; run `python -m tests.bench.run` in the repository's root."""

@@ -1,10 +1,10 @@
 """Starts and stops the brokers that are compared.
 
-Each is a process tree with its own temporary directory, listening on loopback only: Leveret
-from this source tree, and the RabbitMQ that Debian packages, with a node name, an Erlang port
-mapper and a database of its own, so that one that is installed or runs already is not touched.
-Both keep their defaults but for what a scenario sets for both.
-A broker counts as started when it answers a protocol header.
+Each is a process tree with its own temporary directory, listening on loopback only: Leveret from
+this source tree, and Debian's RabbitMQ with a node name, an Erlang port mapper and a database of
+its own, so that an installed or running one is not touched. Both use their defaults, except for
+settings that a scenario makes for both. A broker counts as started when it answers a protocol
+header.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RABBITMQ_HOMES = Path("/usr/lib/rabbitmq/lib")
 
 
 class BrokerFailed(Exception):
-    """A broker is not there or did not start."""
+    """A broker is missing or did not start."""
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker that runs: where it listens, and the root of its process tree."""
+    """A running broker: its listeners, and the root of its process tree."""
 
     name: str
     port: int
@@ -47,12 +47,12 @@ class Broker:
 
     @property
     def address(self) -> list[str]:
-        """Where it listens, in the load generator's options."""
+        """Its address, as options of the load generator."""
         return [f"--host={self.host}", f"--port={self.port}"]
 
 
 def free_port(wanted: int) -> int:
-    """The port that is wanted, or any if that one is taken."""
+    """Return the wanted port, or any free one if it is taken."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -81,7 +81,7 @@ def _await_start(process: subprocess.Popen[bytes], name: str, port: int, log: Pa
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process and its descendants, which may live in sessions of their own."""
+    """Kill the process and its descendants, which may be in other sessions."""
     pids = tree(process.pid)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -121,15 +121,15 @@ def _running(
 def leveret(
     program: list[str] | None = None, settings: str = "", home: Path | None = None
 ) -> Iterator[Broker]:
-    """Leveret without a management listener, from this source tree and with defaults if not said.
+    """Run Leveret without management, by default from this source tree with default settings.
 
-    settings: lines of a configuration file. home: its data directory, to be kept.
+    settings: lines of a configuration file. home: a data directory to keep.
     """
     port = free_port(PREFERRED_PORTS["leveret"])
     with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
         config = Path(directory) / "leveret.conf"
         config.write_text(settings)
-        command = program or [sys.executable, "-m", "mgmt.cli.main", "serve"]
+        command = program or [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve"]
         command = [*command, "--bind", HOST, "--config", str(config)]
         command += ["--port", str(port), "--management-port", "0", "--prometheus-port", "0"]
         command += ["--data-dir", str(home or Path(directory) / "data")]
@@ -143,7 +143,7 @@ def _rabbitmq_program() -> Path | None:
 
 
 def _install_rabbitmq() -> None:
-    """Tries to; whether it worked shows in whether the program is there."""
+    """Try to install it; the caller checks whether the program exists."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     quiet = subprocess.DEVNULL
     for words in (["update"], ["install", "-y", "rabbitmq-server"]):
@@ -152,7 +152,7 @@ def _install_rabbitmq() -> None:
 
 
 def find_rabbitmq() -> Path:
-    """RabbitMQ's start script; as root the package is installed if it is missing."""
+    """Return RabbitMQ's start script; as root, the package is installed if it is missing."""
     program = _rabbitmq_program()
     if program is None and os.geteuid() == 0 and shutil.which("apt-get"):
         _install_rabbitmq()
@@ -176,7 +176,7 @@ def _rabbitmq_environment(home: Path, port: int, settings: str) -> dict[str, str
         "RABBITMQ_NODENAME": "bench@localhost",
         "RABBITMQ_DIST_PORT": str(free_port(PREFERRED_PORTS["dist"])),
         "RABBITMQ_CONFIG_FILE": str(config),
-        # These would otherwise come from the machine's own installation.
+        # Otherwise the machine's own configuration would be used.
         "RABBITMQ_CONFIG_FILES": str(home / "conf.d"),
         "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "advanced.config"),
         "RABBITMQ_CONF_ENV_FILE": str(home / "environment"),
@@ -190,7 +190,7 @@ def _rabbitmq_environment(home: Path, port: int, settings: str) -> dict[str, str
 
 @contextlib.contextmanager
 def rabbitmq(settings: str = "") -> Iterator[Broker]:
-    """A private RabbitMQ without plugins, and with its defaults but for the settings."""
+    """Run a private RabbitMQ without plugins, with default settings and the given ones."""
     program = find_rabbitmq()
     port = free_port(PREFERRED_PORTS["rabbitmq"])
     with tempfile.TemporaryDirectory(
@@ -205,7 +205,7 @@ def rabbitmq(settings: str = "") -> Iterator[Broker]:
 
 
 def _stop_port_mapper(environment: dict[str, str]) -> None:
-    """Erlang leaves its port mapper running; this one serves nobody else."""
+    """Erlang does not stop its port mapper; this one has no other users."""
     program = shutil.which("epmd")
     if program is not None:
         quiet = subprocess.DEVNULL
@@ -213,6 +213,6 @@ def _stop_port_mapper(environment: dict[str, str]) -> None:
 
 
 def attached(text: str) -> Broker:
-    """A broker that runs already, from `HOST:PORT:PID:NAME`."""
+    """Return a running broker, given as `HOST:PORT:PID:NAME`."""
     host, port, pid, name = text.split(":", 3)
     return Broker(name, int(port), int(pid), host)

@@ -1,9 +1,8 @@
-"""What this project's load generator costs a message, beside another one.
+"""Compares the cost per message of this project's load generator with another one.
 
-Both run in turns against the same broker under the same load, and the kernel tells the CPU time
-of each process, which is divided by the messages that it consumed. The other generator is one C
-file with one-letter options: -h host, -p port, -s size, -z seconds, -W warm-up, -a auto-ack, -c
-window.
+Both run alternately against the same broker under the same load. The kernel's CPU time of each
+process is divided by the number of messages that it consumed. The other generator is one C file
+with one-letter options: -h host, -p port, -s size, -z seconds, -W warm-up, -a auto-ack, -c window.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .brokers import Broker
 
 @dataclass(frozen=True)
 class Timing:
-    """How long and how often both run."""
+    """Duration and number of runs."""
 
     seconds: float
     warmup: float
@@ -29,7 +28,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Case:
-    """One load in both generators' options."""
+    """One load as options of both generators."""
 
     title: str
     own: tuple[str, ...]
@@ -50,7 +49,7 @@ def _cost_and_rate(outcomes: list[generator.Outcome]) -> tuple[float, float]:
 
 
 def table(own: Path, other: Path, broker: Broker, timing: Timing) -> Table:
-    """Runs all cases and returns the comparison."""
+    """Run all cases and return the comparison."""
     result = Table(title=f"Load generators on {broker.name}", title_justify="left")
     result.add_column("load")
     for heading in ("own CPU µs/msg", "other's", "own / other", "own msg/s", "other's"):

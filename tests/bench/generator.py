@@ -1,8 +1,8 @@
 """Builds and runs the load generator.
 
-It is compiled anew for every run, which takes less than a second, into a directory that goes
-when the run ends. A run of it is a child process that prints one JSON object; what the process
-cost is taken from the kernel when it is waited for, the same way for any generator.
+It is compiled for every run, which takes less than a second, in a directory that is deleted at the
+end. A run is a child process that prints one JSON object; its CPU time is taken from the kernel
+when the process ends, in the same way for any generator.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class GeneratorFailed(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a generator printed, and its own CPU time."""
+    """The output of a generator, and its CPU time."""
 
     result: dict[str, Any]
     cpu_seconds: float
 
     @property
     def cpu_us_per_message(self) -> float:
-        """The generator's own cost of a message, from sending to receiving it."""
+        """The generator's own cost per message, for sending and receiving it."""
         return self.cpu_seconds * 1e6 / max(1, int(self.result["consumed"]))
 
 
 def build(source: Path, target: Path) -> Path:
-    """Compiles a generator from its one source file and returns the program."""
+    """Compile a generator from its source file and return the program."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise GeneratorFailed("there is no C compiler: install one or name it in CC")
@@ -49,7 +49,7 @@ def build(source: Path, target: Path) -> Path:
 
 
 def run(program: Path, arguments: Sequence[str]) -> Outcome:
-    """Runs a generator to its end."""
+    """Run a generator to its end."""
     with subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         output = process.stdout.read()

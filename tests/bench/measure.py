@@ -1,11 +1,10 @@
-"""CPU time and memory of a process and of all that it started.
+"""CPU time and memory of a process and its descendants.
 
-Both are read from `/proc`: the processor time of every process of the tree, together with that
-of children that it has already waited for, and the resident pages. The tree is looked up once a
-measurement, because walking `/proc` costs time that would disturb it; memory is sampled on a
-thread of its own, a few times a second, and the highest sum counts. Under load the sample is
-`statm`, which costs the process nothing; where a small difference matters and nothing runs, it
-is `smaps_rollup`, for which the kernel counts page by page.
+Both are read from `/proc`: the processor time of every process of the tree, including children that
+it has waited for, and the resident pages. The tree is looked up once per measurement, because
+reading `/proc` takes time that would disturb it. A thread samples memory a few times a second, and
+the maximum counts. Under load the source is `statm`, which costs the process nothing; if a small
+difference matters and the process is idle, it is `smaps_rollup`, for which the kernel counts pages.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ PARENT, FIRST_TIME, LAST_TIME = 1, 11, 15
 
 
 def _stat(pid: int) -> list[str]:
-    """What follows the name, which may hold anything, in the process's line; empty if it ended."""
+    """Return the fields after the name, which can contain any character; empty if it has ended."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -34,7 +33,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def tree(root: int) -> list[int]:
-    """The process and all its descendants that live now."""
+    """Return the process and all its running descendants."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (columns := _stat(int(entry))):
@@ -46,13 +45,13 @@ def tree(root: int) -> list[int]:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """User and system time together, of the processes and their finished children."""
+    """Return the user and system time of the processes and their finished children."""
     ticks = sum(int(tick) for pid in pids for tick in _stat(pid)[FIRST_TIME:LAST_TIME])
     return ticks / TICKS
 
 
 def resident_bytes(pids: list[int]) -> int:
-    """The sum of the resident sets."""
+    """Return the sum of the resident sets."""
     pages = 0
     for pid in pids:
         try:
@@ -63,7 +62,7 @@ def resident_bytes(pids: list[int]) -> int:
 
 
 def exact_resident_bytes(pids: list[int]) -> int:
-    """The same to the page, where the kernel lets us look; it holds the processes up a little."""
+    """Return the exact sum, if the kernel permits it; this delays the processes slightly."""
     total = 0
     for pid in pids:
         try:
@@ -71,13 +70,13 @@ def exact_resident_bytes(pids: list[int]) -> int:
         except OSError:
             total += resident_bytes([pid])
             continue
-        # A process that is ending has no memory any more, and no line for it.
+        # A process that is ending has no memory, and no such line.
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:"))
     return total
 
 
 class Watch:
-    """Measures a process tree for the length of a `with` block."""
+    """Measures a process tree during a `with` block."""
 
     def __init__(self, root: int) -> None:
         self._pids = tree(root)

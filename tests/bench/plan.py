@@ -1,4 +1,4 @@
-"""How long and how often things are measured, and a word on stderr about how far that is."""
+"""Duration and number of measurements, and progress messages on stderr."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from .brokers import Broker
 
 DRAIN_SECONDS = 30
-"""Ends early when all is consumed; what is left would have cost CPU time and not be counted."""
+"""Ends early when all is consumed; unconsumed messages would cost CPU time uncounted."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often things are measured."""
+    """Duration and number of measurements."""
 
     program: Path
     seconds: float
@@ -22,12 +22,12 @@ class Plan:
     rounds: int
 
     def common(self, broker: Broker) -> list[str]:
-        """The options that every run of the generator has."""
+        """Return the options of every run of the generator."""
         limit = int(self.seconds + self.warmup) + DRAIN_SECONDS + 60
         words = [f"--seconds={self.seconds}", f"--warmup={self.warmup}", f"--limit={limit}"]
         return [*broker.address, *words, f"--drain={DRAIN_SECONDS}"]
 
 
 def progress(line: str) -> None:
-    """Says on stderr what is going on."""
+    """Print a progress message on stderr."""
     print(f"bench: {line}", file=sys.stderr, flush=True)

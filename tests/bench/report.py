@@ -1,8 +1,8 @@
-"""What a run measured, as tables for people and as JSON for programs.
+"""The results of a run, as tables and as JSON.
 
-A load scenario has one row a broker and, for every broker after the first, a row of ratios: the
-first broker's value over the other's, so that "2.00" under a rate means twice as fast, and under
-a time, a cost or memory, twice as much. A number is the median of the rounds.
+A load scenario has one row per broker and, for every broker after the first, a row of ratios: the
+first broker's value over the other's, so "2.00" means twice as fast for a rate, and twice as much
+for a time, a cost or memory. A number is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LoadSample:
 
 @dataclass(frozen=True)
 class SingleSample:
-    """What is measured once: one value and its unit."""
+    """A single measurement: a value and its unit."""
 
     value: float
     unit: str
@@ -67,7 +67,7 @@ COLUMNS = (
 
 
 def machine() -> dict[str, Any]:
-    """Where the numbers were taken."""
+    """Describe the machine."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -84,7 +84,7 @@ def machine() -> dict[str, Any]:
 
 
 def median(samples: Sequence[LoadSample], attribute: str) -> float:
-    """The median of one value over the rounds."""
+    """Return the median of a value over the rounds."""
     return statistics.median(float(getattr(sample, attribute)) for sample in samples)
 
 
@@ -93,7 +93,7 @@ def _quotient(first: float, other: float) -> str:
 
 
 def load_table(results: Results) -> Table:
-    """The load scenarios."""
+    """Return the table of load scenarios."""
     table = Table(title="Load; latency at 5,000 deliveries a second", title_justify="left")
     table.add_column("scenario")
     table.add_column("broker")
@@ -118,7 +118,7 @@ def load_table(results: Results) -> Table:
 
 
 def single_table(results: Results) -> Table:
-    """The scenarios that are measured once."""
+    """Return the table of single measurements."""
     table = Table(title="Once", title_justify="left")
     table.add_column("scenario")
     for name in results.brokers:
@@ -142,7 +142,7 @@ def single_table(results: Results) -> Table:
 
 
 def show(results: Results, console: Console) -> None:
-    """Prints everything."""
+    """Print all tables."""
     where = machine()
     console.print(
         f"{where['name']}: {where['cpu']}, {where['cores']} cores, Linux {where['kernel']}, "
@@ -158,6 +158,6 @@ def show(results: Results, console: Console) -> None:
 
 
 def write_json(results: Results, settings: dict[str, Any], target: Path) -> None:
-    """Writes all samples of all rounds."""
+    """Write all samples of all rounds."""
     document = {"machine": machine(), "settings": settings, **asdict(results)}
     target.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

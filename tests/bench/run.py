@@ -1,10 +1,9 @@
-"""Runs the same load against this broker and RabbitMQ, and prints both and their ratios.
+"""Runs the same load against this broker and RabbitMQ, and prints the results and their ratios.
 
-Both brokers run for the whole time, and within a scenario every round measures one after the
-other, in turned order from round to round, so that what else the machine does meets both. Idle
-connections and declarations come first, once, while memory is fresh. Call it as
-`python -m tests.bench.run`; with `--attach` it measures brokers that run already instead of
-starting any.
+Both brokers run all the time, and in every round of a scenario they are measured one after the
+other, in alternating order, so that other load on the machine affects both. Idle connections and
+declarations are measured first, once, while memory is fresh. Run `python -m tests.bench.run`; with
+`--attach` it measures running brokers instead of starting them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ LIMIT_SECONDS = 300
 
 
 def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSample:
-    """One round: flat out, and then at the fixed rate."""
+    """Measure one round: at full speed, and then at the fixed rate."""
     with Watch(broker.pid) as watch:
         full = generator.run(plan.program, [*plan.common(broker), *scenario.arguments]).result
     time.sleep(SETTLE_SECONDS)
@@ -57,7 +56,7 @@ def measure_load(plan: Plan, scenario: scenarios.Load, broker: Broker) -> LoadSa
 
 
 def measure_idle(plan: Plan, scenario: scenarios.Idle, broker: Broker) -> SingleSample:
-    """What memory grows by while connections are held, over their number."""
+    """Measure the growth of memory while connections are open, divided by their number."""
     pids = tree(broker.pid)
     before = exact_resident_bytes(pids)
     words = [*broker.address, f"--idle={scenario.connections}", f"--limit={LIMIT_SECONDS}"]
@@ -73,7 +72,7 @@ def measure_idle(plan: Plan, scenario: scenarios.Idle, broker: Broker) -> Single
 
 
 def measure_declare(plan: Plan, scenario: scenarios.Declare, broker: Broker) -> SingleSample:
-    """The seconds that the declarations take."""
+    """Measure the duration of the declarations in seconds."""
     words = [*broker.address, f"--declare={scenario.queues}", f"--limit={LIMIT_SECONDS}"]
     command = [str(plan.program), *words]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
@@ -85,7 +84,7 @@ def measure_declare(plan: Plan, scenario: scenarios.Declare, broker: Broker) -> 
 def run_singles(
     plan: Plan, options: argparse.Namespace, running: list[Broker], results: Results
 ) -> None:
-    """Idle connections and declarations."""
+    """Run the scenarios of idle connections and declarations."""
     idle = scenarios.IDLE
     declare = scenarios.QUICK_DECLARE if options.quick else scenarios.DECLARE
     steps: list[tuple[str, str, Callable[[Broker], SingleSample]]] = [
@@ -107,7 +106,7 @@ def run_singles(
 
 
 def run_loads(plan: Plan, only: str, running: list[Broker], results: Results) -> None:
-    """The load scenarios; a round that failed is noted and left out."""
+    """Run the load scenarios; a failed round is reported and left out."""
     for scenario in scenarios.LOADS:
         if not fnmatch.fnmatch(scenario.name, only):
             continue
@@ -125,7 +124,7 @@ def run_loads(plan: Plan, only: str, running: list[Broker], results: Results) ->
 
 
 def doubts(scenario: scenarios.Load, samples: dict[str, list[LoadSample]]) -> Iterator[str]:
-    """What a reader of the table has to know about a scenario."""
+    """Return remarks on the reliability of a scenario's results."""
     for name, rounds in samples.items():
         slowest = min(sample.paced_rate for sample in rounds)
         if slowest < 0.97 * scenarios.LATENCY_RATE:
@@ -136,7 +135,7 @@ def doubts(scenario: scenarios.Load, samples: dict[str, list[LoadSample]]) -> It
 
 @contextlib.contextmanager
 def running_brokers(options: argparse.Namespace, results: Results) -> Iterator[list[Broker]]:
-    """The brokers to measure, this project's first."""
+    """Run the brokers to measure, this project's first."""
     if options.attach:
         yield options.attach
         return
@@ -151,7 +150,7 @@ def running_brokers(options: argparse.Namespace, results: Results) -> Iterator[l
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.run", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short round, fewer queues")
     parser.add_argument("--seconds", type=float, help="length of one measurement (4; quick: 2)")
@@ -188,9 +187,9 @@ def _leave(signal_number: int, frame: object) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the benchmark."""
+    """Run the benchmark."""
     options = parse(arguments)
-    # The brokers have sessions of their own and would outlive a harness that is just killed.
+    # The brokers have sessions of their own and would survive if this process were just killed.
     signal.signal(signal.SIGTERM, _leave)
     console = Console(width=None if sys.stdout.isatty() else 120)
     results = Results([])

@@ -1,12 +1,11 @@
-"""What is measured: one declaration a scenario.
+"""The scenarios: one declaration each.
 
-A `Load` runs twice a round on each broker, first as fast as it goes, for the rate, the CPU time
-a message and the memory, and then at a fixed rate, for the latencies. `Idle` and `Declare` are
-measured once, before any load, while the brokers' memory is still untouched. A publisher's
-messages are alike in all but their bodies, which a broker may make use of; "mixed" and "topic",
-where each differs from the one before, tell what it costs when it cannot. All numbers of
-messages are of messages delivered: with a fan-out to ten queues each published one counts ten
-times, and its fixed rate is set accordingly.
+A `Load` runs twice per round on each broker, first at full speed, for the rate, the CPU time per
+message and the memory, and then at a fixed rate, for the latencies. `Idle` and `Declare` are
+measured once, before any load, while the brokers' memory is fresh. A publisher's messages are equal
+except for their bodies, from which a broker may benefit; in "mixed" and "topic" consecutive
+messages differ. All numbers are of delivered messages: with a fan-out to ten queues each published
+message counts ten times, and its fixed rate is set accordingly.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LATENCY_RATE = 5000
-"""Messages delivered a second while latency is measured."""
+"""Messages delivered per second while latency is measured."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Load:
     vary: int = 0
     pairs: int = 1
     publishers: int = 0
-    """As many as `pairs` unless it is set."""
+    """By default as many as `pairs`."""
     window: int = 0
     auto_ack: bool = True
     topology: str = "queues"
@@ -37,12 +36,12 @@ class Load:
 
     @property
     def copies(self) -> int:
-        """How often a published message is delivered."""
+        """Number of deliveries of a published message."""
         return self.pairs if self.topology == "fanout" else 1
 
     @property
     def arguments(self) -> list[str]:
-        """The scenario in the load generator's options."""
+        """The scenario as options of the load generator."""
         words = [f"--size={self.size}", f"--vary={self.vary}"]
         words += [f"--publishers={self.publishers or self.pairs}"]
         words += [f"--consumers={self.pairs}", f"--queues={self.pairs}"]
@@ -60,7 +59,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Idle:
-    """Connections with one channel each that do nothing."""
+    """Idle connections with one channel each."""
 
     name: str
     title: str
@@ -104,7 +103,7 @@ QUICK_DECLARE = Declare("declare", "queues declared", 1000)
 
 @dataclass(frozen=True)
 class Backlog:
-    """Persistent messages of 1 KB into one durable queue that nobody takes from, and out again."""
+    """Persistent messages of 1 KB, published to one durable queue and then consumed."""
 
     name: str
     title: str
@@ -117,7 +116,7 @@ BACKLOGS = (
     Backlog("backlog-lazy", "a backlog in a lazy queue", 1_000_000, is_lazy=True),
 )
 QUICK_SHARE = 10
-"""A quick run's backlogs are so much smaller."""
+"""Divisor of the size of backlogs in a quick run."""
 BACKLOG_MEMORY = "400MB"
 MANY_QUEUES = 1000
 MANY_MESSAGES = 100_000

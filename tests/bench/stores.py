@@ -1,8 +1,8 @@
-"""The scenarios of durable messages that are no steady load: backlogs, restarts, single confirms.
+"""Scenarios of durable messages without a steady load: backlogs, restarts, single confirms.
 
-A backlog is measured on nodes of its own, with the same limit of memory for both brokers, so that
-both have to page. Each second the number of messages and the memory are noted: a broker that
-stalls while it pages shows it there. Restarts are measured for this broker alone.
+A backlog is measured on nodes of its own, with the same memory limit for both brokers, so that both
+must page. The number of messages and the memory are recorded each second, which shows stalls while
+paging. Restarts are measured for this broker only.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ BODY = 1024
 def run_attached_stores(
     plan: Plan, options: argparse.Namespace, running: list[Broker], results: Results
 ) -> None:
-    """What needs no node of its own."""
+    """Run the scenarios that need no node of their own."""
     if fnmatch.fnmatch("one-confirm", options.only):
         for broker in running:
             progress(f"one confirm at a time, {broker.name}")
             add(results, "one confirm at a time, median", broker, confirm_us(broker), "us")
-            # A disk differs from minute to minute, so it is measured beside each.
+            # The speed of a disk varies, so it is measured together with each broker.
             add(results, "fdatasync of 1 KB, median, just then", broker, sync_us(), "us")
     if fnmatch.fnmatch("many-queues", options.only):
         for broker in running:
@@ -51,12 +51,12 @@ def run_attached_stores(
 
 
 def add(results: Results, title: str, broker: Broker, value: float, unit: str) -> None:
-    """Note what was measured."""
+    """Record a measurement."""
     results.singles.setdefault(title, {})[broker.name] = SingleSample(value, unit)
 
 
 def confirm_us(broker: Broker) -> float:
-    """The median time from a publish to its confirm, one at a time, on a plain socket."""
+    """Return the median time from a publish to its confirm, one at a time, on a plain socket."""
     parameters = pika.ConnectionParameters(broker.host, broker.port, heartbeat=0)
     connection = pika.BlockingConnection(parameters)
     channel = connection.channel()
@@ -86,7 +86,7 @@ def confirm_us(broker: Broker) -> float:
 
 
 def sync_us() -> float:
-    """The median time to append a kilobyte to a file and have it on disk."""
+    """Return the median time to append a kilobyte to a file and sync it."""
     with tempfile.TemporaryFile(prefix="bench-") as file:
         times = []
         for number in range(SYNCS):
@@ -98,7 +98,7 @@ def sync_us() -> float:
 
 
 def measure_many_queues(plan: Plan, broker: Broker, is_quick: bool, results: Results) -> None:
-    """Persistent messages to many durable queues, one after the other."""
+    """Publish persistent messages to many durable queues in turn."""
     progress(f"{scenarios.MANY_QUEUES:,} durable queues receiving, {broker.name}")
     count = scenarios.MANY_MESSAGES // (scenarios.QUICK_SHARE if is_quick else 1)
     words = ["--durable", "--window=1000", "--publishers=4", "--consumers=0", LIMIT]
@@ -115,7 +115,7 @@ def measure_many_queues(plan: Plan, broker: Broker, is_quick: bool, results: Res
 
 
 def run_stores(plan: Plan, options: argparse.Namespace, results: Results) -> None:
-    """Backlogs and restarts."""
+    """Run backlogs and restarts."""
     for backlog in scenarios.BACKLOGS:
         if fnmatch.fnmatch(backlog.name, options.only):
             count = backlog.messages // (scenarios.QUICK_SHARE if options.quick else 1)
@@ -128,7 +128,7 @@ def run_stores(plan: Plan, options: argparse.Namespace, results: Results) -> Non
 
 
 def nodes(options: argparse.Namespace) -> Iterator[AbstractContextManager[Broker]]:
-    """The brokers, each with the same memory."""
+    """Return the brokers, with equal memory limits."""
     settings = f"vm_memory_high_watermark.absolute = {scenarios.BACKLOG_MEMORY}\n"
     yield brokers.leveret(options.leveret_command, settings)
     if not options.without_rabbitmq:
@@ -138,7 +138,7 @@ def nodes(options: argparse.Namespace) -> Iterator[AbstractContextManager[Broker
 def measure_backlog(
     plan: Plan, backlog: scenarios.Backlog, count: int, broker: Broker, results: Results
 ) -> None:
-    """Fill a queue, watching each second, and empty it."""
+    """Fill a queue, sampling each second, and empty it."""
     title = f"{backlog.title} of {count:,}"
     words = [*broker.address, "--durable", "--name=backlog", LIMIT, f"--count={count}"]
     words += ["--lazy"] if backlog.is_lazy else []
@@ -160,7 +160,7 @@ def measure_backlog(
 def watch_seconds(
     process: subprocess.Popen[bytes], broker: Broker, title: str
 ) -> tuple[list[float], int]:
-    """Messages a second, for each second, and the most memory."""
+    """Return the messages of each second, and the maximum of memory."""
     pids = tree(broker.pid)
     rates: list[float] = []
     peak = before = 0
@@ -184,7 +184,7 @@ def watch_seconds(
 
 
 def measure_restarts(plan: Plan, options: argparse.Namespace, count: int, results: Results) -> None:
-    """Seconds until clients are served by a node that was killed."""
+    """Measure the seconds until a killed node serves clients again."""
     for title, words in (
         (f"{count:,} messages", [f"--count={count}", "--window=1000"]),
         (

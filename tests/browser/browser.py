@@ -1,4 +1,4 @@
-"""A person at the pages: finds things by what they are called, and waits as long as it takes."""
+"""Simulates a user of the web pages: finds controls by their labels, and waits for conditions."""
 
 import base64
 import time
@@ -19,7 +19,7 @@ localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
 sessionStorage.setItem("leveret.credentials", arguments[0]);
 """
-# What is looked for is looked for in the page: one question instead of one for each element.
+# The search runs inside the page: one request instead of one for each element.
 CONTROL = """
 const [inside, name] = arguments;
 const label = [...(inside ?? document).querySelectorAll("label")].find((one) =>
@@ -35,7 +35,7 @@ OPTION = "return [...arguments[0].options].find((one) => one.value === arguments
 
 
 class Browser:
-    """driver: selenium's. node: whose pages these are."""
+    """A browser session. driver: selenium's. node: the node whose pages are shown."""
 
     def __init__(self, driver, node, prefix="/"):
         self.driver = driver
@@ -43,29 +43,29 @@ class Browser:
         self.url = f"http://127.0.0.1:{node.http_port}{prefix}"
 
     def begin(self, name="guest", password="guest"):
-        """At the overview, logged in as if that had been done by hand."""
+        """Open the overview, logged in without using the login form."""
         credentials = base64.b64encode(f"{name}:{password}".encode()).decode()
         self.driver.get(f"{self.url}ui/mark.svg")
-        # What the page before complained of, whose user may be gone by now, is not this one's.
+        # Discard console errors of the previous page, whose user may have been deleted.
         self.driver.get_log("browser")
         self.driver.execute_script(BEGIN, credentials)
         self.driver.get(self.url)
         self.see_title("Overview")
 
     def log_in(self, name, password):
-        """By hand."""
+        """Log in with the form."""
         self.type("User name", name)
         self.type("Password", password)
         self.press("Log in")
 
     def go(self, *parts):
-        """To a page by its address."""
+        """Go to a page by its address."""
         self.driver.get(self.url + "#/" + "/".join(quote(part, safe="") for part in parts))
 
-    # Seeing
+    # Reading
 
     def wait(self, condition, what):
-        """What the condition gives, once it gives something."""
+        """Return the condition's result as soon as it is true."""
         deadline = time.monotonic() + WAIT_SECONDS
         problem = None
         while time.monotonic() < deadline:
@@ -81,11 +81,11 @@ class Browser:
         raise AssertionError(f"not seen: {what} ({problem})\n{self.text()[:2000]}")
 
     def text(self):
-        """All that is on the page."""
+        """All text of the page."""
         return self.driver.find_element(By.TAG_NAME, "body").text
 
     def heading(self):
-        """What the page is called."""
+        """The title of the page."""
         return self.driver.find_element(By.TAG_NAME, "h1").text
 
     def see(self, text):
@@ -98,14 +98,14 @@ class Browser:
         self.wait(lambda: self.heading() == title, f"heading {title}")
 
     def see_in(self, panel, text):
-        """In a part of the page."""
+        """Wait for a text in a section of the page."""
         self.wait(lambda: text in panel.text, f"{text} in a panel")
 
-    # Doing
+    # Actions
 
     @contextmanager
     def phone(self, width=360):
-        """The window of a phone. width: pixels."""
+        """Use the window size of a phone. width: pixels."""
         metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         try:
@@ -114,7 +114,7 @@ class Browser:
             self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def control(self, label, inside=None):
-        """The control that a label is for."""
+        """Return the control of a label."""
         return self._found(CONTROL, inside, label, f"a control labelled {label}")
 
     def _found(self, script, inside, name, what):
@@ -141,7 +141,7 @@ class Browser:
         button.click()
 
     def panel(self, name):
-        """A part of the page by its heading, unfolded if it is one that folds."""
+        """Return a section of the page by its heading, expanded if it was collapsed."""
         found = self.wait(
             lambda: self.driver.find_element(By.CSS_SELECTOR, f'section[aria-label="{name}"]'), name
         )
@@ -157,14 +157,14 @@ class Browser:
         )
 
     def confirm(self, name):
-        """Say yes in the dialog."""
+        """Confirm the dialog."""
         self.press(name, inside=self.dialog())
 
     def follow(self, text):
         self.wait(lambda: self.driver.find_element(By.LINK_TEXT, text), f"a link {text}").click()
 
     def errors(self):
-        """What the page complained of to its console, but for answers that the test asked for."""
+        """Return console errors of the page, except for responses that the test expects."""
         return [
             entry["message"]
             for entry in self.driver.get_log("browser")

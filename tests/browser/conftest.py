@@ -1,4 +1,4 @@
-"""A node, and a Chromium that looks at its pages."""
+"""A node, and a Chromium that shows its pages."""
 
 import itertools
 import shutil
@@ -8,9 +8,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from tests.browser.browser import Browser
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
-# The pages need nothing from elsewhere, and nothing inline.
+# The pages load nothing from other servers and have no inline code.
 STRICT = "management.csp.policy = default-src 'self'; object-src 'none'"
 _numbers = itertools.count(1)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -54,7 +54,7 @@ def vhost(node):
 
 @pytest.fixture
 def browser(node, driver):
-    """Logged in, at the overview, with a window of a desktop's size."""
+    """A browser at the overview, logged in, with a desktop's window size."""
     driver.set_window_size(1280, 900)
     opened = Browser(driver, node)
     opened.begin()

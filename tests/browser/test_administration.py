@@ -1,4 +1,4 @@
-"""The pages of administration: users, virtual hosts, policies, limits, features, audit."""
+"""The administration pages: users, virtual hosts, policies, limits, features, audit."""
 
 
 def test_users_are_added_permitted_changed_and_deleted(browser, node, vhost):
@@ -58,7 +58,7 @@ def test_virtual_hosts_are_added_changed_and_deleted(browser, node):
     browser.see("Virtual host a/b %2F added")
     browser.follow("a/b %2F")
     browser.see_title("Virtual host a/b %2F")
-    browser.see_in(browser.panel("Who may open it"), "guest")
+    browser.see_in(browser.panel("Permissions"), "guest")
     panel = browser.panel("Change the virtual host")
     browser.type("Description", "odder", panel)
     browser.press("Save", panel)
@@ -126,7 +126,7 @@ def test_limits_are_set_and_cleared(browser, node, vhost):
     browser.type("User", "nobody-of-this-name", panel)
     browser.type("Value", "1", panel)
     browser.press("Set limit", panel)
-    browser.see("That failed")
+    browser.see("Failed")
 
 
 def test_features_are_listed(browser):

@@ -1,9 +1,9 @@
-"""Who is let in, who sees what, and what the browser has to remember for it."""
+"""Login, pages by user tag, and browser storage."""
 
 import pytest
 from selenium.webdriver.common.by import By
 
-# As a browser that blocks all cookies does.
+# Like a browser that blocks all cookies.
 NO_STORAGE = """
 for (const name of ["sessionStorage", "localStorage"]) {
   Object.defineProperty(window, name, {get() {
@@ -20,7 +20,7 @@ document.dispatchEvent(new Event("visibilitychange"));
 
 @pytest.fixture
 def add_user(node, vhost):
-    """Adds users who may read in the virtual host; they go when the test ends."""
+    """Adds users with read permission in the virtual host, until the test ends."""
     added = []
 
     def add(name, tags):
@@ -87,7 +87,7 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
     add_user("leaving", "monitoring")
     browser.begin("leaving", "secret")
     node.delete("users/leaving")
-    browser.see("You are logged out")
+    browser.see("Logged out")
     browser.control("User name")
 
 
@@ -119,16 +119,16 @@ def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add
             browser.see_title(page)
     browser.go("queues", vhost, "visible")
     browser.see_title("Queue visible")
-    browser.see("There are no consumers.")
+    browser.see("No consumers.")
     assert [entry["message"] for entry in browser.driver.get_log("browser")] == []
 
 
 def test_a_page_that_is_not_for_the_user_says_so_once(browser, add_user):
     browser.begin(add_user("lesser", "management"), "secret")
     browser.go("admin", "users")
-    browser.see_title("Not for you")
+    browser.see_title("Access refused")
     browser.go("queues", "/", "elsewhere")
-    browser.see("Your user may not see this: User not authorised to access virtual host")
+    browser.see("Access refused: User not authorised to access virtual host")
 
 
 def test_nothing_is_asked_for_while_the_tab_is_hidden(browser, node):

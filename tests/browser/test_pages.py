@@ -1,4 +1,4 @@
-"""The pages of what there is: it is shown, and what can be done with it is done by clicking."""
+"""The pages of connections, channels, exchanges, bindings and nodes: display and actions."""
 
 import json
 
@@ -6,14 +6,14 @@ import pika
 import pytest
 from selenium.webdriver.common.by import By
 
-from mgmt.ctl.client import Client
+from leveret.mgmt.tools.ctl.client import Client
 from tests.browser.browser import Browser
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 
 @pytest.fixture
 def client(node, vhost):
-    """A connection with a channel and a consumer, for the pages to show."""
+    """A connection with a channel and a consumer."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.port, vhost))
     channel = connection.channel()
     channel.queue_declare("watched")
@@ -25,7 +25,7 @@ def client(node, vhost):
 
 
 def steer(node, method, path, body):
-    """Over the control socket."""
+    """Send a request over the control socket."""
     client = Client(data_dir=node.data_dir, url="", username="", password="", timeout=10)
     client.request(method, tuple(path.split("/")), body=body)
 
@@ -38,7 +38,7 @@ def test_the_overview_shows_the_node_and_its_charts_live(browser, node, vhost):
         node.publish(vhost, "q", str(number))
     chart = browser.panel("Queued messages").find_element(By.TAG_NAME, "svg")
     browser.wait(lambda: "now 5" in chart.get_attribute("aria-label"), "the messages in the chart")
-    browser.choose("Charts show", "600")
+    browser.choose("Chart range", "600")
     assert "age=600" in browser.driver.current_url
 
 
@@ -59,7 +59,7 @@ def test_definitions_are_reviewed_before_they_are_imported(browser, node, vhost,
              "arguments": {}}  # fmt: skip
     path.write_text(json.dumps({"queues": [queue]}))
     browser.control("File").send_keys(str(path))
-    browser.press("Show what would change")
+    browser.press("Preview changes")
     browser.see("+ queue imported")
     assert node.request("GET", f"queues/{vhost}/imported").status == 404
     browser.check("Import these definitions")
@@ -72,7 +72,7 @@ def test_definitions_that_are_none_are_refused(browser, tmp_path):
     path = tmp_path / "definitions.json"
     path.write_text("no JSON")
     browser.control("File").send_keys(str(path))
-    browser.press("Show what would change")
+    browser.press("Preview changes")
     browser.see("failed_to_parse_json")
 
 
@@ -98,7 +98,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     browser.see_in(browser.panel("Consumers"), "watcher")
     browser.go("connections", name)
     browser.press("Close the connection")
-    browser.type("Reason that the client is told", "Wartung läuft ☃", browser.dialog())
+    browser.type("Reason sent to the client", "Wartung läuft ☃", browser.dialog())
     browser.confirm("Close")
     browser.see("Connection closed")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="Wartung läuft ☃"):
@@ -128,7 +128,7 @@ def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost
     assert message["properties"]["content_type"] == "application/json"
     browser.type("Routing key", "nobody", panel)
     browser.press("Publish", panel)
-    browser.see("no queue got the message")
+    browser.see("not routed: no binding matches")
     browser.press("Unbind q from events with a.#")
     browser.confirm("Unbind")
     browser.see("Unbound")
@@ -139,7 +139,7 @@ def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost
 
 
 def bind(browser, queue, key):
-    """To the exchange that is shown."""
+    """Bind a queue to the displayed exchange."""
     panel = browser.panel("Bind to this exchange")
     browser.type("Name", queue, panel)
     browser.type("Routing key", key, panel)
@@ -155,8 +155,8 @@ def test_an_exchange_that_is_refused_is_told_beforehand(browser, node, vhost):
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "there", panel)
     browser.choose("Type", "fanout", panel)
-    browser.press("Ask first", panel)
-    browser.see_in(panel, 'type: asked for "fanout", is "topic"')
+    browser.press("Preview", panel)
+    browser.see_in(panel, 'type: requested "fanout", existing "topic"')
     browser.type("Arguments", "[1]", panel)
     browser.press("Add exchange", panel)
     browser.see("The arguments must be a JSON object")
@@ -175,9 +175,9 @@ def test_bindings_are_drawn(browser, node, vhost):
     )
     browser.see("2 bindings between 3 exchanges and queues")
     browser.see("a.#")
-    browser.type("Names and keys that contain", "topic")
+    browser.type("Filter by name or key", "topic")
     browser.see("1 binding between 2 exchanges and queues")
-    browser.type("Names and keys that contain", "drawn")
+    browser.type("Filter by name or key", "drawn")
     box = browser.driver.find_element(By.CSS_SELECTOR, '.graph a[aria-label="queue drawn"]')
     browser.driver.execute_script("arguments[0].focus()", box)
     box.send_keys("\ue007")
@@ -212,7 +212,7 @@ window.fetch = async (url, asked) => {
 
 def test_a_partition_is_told_in_the_banner(browser, node):
     browser.driver.execute_script(PARTITION)
-    browser.see(f"{node.name} is cut off from rabbit@other")
+    browser.see(f"{node.name} is partitioned from rabbit@other")
     browser.driver.refresh()
 
 
@@ -244,8 +244,8 @@ def test_a_path_prefix_goes_before_everything(browser, tmp_path):
 
 def test_addresses_that_lead_nowhere(browser, vhost):
     browser.go("nonsense", "page")
-    browser.see_title("There is no such page")
+    browser.see_title("Page not found")
     browser.driver.get(f"{browser.url}#/queues/%/x")
-    browser.see_title("There is no such page")
+    browser.see_title("Page not found")
     browser.go("queues", vhost, "absent")
-    browser.see("It is not there")
+    browser.see("Not found")

@@ -1,4 +1,4 @@
-"""The pages of queues: making, publishing, getting, moving, purging, and the workbench."""
+"""The pages of queues: adding, publishing, getting, moving, purging, and the workbench."""
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -19,15 +19,15 @@ def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "orders", panel)
     browser.type("Arguments", '{"x-max-length": 10}', panel)
-    browser.press("Ask first", panel)
-    browser.see("It would be made.")
+    browser.press("Preview", panel)
+    browser.see("It would be created.")
     browser.press("Add queue", panel)
     browser.see("Queue orders added")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "orders", panel)
     browser.press("x-max-priority", panel)
-    browser.press("Ask first", panel)
-    browser.see("x-max-length: asked for null, is 10")
+    browser.press("Preview", panel)
+    browser.see("x-max-length: requested null, existing 10")
     browser.go("queues", vhost, "orders")
     panel = browser.panel("Publish to this queue")
     browser.type("Payload", "first", panel)
@@ -37,7 +37,7 @@ def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.press("Get", panel)
     browser.see_in(panel, "first")
     assert node.get(f"queues/{vhost}/orders")["messages"] == 1
-    browser.choose("Afterwards it is", "ack_requeue_false", panel)
+    browser.choose("Acknowledgement", "ack_requeue_false", panel)
     browser.press("Get", panel)
     browser.see_in(panel, "redelivered")
     browser.press("Get", panel)
@@ -67,7 +67,7 @@ def test_messages_are_moved_and_purged(browser, node, vhost):
     assert [message["payload"] for message in moved] == ["0", "1", "2"]
     browser.go("queues", vhost, "there")
     browser.press("Purge")
-    assert "3 ready messages in there will be gone" in browser.dialog().text
+    assert "3 ready messages in there will be deleted" in browser.dialog().text
     browser.confirm("Purge")
     browser.see("Purged")
     assert node.get(f"queues/{vhost}/there")["messages"] == 0
@@ -80,7 +80,7 @@ def test_where_messages_are_and_how_old_they_are(browser, node, vhost):
     take = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
     assert node.post(f"queues/{vhost}/aged/get", take).body
     browser.go("queues", vhost, "aged")
-    panel = browser.panel("Where the messages are")
+    panel = browser.panel("Storage tiers")
     browser.see_in(panel, "alpha, in memory: 1")
     bar = panel.find_element(By.CSS_SELECTOR, ".stacked")
     assert "delta, on disk only: 0" in bar.get_attribute("aria-label")
@@ -96,7 +96,7 @@ def test_where_messages_are_and_how_old_they_are(browser, node, vhost):
 
 @pytest.fixture
 def dead_letters(node, vhost):
-    """Three messages that were rejected."""
+    """Three rejected messages."""
     node.put(f"queues/{vhost}/dead", {"durable": True})
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     node.put(f"queues/{vhost}/work", {"durable": True, "arguments": arguments})
@@ -115,7 +115,7 @@ def test_dead_letters_are_found_edited_and_retried(browser, node, vhost, dead_le
     browser.go("queues", vhost, "dead")
     panel = browser.panel("Messages and dead letters")
     browser.type("Header", "number:1", panel)
-    browser.press("Look", panel)
+    browser.press("Search", panel)
     browser.wait(lambda: "job 1" in panel.text and "job 0" not in panel.text, "one message")
     timeline = panel.find_element(By.CSS_SELECTOR, "ol.timeline")
     assert "rejected in work" in timeline.text
@@ -145,13 +145,13 @@ def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, v
     browser.see("Retry: 1 message done")
     assert payloads(node, vhost, "work") == ["job 1"]
     browser.type("Body matches", "2$", panel)
-    browser.press("Look", panel)
-    browser.press("Delete all that match", panel)
+    browser.press("Search", panel)
+    browser.press("Delete all matching", panel)
     browser.confirm("Delete")
     browser.see("Delete: 1 message done")
     assert payloads(node, vhost, "dead") == ["job 0"]
     browser.type("Body matches", "", panel)
-    browser.press("Look", panel)
+    browser.press("Search", panel)
     browser.press("Retry all", panel)
     browser.confirm("Retry")
     browser.wait(lambda: payloads(node, vhost, "dead") == [], "that all are gone")
@@ -162,7 +162,7 @@ def test_a_bad_expression_is_told(browser, node, vhost, dead_letters):
     browser.go("queues", vhost, "dead")
     panel = browser.panel("Messages and dead letters")
     browser.type("Body matches", "(", panel)
-    browser.press("Look", panel)
+    browser.press("Search", panel)
     browser.see_in(panel, "is no regular expression")
 
 
@@ -187,5 +187,5 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     assert node.get(f"queues/{vhost}/{quoted(name)}")["messages"] == 0
     browser.go("graph")
     browser.choose("Virtual host", vhost)
-    browser.see("There are no bindings to show.")
+    browser.see("No bindings.")
     assert browser.driver.execute_script("return window.broken") is None

@@ -1,9 +1,9 @@
-"""The HTML report of an analysis, in a browser: it asks for nothing, and no name is run."""
+"""The HTML report of an analysis in a browser: no requests, and names are never executed."""
 
 import pytest
 from selenium.webdriver.common.by import By
 
-from analytics.report_page import page
+from leveret.analytics.report_page import page
 from tests.analytics.story import afternoon
 
 SCREEN, NARROW = (1280, 900), (420, 800)
@@ -34,7 +34,7 @@ return [...document.querySelectorAll("p, strong, a, h1, h2, td, th, summary")].m
 
 @pytest.fixture
 def report(driver, tmp_path):
-    """The report is open; the browser's messages up to now are forgotten."""
+    """Open the report, and discard earlier console messages."""
     path = tmp_path / "report.html"
     path.write_text(page(afternoon()), "utf-8")
     driver.set_window_size(*SCREEN)

@@ -1,4 +1,4 @@
-"""The page of traces: one is added and stopped, its file is looked at and deleted."""
+"""The page of traces: adding and stopping a trace, downloading and deleting its file."""
 
 
 def test_a_trace_is_added_seen_and_stopped_and_its_file_deleted(browser, node, vhost):
@@ -24,7 +24,7 @@ def test_a_trace_is_added_seen_and_stopped_and_its_file_deleted(browser, node, v
     browser.press("Delete mine.log")
     browser.confirm("Delete")
     browser.see("File deleted")
-    browser.see("There are no files.")
+    browser.see("No files.")
 
 
 def test_a_log_is_added_and_what_cannot_be_is_said(browser, node, vhost):
@@ -44,5 +44,5 @@ def test_a_log_is_added_and_what_cannot_be_is_said(browser, node, vhost):
     browser.type("Name", "more", panel)
     browser.choose("Format", "log", panel)
     browser.press("Add trace", panel)
-    browser.see("the vhost has a log already")
+    browser.see("the vhost already has a log")
     assert node.delete(f"traces/{vhost}/days").status == 204

@@ -1,4 +1,4 @@
-"""How pages are used: lists, the keyboard, a phone, names for screen readers, light and dark."""
+"""Usability of the pages: lists, keyboard, phone, names for screen readers, light and dark."""
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -28,7 +28,7 @@ return [...all.filter((one) => !named(one)).map((one) => one.outerHTML),
   ...[...document.querySelectorAll('table:not(:has(caption))')].map((one) => one.outerHTML)];
 """
 
-# Texts whose contrast to what is behind them is less than what WCAG 2 calls AA.
+# Texts whose contrast is below level AA of WCAG 2.
 FAINT = """
 const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
 const light = ([r, g, b]) => [r, g, b].map((one) => one / 255)
@@ -89,7 +89,7 @@ def test_a_filter_may_be_a_regular_expression(browser, node, vhost):
     browser.type("Filter", "(")
     browser.see("unterminated subpattern")
     browser.type("Filter", "^nothing")
-    browser.see("Nothing fits the filter")
+    browser.see("No match for the filter")
 
 
 def test_a_list_that_has_become_shorter_goes_back_to_its_first_page(browser, node, vhost):
@@ -98,7 +98,7 @@ def test_a_list_that_has_become_shorter_goes_back_to_its_first_page(browser, nod
     browser.driver.get(f"{browser.url}#/queues?vhost={vhost}&size=25&page=2")
     browser.see("page 2 of 2")
     node.delete(f"queues/{vhost}/n00")
-    browser.see("25 rows in all")
+    browser.see("25 rows in total")
     browser.see("n01")
 
 
@@ -126,7 +126,7 @@ def test_typing_in_a_filter_survives_updates(browser, node, vhost):
 
 
 def test_the_keyboard_is_enough(browser, node, vhost):
-    """From a button to a deleted queue without a mouse; Escape ends a dialog."""
+    """A queue is deleted without a mouse; Escape closes a dialog."""
     node.put(f"queues/{vhost}/doomed", {"durable": True})
     browser.go("queues", vhost, "doomed")
     browser.see_title("Queue doomed")

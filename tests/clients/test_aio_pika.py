@@ -1,4 +1,4 @@
-"""aio-pika, as people use it: robust connections, confirms, and remote procedure calls."""
+"""aio-pika in its usual ways: robust connections, confirms, and remote procedure calls."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import aio_pika
 import pytest
 from aio_pika.patterns import RPC
 
-from broker.testing import EmbeddedBroker
+from leveret.testing import EmbeddedBroker
 
 SECONDS_MAX = 10
 
@@ -175,7 +175,8 @@ async def test_a_rejected_message_goes_to_the_dead_letter_exchange(connection):
     with pytest.raises(ValueError, match="cannot"):
         async with (await queue.get()).process():
             raise ValueError("cannot work on this")
-    message = await dead.get(no_ack=True)
+    async with dead.iterator(no_ack=True, timeout=SECONDS_MAX) as letters:
+        message = await anext(letters)
     (death,) = message.headers["x-death"]
     assert (death["queue"], death["reason"], death["count"]) == ("q", "rejected", 1)
 

@@ -1,4 +1,4 @@
-"""aiormq, the library under aio-pika: its channels as a program without aio-pika uses them."""
+"""aiormq, the library below aio-pika, used directly."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from aiormq.abc import DeliveredMessage
 from pamqp import commands
 
-from broker.testing import EmbeddedBroker
+from leveret.testing import EmbeddedBroker
 
 SECONDS_MAX = 10
 

@@ -9,7 +9,7 @@ import pytest
 from celery import Celery, chain, group
 from celery.exceptions import TaskRevokedError
 
-from broker.testing import EmbeddedBroker
+from leveret.testing import EmbeddedBroker
 
 APPLICATION_FOLDER = Path(__file__).parent / "celery_app"
 SECONDS_MAX = 40
@@ -25,7 +25,7 @@ def broker():
 
 @pytest.fixture(scope="module")
 def application(broker):
-    """What a caller has of the application whose worker runs; one worker for all tests."""
+    """The application with a running worker, which all tests share."""
     environment = os.environ | {"TEST_BROKER_URL": broker.url}
     worker = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", "sums", "worker",
@@ -43,7 +43,7 @@ def application(broker):
 
 
 def wait_for_worker(application):
-    """It first takes tasks, then remote control; a call that nobody hears yet is lost."""
+    """A worker accepts tasks first and remote control later; earlier calls are lost."""
     for _ in range(SECONDS_MAX):
         if application.control.ping(timeout=1, limit=1):
             return
@@ -82,7 +82,7 @@ def test_the_worker_answers_remote_control(application):
 
 
 def test_a_task_that_waits_is_revoked(application):
-    """The worker says that it has heard of it long before the task is due."""
+    """The worker acknowledges the revocation long before the task is due."""
     result = task(application, "add", 1, 1).apply_async(countdown=3)
     (answer,) = application.control.revoke(result.id, reply=True, timeout=SECONDS_MAX, limit=1)
     assert "ok" in next(iter(answer.values()))

@@ -1,4 +1,4 @@
-"""The examples of docs/testing-your-app.md and of the README run as they stand."""
+"""The examples of docs/testing-your-app.md and of the README work unchanged."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asy
 
 
 def examples():
-    """The page's examples, each by its heading and its place under it."""
+    """The page's examples, identified by heading and position."""
     found = []
     text = (ROOT / "docs" / "testing-your-app.md").read_text()
     for section in text.split("\n## ")[1:]:
@@ -26,7 +26,7 @@ def examples():
 
 @pytest.mark.parametrize("example", examples())
 def test_an_example_of_the_page(example, tmp_path):
-    """One that defines tests is run by pytest, as a reader would."""
+    """An example that defines tests is run by pytest."""
     file = tmp_path / "test_example.py"
     file.write_text(example)
     command = PYTEST if "def test_" in example else [sys.executable]

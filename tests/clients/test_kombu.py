@@ -1,4 +1,4 @@
-"""kombu: producers, consumers, simple queues, and the mailboxes that Celery's control uses."""
+"""kombu: producers, consumers, simple queues, and the mailboxes of Celery's remote control."""
 
 import kombu
 import pytest
@@ -68,7 +68,7 @@ def test_a_mailbox_asks_everyone(connection):
         node.handlers["who"] = lambda state, **_: state
         node.listen(channel=channel)
 
-    # The nodes read from the connection of the caller: they answer while it waits.
+    # The nodes read from the caller's connection: they answer while it waits.
     answers = bound.multi_call("who", timeout=SECONDS_MAX, limit=2)
     assert sorted(answers, key=str) == [{"one@here": "one@here"}, {"two@here": "two@here"}]
 

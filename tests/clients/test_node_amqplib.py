@@ -1,4 +1,4 @@
-"""amqplib for Node: what node/check.js saw. npm fetches the library for the test run."""
+"""amqplib for Node: the results of node/check.js. npm installs the library for the test run."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS_MAX + SECONDS_MAX + 10)
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
-    """A folder with amqplib in it."""
+    """A directory with amqplib in it."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is missing")
@@ -36,7 +36,7 @@ def modules(tmp_path_factory):
 
 @pytest.fixture
 def seen(modules, amqp_url):
-    """What the script saw."""
+    """The results of the script."""
     run = subprocess.run(
         ["node", SCRIPT, amqp_url],
         env=os.environ | {"NODE_PATH": str(modules)},

@@ -1,4 +1,6 @@
-"""pika, as people use it: blocking, with confirms, and with its errors."""
+"""pika in its usual ways: blocking, with confirms, and with errors."""
+
+import time
 
 import pika
 import pytest
@@ -13,6 +15,14 @@ def channel(amqp_url):
     yield connection.channel()
     if connection.is_open:
         connection.close()
+
+
+def got_soon(channel, queue):
+    """What basic.get takes, once it is there: a dead letter takes a while."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while (got := channel.basic_get(queue, auto_ack=True))[0] is None:
+        assert time.monotonic() < deadline, f"nothing comes to {queue}"
+    return got
 
 
 def test_a_message_goes_through_a_queue(channel):
@@ -64,7 +74,7 @@ def test_rejected_messages_go_to_the_dead_letter_queue(channel):
     channel.basic_publish("", "q", b"bad")
     method, _, _ = channel.basic_get("q")
     channel.basic_reject(method.delivery_tag, requeue=False)
-    _, properties, body = channel.basic_get("dead", auto_ack=True)
+    _, properties, body = got_soon(channel, "dead")
     assert body == b"bad"
     assert properties.headers["x-death"][0]["reason"] == "rejected"
 
@@ -204,7 +214,7 @@ def test_an_unknown_delivery_tag_closes_the_channel(channel):
 
 
 def test_a_callback_connection(amqp_url):
-    """SelectConnection: every step is the callback of the one before."""
+    """SelectConnection: every step is a callback of the previous one."""
     bodies = []
 
     def on_open(connection):

@@ -1,4 +1,4 @@
-"""rabbitmq-c, by its command line programs: a client that is not written in Python."""
+"""rabbitmq-c, a client in C, by its command line programs."""
 
 import shutil
 import subprocess

@@ -1,10 +1,10 @@
-"""A program as a user would write it, on a node that is killed under it.
+"""A typical client program on a node that is repeatedly killed.
 
     python -m tests.crash.account --messages 1000000 --kills 10
 
-It publishes confirmed messages with aio-pika, thousands at a time, while the node is killed and
-started again; what was not confirmed is published again. Then it consumes all, and accounts for
-each.
+It publishes thousands of messages at a time with aio-pika and confirms, while the node is killed
+and restarted; unconfirmed messages are published again. Then it consumes all messages, and checks
+that each one is there.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 import aio_pika
 import aiormq
 
-from tests.crash.node import Node
+from tests.crash.killed_node import Node
 
 QUEUE = "accounts"
 BATCH = 2000
@@ -27,7 +27,7 @@ LOST = (OSError, RuntimeError, aiormq.exceptions.AMQPError)
 
 
 class Program:
-    """What is confirmed, and how it went."""
+    """The program, its confirmed messages and its statistics."""
 
     def __init__(self, node, messages):
         self.node = node
@@ -73,7 +73,7 @@ class Program:
             self.restarts.append(self.node.ready_seconds)
 
     async def consume_all(self):
-        """How often each message is there."""
+        """Return how often each message was received."""
         found = Counter()
         connection = await aiormq.connect(self.node.url)
         channel = await connection.channel()
@@ -98,7 +98,7 @@ class Program:
 
 
 async def account(directory, messages, kills):
-    """Run the program; what came of it, by name."""
+    """Run the program and return its results by name."""
     node = Node(directory)
     node.start()
     program = Program(node, messages)

@@ -1,4 +1,4 @@
-"""The program that accounts for its messages, with fewer of them."""
+"""The client program of account.py with fewer messages."""
 
 from tests.crash.account import account
 

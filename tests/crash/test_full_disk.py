@@ -1,4 +1,4 @@
-"""A disk that is really full: a small file system of its own, which needs root to mount."""
+"""A disk that is really full: a small file system of its own, which requires root."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import threading
 import pika
 import pytest
 
-from tests.crash.node import Node
+from tests.crash.killed_node import Node
 
 MEGABYTE = 1024 * 1024
 
@@ -59,7 +59,7 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_
     filling.unlink()
     publisher.join(20)
     assert len(confirmed) == 60 > before
-    assert "there is room on the disk again" in node.text
+    assert "the disk has room again" in node.text
     node.kill()
     assert node.start()
     channel = connect(node).channel()

@@ -1,6 +1,6 @@
-"""`kill -9` at random moments, and at every named point of the store, under load.
+"""`kill -9` at random times, and at every named point of the store, under load.
 
-LEVERET_CRASH_ROUNDS says how many kills each of the random tests makes; thousands by hand.
+LEVERET_CRASH_ROUNDS sets the number of kills of each random test; use thousands manually.
 """
 
 import os
@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from storage.disk import POINTS
-from tests.crash.node import Node
+from leveret.storage.disk import POINTS
+from tests.crash.killed_node import Node
 from tests.crash.traffic import Traffic
 
 ROUNDS = int(os.environ.get("LEVERET_CRASH_ROUNDS", "6"))
@@ -17,7 +17,7 @@ SMALL_FILES = {
     "LEVERET_MSG_LOG_FILE_SIZE_LIMIT": "100000",
     "LEVERET_VM_MEMORY_HIGH_WATERMARK_PAGING_RATIO": "0.0001",
 }
-"""The node may keep next to nothing in memory, and pages out at once."""
+"""The node may keep almost nothing in memory, and pages out at once."""
 
 
 @pytest.mark.timeout(60 + 20 * ROUNDS)
@@ -58,4 +58,4 @@ async def test_killed_at_a_point(tmp_path, point):
 
 
 RARE = {"bodies.punched", "bodies.removed", "segment.removed"}
-"""They need more garbage than this test makes; tests/storage passes them all."""
+"""These points need more garbage than this test creates; tests/storage passes all of them."""

@@ -2,11 +2,11 @@
 
 The record is kept outside the broker. `problems` compares it with what a restarted node delivers:
 
-- a message that was confirmed, was persistent, and was not acked by a consumer is there;
-- what is there was published, is intact, is there once, and in the order of its publisher;
+- a message that was confirmed, persistent, and not acked by a consumer is there;
+- every message was published, is intact, is there once, and in its publisher's order;
 - a message of a queue without consumers is not marked as redelivered;
-- what was not persistent is gone;
-- the number of messages that the node tells is the number that it delivers.
+- transient messages are gone;
+- the node delivers as many messages as it reports.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def body_of(publisher, sequence, chance):
 
 
 def read_body(body):
-    """(publisher, sequence) of a body that is intact."""
+    """Return (publisher, sequence) of an intact body."""
     publisher, sequence, crc, filling = body.split(b":", 3)
     assert zlib.crc32(filling) == int(crc), "the body is damaged"
     return int(publisher), int(sequence)
@@ -54,7 +54,7 @@ class Record:
         self.priority = {}
 
     def problems(self, queue, told_count, drained):
-        """What is wrong with what a queue holds: (message, redelivered) pairs in order."""
+        """Return what is wrong with a queue's contents: (message, redelivered) pairs in order."""
         messages = [message for message, _ in drained]
         present = set(messages)
         published = self.published[queue]
@@ -70,7 +70,7 @@ class Record:
         if transient := [message for message in present if published.get(message) is False]:
             yield f"{queue}: not persistent and still there: {transient[:20]}"
         flagged = {message for message, redelivered in drained if redelivered}
-        # A consumer may have been sent what it never got to read.
+        # The broker may have sent messages that a consumer did not read.
         unseen = flagged - self.delivered[queue] if queue not in CONSUMED else set()
         if unseen:
             yield f"{queue}: redelivered, but was never delivered: {sorted(unseen)[:20]}"
@@ -83,7 +83,7 @@ class Record:
             yield f"{queue}: out of order"
 
     def go_on_with(self, queue, drained):
-        """From now on there is what was found."""
+        """Continue with the found messages."""
         present = {message for message, _ in drained}
         self.published[queue] = dict.fromkeys(present, True)
         self.confirmed[queue] &= present
@@ -111,7 +111,7 @@ class Traffic:
         await connection.close()
 
     async def run(self, seconds):
-        """Work for so long, or until the node dies."""
+        """Work for a number of seconds, or until the node dies."""
         workers = [self._publish(publisher) for publisher in range(3)]
         workers += [self._consume(queue) for queue in CONSUMED]
         tasks = [asyncio.create_task(worker) for worker in workers]
@@ -120,7 +120,7 @@ class Traffic:
 
     @staticmethod
     async def end(tasks):
-        """The node is dead: so are its clients."""
+        """The node is dead, so its clients have ended."""
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -180,7 +180,7 @@ class Traffic:
             await connection.closing
 
     async def check(self):
-        """What is wrong with what the node has now, in words. All of it is requeued."""
+        """Return what is wrong with the node's messages. All of them are requeued."""
         connection = await aiormq.connect(self.url)
         problems = []
         for queue in QUEUES:

@@ -1,10 +1,10 @@
-"""Certificates for tests: an authority, and servers and clients that it vouches for.
+"""Certificates for tests: an authority, and certificates of servers and clients signed by it.
 
     authority = CertificateAuthority(directory)
     server = authority.issue("server", names=["localhost", "127.0.0.1"])
     ssl.create_default_context(cafile=authority.certfile)
 
-All is written as PEM files, since that is what brokers and clients are given.
+All are written as PEM files, the input format of brokers and clients.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ LIFETIME = timedelta(days=30)
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate and its key, in files of their own. der: the certificate itself."""
+    """A certificate and its key, in files of their own. der: the encoded certificate."""
 
     certfile: Path
     keyfile: Path
@@ -31,12 +31,12 @@ class Identity:
 
     @property
     def certificate(self) -> x509.Certificate:
-        """The certificate, to look at."""
+        """The certificate as an object."""
         return x509.load_der_x509_certificate(self.der)
 
 
 def name_of(common_name: str) -> x509.Name:
-    """The distinguished name of somebody who works at a burrow."""
+    """Return a distinguished name in the organisation Burrow."""
     return x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Burrow"),
@@ -46,7 +46,7 @@ def name_of(common_name: str) -> x509.Name:
 
 
 def general_name(name: str | x509.GeneralName) -> x509.GeneralName:
-    """A subject alternative name: an address, or else a name of DNS."""
+    """Return a subject alternative name: an IP address or a DNS name."""
     if isinstance(name, x509.GeneralName):
         return name
     try:
@@ -56,7 +56,7 @@ def general_name(name: str | x509.GeneralName) -> x509.GeneralName:
 
 
 class CertificateAuthority:
-    """An authority whose files are in a directory. above: who vouches for it; None if it does."""
+    """An authority with files in a directory. above: its issuer; None if it is self-signed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class CertificateAuthority:
         password: str = "",
         chain: Sequence["CertificateAuthority"] = (),
     ) -> Identity:
-        """A certificate in NAME.pem and its key in NAME.key. names: its alternative names."""
+        """Write a certificate to NAME.pem and its key to NAME.key. names: its alternative names."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(
             name_of(name) if subject is None else subject,
@@ -126,12 +126,12 @@ class CertificateAuthority:
 
 
 def pem(certificate: x509.Certificate) -> bytes:
-    """A certificate as a file has it."""
+    """Encode a certificate for a file."""
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def pem_of_key(key: ec.EllipticCurvePrivateKey, password: str = "") -> bytes:
-    """A key as a file has it, encrypted if there is a password."""
+    """Encode a key for a file, encrypted if there is a password."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password:
         encryption = serialization.BestAvailableEncryption(password.encode())

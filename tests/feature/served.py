@@ -1,15 +1,15 @@
-"""An aiohttp application in a thread of its own, for brokers to ask."""
+"""Runs an aiohttp application for brokers to query: in a thread, or in the test's loop."""
 
 import asyncio
 import threading
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
 
 @contextmanager
 def served(application):
-    """Its address, as long as the block lasts."""
+    """Return its address; it runs during the block."""
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(application)
 
@@ -27,3 +27,16 @@ def served(application):
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+
+
+@asynccontextmanager
+async def serving(application, context=None):
+    """Its address, as long as the block lasts. context: for TLS."""
+    runner = web.AppRunner(application, shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    scheme = "https" if context else "http"
+    try:
+        yield f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

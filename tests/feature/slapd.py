@@ -1,4 +1,4 @@
-"""A real LDAP server for tests: the slapd of OpenLDAP, with a few people and groups."""
+"""A real LDAP server for tests: OpenLDAP's slapd with some users and groups."""
 
 import shutil
 import socket
@@ -8,11 +8,12 @@ from itertools import chain
 
 import pytest
 
-from broker.auth.backends.ldap import LdapBackend
-from broker.auth.identity import LoginAttempt
-from broker.config import load_config
-from broker.virtual_clock import VirtualClock
+from leveret.broker.auth.backends.ldap import LdapBackend
+from leveret.broker.auth.identity import LoginAttempt
+from leveret.broker.config import load_config
+from leveret.broker.virtual_clock import VirtualClock
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.ports import free_port
 
 WAIT_SECONDS = 10
 PATH = "/usr/sbin:/usr/local/sbin:/usr/libexec"
@@ -83,14 +84,8 @@ ENTRIES = [
 ]  # fmt: skip
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 class Slapd:
-    """A directory with a few people and groups. It can be stopped, and started again."""
+    """A directory with some users and groups. It can be stopped and restarted."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -140,7 +135,7 @@ class Slapd:
 
 
 class LdapBackends:
-    """Makes backends that ask a directory."""
+    """Creates backends that query a directory."""
 
     def __init__(self, slapd, directory):
         self.slapd = slapd
@@ -148,19 +143,19 @@ class LdapBackends:
         self.made = []
 
     def make(self, *settings, clock=None):
-        """One with these settings, without their `auth_ldap.`; later ones count."""
+        """Create a backend. settings: without the prefix `auth_ldap.`; later ones override."""
         usual = ("servers.1 = 127.0.0.1", f"port = {self.slapd.port}",
                  f"user_dn_pattern = uid=${{username}},{PEOPLE}")  # fmt: skip
         self.file.write_text("".join(f"auth_ldap.{line}\n" for line in (*usual, *settings)))
-        self.made.append(LdapBackend(load_config(self.file, {}, {}), clock or VirtualClock()))
+        self.made.append(LdapBackend(load_config(self.file, {}, {}).ldap, clock or VirtualClock()))
         return self.made[-1]
 
     async def close(self):
-        """Close them."""
+        """Close the backends."""
         for backend in self.made:
             await backend.close()
 
 
 async def log_in(backend, name="anna", password="secret"):
-    """The identity of somebody."""
+    """Return the identity of a user."""
     return await backend.authenticate(LoginAttempt(name, password, "127.0.0.1"))

@@ -1,14 +1,11 @@
-"""Logins and permissions from an HTTP server, a directory and tokens, with real ones of each."""
+"""Logins and permissions from a real HTTP server, a real directory and tokens."""
 
 import base64
 import hashlib
 import hmac
 import json
-import shutil
-import socket
-import subprocess
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 
 import jwt
@@ -18,10 +15,17 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from broker.auth.backends.chain import BackendError
-from broker.config import Config
-from broker.testing import EmbeddedBroker
+from leveret.broker.auth.backends.chain import BackendError
+from leveret.broker.config import (
+    AuthenticationSettings,
+    Config,
+    HttpSettings,
+    LdapSettings,
+    OAuth2Settings,
+)
+from leveret.testing import EmbeddedBroker
 from tests.feature.served import served
+from tests.feature.slapd import NEEDS_SLAPD, Slapd
 
 WAIT_SECONDS = 10
 
@@ -40,7 +44,7 @@ REFUSED = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.Authenti
 class TestHttp:
     @pytest.fixture
     def directory(self):
-        """A server that knows anna, and notes what it is asked."""
+        """A server that knows anna, and records its requests."""
         asked = []
 
         async def answer(request):
@@ -63,12 +67,12 @@ class TestHttp:
     @pytest.fixture(params=["get", "post"])
     def broker(self, request, directory):
         url, _ = directory
-        paths = {f"auth_http_{name}_path": f"{url}/{name}"
+        paths = {f"{name}_path": f"{url}/{name}"
                  for name in ("user", "vhost", "resource", "topic")}  # fmt: skip
-        config = replace(
-            Config(), auth_backends=(("1", "http"), ("2", "internal")),
-            auth_http_method=request.param, **paths,
-        )  # fmt: skip
+        config = Config(
+            authentication=AuthenticationSettings(backends=(("1", "http"), ("2", "internal"))),
+            auth_http=HttpSettings(method=request.param, **paths),
+        )
         with EmbeddedBroker.in_thread(config) as broker:
             yield broker
 
@@ -95,7 +99,7 @@ class TestHttp:
                           "tags": "administrator monitoring"}  # fmt: skip
 
     def test_a_name_of_the_broker_is_asked_about_once(self, broker):
-        """A queue that the broker names keeps its name while its permission is asked for."""
+        """A server-named queue keeps its name while the backend is queried for permission."""
         with closing(connect(broker, "anna", "secret")) as connection:
             channel = connection.channel()
             with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="amq.gen-"):
@@ -116,8 +120,10 @@ class TestHttp:
 
 
 def test_a_server_that_is_down_locks_nobody_else_out():
-    config = replace(Config(), auth_backends=(("1", "http"), ("2", "internal")),
-                     auth_http_user_path="http://127.0.0.1:1/user")  # fmt: skip
+    config = Config(
+        authentication=AuthenticationSettings(backends=(("1", "http"), ("2", "internal"))),
+        auth_http=HttpSettings(user_path="http://127.0.0.1:1/user"),
+    )
     with EmbeddedBroker.in_thread(config) as broker:
         with closing(connect(broker, "guest", "guest")) as connection:
             connection.channel().queue_declare("q")
@@ -127,124 +133,36 @@ def test_a_server_that_is_down_locks_nobody_else_out():
 
 def test_a_backend_that_does_not_exist_stops_the_start():
     with pytest.raises(BackendError, match="there is no backend 'nis'"):
-        with EmbeddedBroker.in_thread(replace(Config(), auth_backends=(("1", "nis"),))):
+        settings = AuthenticationSettings(backends=(("1", "nis"),))
+        with EmbeddedBroker.in_thread(Config(authentication=settings)):
             pass
 
 
-SLAPD = shutil.which("slapd") or shutil.which("/usr/sbin/slapd")
-SLAPD_CONF = """
-include /etc/ldap/schema/core.schema
-include /etc/ldap/schema/cosine.schema
-include /etc/ldap/schema/inetorgperson.schema
-modulepath /usr/lib/ldap
-moduleload back_mdb
-pidfile {directory}/pid
-database mdb
-maxsize 10485760
-suffix "dc=example,dc=com"
-rootdn "cn=admin,dc=example,dc=com"
-rootpw adminpw
-directory {directory}/db
-access to attrs=userPassword by anonymous auth by self read by * none
-access to * by * read
-"""
-ENTRIES = """
-dn: dc=example,dc=com
-objectClass: dcObject
-objectClass: organization
-o: example
-dc: example
-
-dn: ou=people,dc=example,dc=com
-objectClass: organizationalUnit
-ou: people
-
-dn: ou=groups,dc=example,dc=com
-objectClass: organizationalUnit
-ou: groups
-
-dn: uid=anna,ou=people,dc=example,dc=com
-objectClass: inetOrgPerson
-uid: anna
-cn: Anna
-sn: A
-userPassword: secret
-
-dn: uid=bert,ou=people,dc=example,dc=com
-objectClass: inetOrgPerson
-uid: bert
-cn: Bert
-sn: B
-userPassword: secret
-
-dn: cn=admins,ou=groups,dc=example,dc=com
-objectClass: groupOfNames
-cn: admins
-member: uid=anna,ou=people,dc=example,dc=com
-
-dn: cn=everybody,ou=groups,dc=example,dc=com
-objectClass: groupOfNames
-cn: everybody
-member: cn=admins,ou=groups,dc=example,dc=com
-"""
-
-
-@contextmanager
-def running_slapd(directory):
-    (directory / "db").mkdir()
-    (directory / "slapd.conf").write_text(SLAPD_CONF.format(directory=directory))
-    (directory / "entries.ldif").write_text(ENTRIES)
-    subprocess.run(
-        ["slapadd" if shutil.which("slapadd") else "/usr/sbin/slapadd", "-f",
-         str(directory / "slapd.conf"), "-l", str(directory / "entries.ldif")],
-        check=True, capture_output=True, timeout=30,
-    )  # fmt: skip
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [SLAPD, "-h", f"ldap://127.0.0.1:{port}", "-f", str(directory / "slapd.conf"), "-d", "0"],
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            break
-        except OSError:
-            assert time.monotonic() < deadline, "slapd does not answer"
-            time.sleep(0.05)
-    try:
-        yield port
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-@pytest.mark.skipif(SLAPD is None, reason="slapd is not installed")
+@NEEDS_SLAPD
 class TestLdap:
     @pytest.fixture(scope="class")
     def port(self, tmp_path_factory):
-        with running_slapd(tmp_path_factory.mktemp("slapd")) as port:
-            yield port
+        slapd = Slapd(tmp_path_factory.mktemp("slapd"))
+        slapd.start()
+        yield slapd.port
+        slapd.stop()
 
     @pytest.fixture
     def broker(self, port):
-        config = replace(
-            Config(),
-            auth_backends=(("1", "ldap"),),
-            auth_ldap_servers=("127.0.0.1",),
-            auth_ldap_port=port,
-            auth_ldap_user_dn_pattern="uid=${username},ou=people,dc=example,dc=com",
-            auth_ldap_vhost_query='{in_group_nested, "cn=everybody,ou=groups,dc=example,dc=com"}',
-            auth_ldap_resource_query=(
+        settings = LdapSettings(
+            servers=("127.0.0.1",),
+            port=port,
+            user_dn_pattern="uid=${username},ou=people,dc=example,dc=com",
+            vhost_query='{in_group_nested, "cn=all,ou=groups,dc=example,dc=com"}',
+            resource_query=(
                 '{for, [{permission, configure, {match, {string, "${name}"}, '
                 '{string, "^${username}"}}}, {permission, write, {constant, true}}, '
                 '{permission, read, {in_group, "cn=admins,ou=groups,dc=example,dc=com"}}]}'
             ),
-            auth_ldap_tag_queries=(
-                ("administrator", '{in_group, "cn=admins,ou=groups,dc=example,dc=com"}'),
-            ),
+            tag_queries=(("administrator", '{in_group, "cn=admins,ou=groups,dc=example,dc=com"}'),),
+        )
+        config = Config(
+            authentication=AuthenticationSettings(backends=(("1", "ldap"),)), ldap=settings
         )
         with EmbeddedBroker.in_thread(config) as broker:
             yield broker
@@ -285,10 +203,12 @@ class TestOAuth2:
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
         )
-        return replace(
-            Config(), auth_backends=(("1", "oauth2"),), oauth2_resource_server_id="rabbit",
-            oauth2_signing_keys=(("one", path),), oauth2_default_key="one",
-        )  # fmt: skip
+        return Config(
+            authentication=AuthenticationSettings(backends=(("1", "oauth2"),)),
+            oauth2=OAuth2Settings(
+                resource_server_id="rabbit", signing_keys=(("one", path),), default_key="one"
+            ),
+        )
 
     def token(self, key, scope, seconds=60, **claims):
         content = {"sub": "anna", "aud": "rabbit", "scope": scope,
@@ -323,7 +243,7 @@ class TestOAuth2:
     def test_bad_tokens(self, config, key):
         scope = "rabbit.configure:*/* rabbit.write:*/* rabbit.read:*/*"
         other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        public = config.oauth2_signing_keys[0][1].read_bytes()
+        public = config.oauth2.signing_keys[0][1].read_bytes()
         header = {"kid": "one"}
         content = {"sub": "anna", "aud": "rabbit", "scope": scope}
         bad = [
@@ -362,8 +282,8 @@ class TestOAuth2:
         application = web.Application()
         application.router.add_get("/keys", keys)
         with served(application) as url:
-            changed = replace(config, oauth2_signing_keys=(), oauth2_default_key="",
-                              oauth2_jwks_url=f"{url}/keys")  # fmt: skip
+            settings = OAuth2Settings(resource_server_id="rabbit", jwks_url=f"{url}/keys")
+            changed = replace(config, oauth2=settings)
             content = {"sub": "anna", "aud": "rabbit", "scope": "rabbit.read:*/*"}
             token = jwt.encode(content, key, algorithm="RS256", headers={"kid": "two"})
             with EmbeddedBroker.in_thread(changed) as broker:
@@ -374,7 +294,7 @@ class TestOAuth2:
 
 
 def _signed_with_public_key(content, public):
-    """The old trick: a public key, which everybody knows, as the secret of HS256."""
+    """A known attack: the public key used as the secret of HS256."""
 
     def encoded(data):
         return base64.urlsafe_b64encode(data).rstrip(b"=")

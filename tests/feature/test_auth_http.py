@@ -1,4 +1,4 @@
-"""The HTTP backend against real servers: good ones, strange ones, and none at all."""
+"""The HTTP backend against real servers: correct, faulty, and missing ones."""
 
 import asyncio
 import contextlib
@@ -7,17 +7,18 @@ import ssl
 import pytest
 from aiohttp import web
 
-from broker.auth.backends.http import ANSWER_BYTES_MAX, HttpBackend
-from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from broker.config import load_config
+from leveret.broker.auth.backends.http import ANSWER_BYTES_MAX, HttpBackend
+from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.config import load_config
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.feature.served import serving
 
 ANNA = Identity("anna", ("administrator", "monitoring"))
 PATHS = ("user", "vhost", "resource", "topic")
 
 
 class AuthServer:
-    """Answers every question with `answer`, and notes what it was asked."""
+    """Answers every request with `answer`, and records it."""
 
     def __init__(self):
         self.answer, self.status, self.delay_s = "allow", 200, 0.0
@@ -35,15 +36,8 @@ class AuthServer:
     async def running(self, context=None):
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self.handle)
-        runner = web.AppRunner(application, shutdown_timeout=1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        scheme = "https" if context else "http"
-        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with serving(application, context) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
 
 @pytest.fixture
@@ -54,14 +48,14 @@ async def server():
 
 @pytest.fixture
 async def make(tmp_path):
-    """Backends of a server's address and more settings."""
+    """Creates backends, given a server's address and settings."""
     made = []
 
     def make(url, *settings):
         file = tmp_path / "rabbitmq.conf"
         paths = [f"auth_http.{name}_path = {url}/{name}" for name in PATHS]
         file.write_text("\n".join([*paths, *settings]) + "\n")
-        made.append(HttpBackend(load_config(file, {}, {})))
+        made.append(HttpBackend(load_config(file, {}, {}).auth_http))
         return made[-1]
 
     yield make
@@ -74,7 +68,7 @@ def attempt(password="secret", name="anna"):
 
 
 class TestQuestions:
-    """What the server is asked: the parameters are RabbitMQ's."""
+    """The requests have RabbitMQ's parameters."""
 
     @pytest.mark.parametrize("method", ["get", "post"])
     async def test_all_of_them(self, server, make, method):
@@ -172,10 +166,10 @@ class TestAnswers:
         ["", "maybe", "denied", "allowed", "<p>no: secret</p>", "a" * 2 * ANSWER_BYTES_MAX],
     )
     async def test_that_are_none(self, server, make, answer):
-        """What the server says is not repeated: there may be the password in it."""
+        """The server's answer is not logged: it may contain the password."""
         server.answer = answer
         backend = make(server.url)
-        with pytest.raises(BackendUnavailable, match="something else than allow or deny") as caught:
+        with pytest.raises(BackendUnavailable, match="answered neither allow nor deny") as caught:
             await backend.authenticate(attempt())
         assert "secret" not in str(caught.value)
         with pytest.raises(BackendUnavailable):
@@ -227,7 +221,7 @@ class TestTrouble:
 
     @pytest.mark.parametrize("method", ["get", "post"])
     async def test_a_connection_that_was_closed_is_opened_again(self, make, method):
-        """The server keeps a connection open, but closes it as soon as it is used again."""
+        """The server keeps a connection open, but closes it when it is used again."""
         answered = []
 
         async def answer(reader, writer):

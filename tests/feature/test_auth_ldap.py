@@ -1,11 +1,11 @@
-"""The LDAP backend against a real slapd: logging in, looking users up, queries."""
+"""The LDAP backend against a real slapd: login, lookup of users, queries."""
 
 import asyncio
 import contextlib
 
 import pytest
 
-from broker.auth.identity import BackendUnavailable
+from leveret.broker.auth.identity import BackendUnavailable
 from tests.feature.slapd import (
     BASE,
     GROUPS,
@@ -70,7 +70,7 @@ class TestLoggingIn:
 
     @pytest.mark.parametrize("name", ["anna", "nobody", ""])
     async def test_an_empty_password_is_refused_before_anybody_is_asked(self, make, name):
-        """The directory would take it for an anonymous bind, which succeeds."""
+        """The directory would treat it as an anonymous bind, which succeeds."""
         assert await log_in(make(), name, "") is None
         assert await log_in(make("port = 1"), name, "") is None
 
@@ -119,16 +119,18 @@ class TestLookingUp:
     async def test_one_of_several_is_none(self, make, caplog):
         backend = make(*self.by_mail, "dn_lookup_bind = anon")
         assert await log_in(backend, "shared") is None
-        assert "2 entries have mail = 'shared@example.com'; one should" in caplog.text
+        assert "2 entries have mail = 'shared@example.com' instead of one" in caplog.text
 
     async def test_who_looks_up_has_a_wrong_password(self, make):
         backend = make(*self.by_mail, *self.as_node, "dn_lookup_bind.password = wrong")
-        with pytest.raises(BackendUnavailable, match="refuses who looks up users"):
+        with pytest.raises(
+            BackendUnavailable, match="refuses the credentials for looking up users"
+        ):
             await log_in(backend)
 
 
 class TestWithoutAPassword:
-    """The name is proven by a certificate, say."""
+    """The user was authenticated by other means, such as a certificate."""
 
     async def test_somebody_else_asks_the_queries(self, make):
         backend = make(
@@ -170,7 +172,7 @@ class TestQueries:
             ('{equals, "${vhost}", {attribute, "${user_dn}", "nothing"}}', "wood", False),
             ('{match, "${vhost}", "^${username}(-|$)"}', "anna-x", True),
             ("{'not', {in_group, \"cn=${vhost},ou=groups,dc=example,dc=com\"}}", "x", True),
-            # Who may not see the group is not in it.
+            # A user who may not read the group is not a member.
             (f'{{in_group, "cn=club,{HIDDEN}"}}', "/", False),
         ],
     )
@@ -214,7 +216,7 @@ class TestQueries:
         backend = make("resource_access_query = {'not', {for, []}}")
         identity = await log_in(backend)
         assert not await backend.may_use(identity, "/", "queue", "q", "read")
-        assert "the query resource has no answer for 'anna': no case of a for" in caplog.text
+        assert "the query resource failed for 'anna': no case of a for" in caplog.text
 
     @pytest.mark.parametrize(
         ("settings", "is_allowed"),
@@ -232,7 +234,7 @@ class TestQueries:
     async def test_who_asks_has_a_wrong_password(self, make):
         backend = make(f"other_bind.user_dn = {NODE}", "other_bind.password = wrong")
         identity = await log_in(backend)
-        with pytest.raises(BackendUnavailable, match="refuses who asks queries"):
+        with pytest.raises(BackendUnavailable, match="refuses the credentials for queries"):
             await backend.may_use_vhost(identity, "/", "127.0.0.1")
 
     async def test_groups_of_another_base(self, make):
@@ -243,7 +245,7 @@ class TestQueries:
             assert await backend.may_use_vhost(identity, "/", "127.0.0.1") is is_allowed
 
     async def test_an_error_is_no_answer(self, make):
-        """Whatever goes wrong, a negation does not become true by it."""
+        """An error does not make a negation true."""
         backend = make("vhost_access_query = {'not', {exists, \"no name\"}}")
         identity = await log_in(backend)
         with pytest.raises(BackendUnavailable, match="invalidDNSyntax"):

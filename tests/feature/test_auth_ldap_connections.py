@@ -1,12 +1,12 @@
-"""Connections of the LDAP backend to a real slapd: used again, lost, refused, with TLS."""
+"""Connections of the LDAP backend to a real slapd: reused, lost, refused, with TLS."""
 
 import asyncio
 import contextlib
 
 import pytest
 
-from broker.auth.identity import BackendUnavailable
-from broker.virtual_clock import VirtualClock
+from leveret.broker.auth.identity import BackendUnavailable
+from leveret.broker.virtual_clock import VirtualClock
 from tests.feature.slapd import BASE, HIDDEN, NEEDS_SLAPD, LdapBackends, Slapd, log_in
 
 pytestmark = NEEDS_SLAPD
@@ -28,7 +28,7 @@ async def make(slapd, tmp_path):
 
 
 class Doorway:
-    """A port that leads to slapd's, counts who goes through, and can be slammed shut."""
+    """A port that forwards to slapd's, counts connections, and can be closed."""
 
     def __init__(self, port):
         self.port_behind = port
@@ -74,7 +74,7 @@ class TestConnections:
             assert door.count == 1
 
     async def test_it_keeps_nobodys_rights(self, make):
-        """A connection that was somebody's before is bound anew, or not used."""
+        """A connection of an earlier user is bound again, or not used."""
         backend = make(
             f'vhost_access_query = {{in_group, "cn=club,{HIDDEN}"}}', "other_bind = anon"
         )
@@ -177,7 +177,7 @@ class TestTls:
 
         async def refuse_tls(reader, writer):
             told.append(await reader.read(65536))
-            # The number of the message, as long as it happens to be, and "protocol error".
+            # The message's number, whatever its length, and "protocol error".
             answer = told[0][2 : 4 + told[0][3]] + b"\x78\x07\x0a\x01\x02\x04\x00\x04\x00"
             writer.write(bytes((0x30, len(answer))) + answer)
             told.append(await reader.read())

@@ -1,4 +1,4 @@
-"""Tokens whose keys are published by a real server, and tokens at a real broker."""
+"""Tokens whose keys a real server publishes, and tokens at a real broker."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,14 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from broker.auth.backends.oauth2 import OAuth2Backend
-from broker.auth.backends.oauth2_keys import REFRESH_AFTER_FAILURE_MS, REFRESH_MS
-from broker.auth.identity import BackendUnavailable, LoginAttempt
-from broker.config import load_config
-from broker.testing import EmbeddedBroker
-from broker.virtual_clock import VirtualClock
+from leveret.broker.auth.backends.oauth2 import OAuth2Backend
+from leveret.broker.auth.backends.oauth2_keys import REFRESH_AFTER_FAILURE_MS, REFRESH_MS
+from leveret.broker.auth.identity import BackendUnavailable, LoginAttempt
+from leveret.broker.config import load_config
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.testing import EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.feature.served import serving
 
 ONE, TWO = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in "12")
 CURVE = ec.generate_private_key(ec.SECP256R1())
@@ -39,7 +40,7 @@ def token_of(key=ONE, key_id="one", algorithm="RS256", **claims):
 
 
 class Issuer:
-    """Publishes its keys, and counts who asks for them."""
+    """Publishes its keys, and counts requests."""
 
     def __init__(self):
         self.keys = [published(ONE, "one", use="sig", alg="RS256")]
@@ -59,15 +60,8 @@ class Issuer:
     async def running(self, context=None):
         application = web.Application()
         application.router.add_get("/{path:.*}", self.handle)
-        runner = web.AppRunner(application, shutdown_timeout=1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        scheme = "https" if context else "http"
-        self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with serving(application, context) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
 
 @pytest.fixture
@@ -83,13 +77,13 @@ def clock():
 
 @pytest.fixture
 def make(tmp_path, clock):
-    """A backend of some settings, without their `auth_oauth2.`."""
+    """Creates a backend, given settings without the prefix `auth_oauth2.`."""
 
     def make(*settings):
         file = tmp_path / "rabbitmq.conf"
         lines = ("resource_server_id = rabbit", *settings)
         file.write_text("".join(f"auth_oauth2.{line}\n" for line in lines))
-        return OAuth2Backend(load_config(file, {}, {}), clock)
+        return OAuth2Backend(load_config(file, {}, {}).oauth2, clock)
 
     return make
 
@@ -171,7 +165,7 @@ class TestPublishedKeys:
         assert await log_in(backend, token_of())
         for key_id in ("enc", "odd"):
             assert await log_in(backend, token_of(TWO, key_id)) is None
-        assert "the published key 'new' is of no use" in caplog.text
+        assert "the published key 'new' cannot be used" in caplog.text
 
 
 class TestTrouble:
@@ -185,8 +179,8 @@ class TestTrouble:
             (500, None, "answered with status 500"),
             (404, None, "answered with status 404"),
             (200, "<html>", "no keys from"),
-            (200, "[]", "it is no set of keys"),
-            (200, '{"keys": {}}', "it is no set of keys"),
+            (200, "[]", "it is not a set of keys"),
+            (200, '{"keys": {}}', "it is not a set of keys"),
             (200, "[" * 100_000, "no keys from"),
             (200, " " * (1 << 21), "is too long"),
         ],
@@ -199,7 +193,7 @@ class TestTrouble:
 
     async def test_an_issuer_that_does_not_say_where(self, make, issuer):
         issuer.text = "{}"
-        with pytest.raises(BackendUnavailable, match="there is no jwks_uri in it"):
+        with pytest.raises(BackendUnavailable, match="it has no jwks_uri"):
             await log_in(make(f"issuer = {issuer.url}/realm"), token_of())
 
     async def test_it_is_asked_again_soon(self, make, issuer, clock):
@@ -238,7 +232,7 @@ async def test_the_certificate_of_the_issuer_is_checked(make, tmp_path):
 
 
 class TestAtABroker:
-    """Behind a cache, and with users of the node's own after it."""
+    """OAuth 2 behind a cache, followed by the node's own users."""
 
     @pytest.fixture
     def broker(self, tmp_path):

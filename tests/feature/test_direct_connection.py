@@ -3,14 +3,16 @@
 import pytest
 from pamqp import commands
 
-from broker.amqp.errors import ConnectionFault
-from broker.auth.identity import Identity
-from broker.direct import DirectConnection
-from broker.testing import EmbeddedBroker
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.auth.identity import Identity
+from leveret.broker.declarations import DeleteVhost, PutVhost
+from leveret.broker.direct import DirectConnection
+from leveret.testing import EmbeddedBroker
+from tests import declaring
 
 
 class Directory:
-    """What a directory of users says that knows nothing of the node's vhosts."""
+    """A user directory that knows nothing of the node's vhosts."""
 
     def __init__(self, vhost_is_open=True):
         self.vhost_is_open = vhost_is_open
@@ -45,8 +47,9 @@ async def test_who_may_not_open_the_vhost_does_nothing_in_it():
 async def test_a_vhost_that_has_gone_meanwhile_gets_no_queue():
     async with EmbeddedBroker() as embedded:
         services = embedded.broker.services
-        vhost = embedded.broker.add_vhost("going")
-        embedded.broker.delete_vhost("going")
+        declaring.declare(embedded, PutVhost("going"))
+        vhost = services.vhosts["going"]
+        declaring.declare(embedded, DeleteVhost("going"))
         with pytest.raises(ConnectionFault, match="vhost going not found"):
             await declare(services, vhost, Directory())
         assert not vhost.queues

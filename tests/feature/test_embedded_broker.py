@@ -1,4 +1,4 @@
-"""What an embedded broker does for tests: time, trouble and records."""
+"""The embedded broker's features for tests: virtual clock, fault injection and records."""
 
 import asyncio
 import threading
@@ -9,8 +9,8 @@ import pika
 import pytest
 from pika import exceptions
 
-from broker.config import Config
-from broker.testing import EmbeddedBroker
+from leveret.broker.config import Config
+from leveret.testing import EmbeddedBroker
 
 SECONDS_MAX = 10
 
@@ -29,13 +29,13 @@ async def connection(embedded):
 
 
 def closing_of(connection_or_channel):
-    """A future of the error with which it is closed."""
+    """Return a future of the error with which it is closed."""
     closed = asyncio.get_running_loop().create_future()
     connection_or_channel.close_callbacks.add(lambda _, error: closed.set_result(error))
     return asyncio.wait_for(closed, SECONDS_MAX)
 
 
-# Starting and stopping
+# Start and stop
 
 
 async def test_a_broker_starts_and_stops_at_once(record_property):
@@ -113,7 +113,7 @@ def test_a_broker_that_cannot_listen_leaves_no_thread(amqp_broker):
     assert threading.active_count() == threads
 
 
-# Time
+# Virtual clock
 
 
 async def test_a_message_expires_when_time_is_moved(embedded, connection):
@@ -150,7 +150,7 @@ async def test_a_delayed_message_comes_when_time_is_moved(embedded, connection):
 
 
 async def test_a_client_that_sends_no_heartbeats_is_cut_off(embedded):
-    """No time passes for the client, which therefore sends none."""
+    """The client's clock does not move, so it sends none."""
     connection = await aio_pika.connect(embedded.url + "?heartbeat=60")
     closed = closing_of(connection)
     embedded.advance(50)
@@ -191,7 +191,7 @@ async def test_a_broker_in_real_time_has_no_time_to_move():
             broker.advance(1)
 
 
-# Trouble
+# Fault injection
 
 
 async def test_every_connection_is_dropped(embedded):
@@ -250,7 +250,7 @@ async def test_confirms_are_held_and_released(embedded, connection):
 
 
 async def test_a_message_whose_confirm_never_came_is_in_its_queue(embedded, connection):
-    """What a publisher has to reckon with: it cannot tell, sends again, and there are two."""
+    """A publisher without a confirm must publish again, which makes a duplicate."""
     channel = await connection.channel()
     await channel.declare_queue("q")
     embedded.hold_confirms()

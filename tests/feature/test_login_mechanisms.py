@@ -1,15 +1,20 @@
-"""Logging in with a certificate (EXTERNAL) and by challenge (RABBIT-CR-DEMO); too many failures."""
+"""Logins by certificate (EXTERNAL) and challenge (RABBIT-CR-DEMO); limits of failed logins."""
 
 import ssl
-from dataclasses import replace
 
 import pika
 import pytest
 from pamqp import commands
 
-from broker.amqp.frames import PROTOCOL_HEADER
-from broker.config import Config, Listener
-from broker.testing import LOOPBACK, EmbeddedBroker
+from leveret.broker.amqp.frames import PROTOCOL_HEADER
+from leveret.broker.config import (
+    AuthenticationSettings,
+    Config,
+    Listener,
+    TlsOptions,
+    TlsSettings,
+)
+from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.protocol.raw_client import RawClient
 
@@ -25,9 +30,15 @@ def authority(tmp_path):
 def config(authority):
     server = authority.issue("server", names=["localhost", LOOPBACK])
     return Config(
-        auth_mechanisms=("PLAIN", "EXTERNAL"), tls_listeners=(Listener(LOOPBACK, 0),),
-        tls_cacertfile=authority.certfile, tls_certfile=server.certfile,
-        tls_keyfile=server.keyfile, tls_verify="verify_peer", tls_login_from="common_name",
+        authentication=AuthenticationSettings(mechanisms=("PLAIN", "EXTERNAL")),
+        tls=TlsSettings(
+            listeners=(Listener(LOOPBACK, 0),),
+            options=TlsOptions(
+                cacertfile=authority.certfile, certfile=server.certfile, keyfile=server.keyfile,
+                verify="verify_peer",
+            ),
+            login_from="common_name",
+        ),
     )  # fmt: skip
 
 
@@ -66,7 +77,7 @@ def test_external_is_offered_over_tls_only(config):
 
 @pytest.mark.parametrize(("password", "is_right"), [("guest", True), ("wrong", False)])
 def test_a_challenge_is_answered(password, is_right):
-    config = replace(Config(), auth_mechanisms=("RABBIT-CR-DEMO",))
+    config = Config(authentication=AuthenticationSettings(mechanisms=("RABBIT-CR-DEMO",)))
     with EmbeddedBroker.in_thread(config) as broker, RawClient(broker) as client:
         client.start(mechanism="RABBIT-CR-DEMO", response="guest")
         secure = client.read_method(0, commands.Connection.Secure)
@@ -80,7 +91,7 @@ def test_a_challenge_is_answered(password, is_right):
 
 
 def test_whoever_fails_too_often_is_not_even_looked_at():
-    config = replace(Config(), auth_failures_per_minute=3)
+    config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
     with EmbeddedBroker.in_thread(config) as broker:
 
         def log_in(password):

@@ -1,23 +1,21 @@
-"""A message keeps its number wherever it is: in memory, on disk, in several queues, over restarts.
+"""A message keeps its number in memory, on disk, in several queues, and over restarts.
 
-The node may keep next to nothing in memory, so that what is queued is on disk only.
+The node may keep almost nothing in memory, so that queued messages are on disk only.
 """
 
 import asyncio
-from dataclasses import replace
 
 import aio_pika
 import pytest
 
-from broker.config import Config, Listener
-from broker.server import Broker
-from broker.taps import Sink
-from storage.metadata import SqliteMetadata
+from leveret.broker.config import Config, Listener, MemorySettings, TcpSettings
+from leveret.broker.events.taps import Sink
+from leveret.broker.server import Broker
+from leveret.storage.metadata import SqliteMetadata
 
-CONFIG = replace(
-    Config(),
-    tcp_listeners=(Listener("127.0.0.1", 0),),
-    vm_memory_high_watermark_paging_ratio=0.0001,
+CONFIG = Config(
+    tcp=TcpSettings(listeners=(Listener("127.0.0.1", 0),)),
+    memory=MemorySettings(paging_ratio=0.0001),
     message_log_file_bytes=100_000,
 )
 COUNT = 300
@@ -25,7 +23,7 @@ SECONDS_MAX = 20
 
 
 class Numbers(Sink):
-    """The numbers of messages by their bodies: as they were published, and as they came."""
+    """The numbers of messages by their bodies: as published, and as delivered."""
 
     def __init__(self):
         self.published_as = {}
@@ -65,7 +63,7 @@ class Running:
         await self.broker.stop()
 
     async def publish(self, exchange, bodies):
-        # Some alike and some not, some small and some large enough for the message store.
+        # Some equal and some different, some small and some large enough for the message store.
         for place, body in enumerate(bodies):
             properties = {"delivery_mode": 2, "priority": place // 40 % 2}
             await exchange.publish(aio_pika.Message(body, **properties), "k")
@@ -102,7 +100,7 @@ async def test_over_restarts_and_from_disk(tmp_path, arguments):
         await node.drain(await node.channel.get_queue("two"))
         assert node.sink.delivered_as["two"] == published
         assert node.broker.store.disk_reads, "they should have been on disk only"
-        # What is published now is numbered from a later number on.
+        # New messages get higher numbers.
         await node.publish(node.channel.default_exchange, [b"new"])
         assert node.sink.published_as[b"new"] > max(published.values())
 

@@ -1,7 +1,7 @@
-"""All that a queue can do, with nearly all of its messages on disk only.
+"""All features of queues with nearly all messages on disk only.
 
-The node may keep next to nothing in memory: it pages at once. Each test would pass as well on a
-node with memory to spare.
+The node may keep almost nothing in memory, so it pages at once. All tests would also pass on a node
+with enough memory.
 """
 
 import time
@@ -9,7 +9,7 @@ import time
 import pika
 import pytest
 
-from tests.crash.node import Node
+from tests.crash.killed_node import Node
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 FILLING = bytes(3000)
@@ -56,7 +56,7 @@ def publish(channel, queue, numbers, properties=PERSISTENT):
 
 
 def take(channel, queue, count, auto_ack=True):
-    """The numbers of so many messages, and whether they came again."""
+    """Return the numbers of some messages, and their redelivered flags."""
     got = []
     for method, _, body in channel.consume(queue, auto_ack=auto_ack, inactivity_timeout=5):
         assert body is not None, f"only {len(got)} came"
@@ -192,7 +192,7 @@ def test_everything_is_there_after_a_restart(node):
     channel.queue_declare("kept", durable=True, arguments={"x-message-ttl": 600_000})
     publish(channel, "kept", range(300))
     for _ in range(20):
-        # One by one: a consumer would be given more than it asks for, and those would be gone.
+        # One by one: a consumer would receive more than it asks for, and those would be lost.
         channel.basic_get("kept", auto_ack=True)
     node.kill()
     node.start()

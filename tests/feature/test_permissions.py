@@ -1,7 +1,7 @@
-"""What a client may do, operation by operation: RabbitMQ's table, with RabbitMQ's 403 texts.
+"""Permissions of clients, operation by operation, from RabbitMQ's table and with its 403 texts.
 
-The user of these tests may configure, write and read what begins with `my`, and on topic exchanges
-of that kind only keys that begin with `a`.
+The user of these tests may configure, write and read names that begin with `my`, and on such topic
+exchanges only routing keys that begin with `a`.
 """
 
 from contextlib import closing, suppress
@@ -9,10 +9,18 @@ from contextlib import closing, suppress
 import pika
 import pytest
 
-from broker.testing import EmbeddedBroker
-from storage.metadata_rows import PermissionRow, TopicPermissionRow
+from leveret.broker.auth.users import with_password
+from leveret.broker.declarations import (
+    Permission,
+    PutPermission,
+    PutTopicPermission,
+    PutUser,
+    TopicPermission,
+)
+from leveret.testing import EmbeddedBroker
+from tests.declaring import declare
 
-MINE = PermissionRow("/", "anna", "^my", "^my", "^my")
+MINE = Permission("/", "anna", "^my", "^my", "^my")
 MY_TOPICS = ("my.topics", "my.other")
 
 
@@ -31,11 +39,9 @@ def broker():
 
 
 def add_anna(embedded):
-    services = embedded.broker.services
-    services.users.add("anna", "secret")
-    services.permissions.set(MINE)
+    declare(embedded, PutUser(with_password("anna", "secret")), PutPermission(MINE))
     for name in (*MY_TOPICS, "my.direct"):
-        services.permissions.set_topic(TopicPermissionRow("/", "anna", name, "^a", "^a"))
+        declare(embedded, PutTopicPermission(TopicPermission("/", "anna", name, "^a", "^a")))
 
 
 def connect(broker, name="anna", password="secret"):
@@ -46,7 +52,7 @@ def connect(broker, name="anna", password="secret"):
 
 
 def refusal_of(broker, operation):
-    """The text that an operation ends with, on a channel of its own; None if it is done."""
+    """Execute an operation on a channel of its own; returns the error text, None on success."""
     connection = connect(broker)
     try:
         operation(connection.channel())
@@ -109,13 +115,13 @@ class TestPublishing:
 
 
 class TestChanges:
-    """What is taken away from a user counts at once, for connections that are open, too."""
+    """Removed permissions take effect at once, on open connections too."""
 
     def test_publishing(self, broker):
         with closing(connect(broker)) as connection:
             channel = connection.channel()
             publish(channel, "my.direct", "k")
-            self.set(broker, PermissionRow("/", "anna", "^my", "^none", "^my"))
+            self.set(broker, Permission("/", "anna", "^my", "^none", "^my"))
             try:
                 with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="write access"):
                     publish(channel, "my.direct", "k")
@@ -126,12 +132,12 @@ class TestChanges:
         with closing(connect(broker)) as connection:
             channel = connection.channel()
             channel.basic_get("my.queue")
-            self.set(broker, PermissionRow("/", "anna", "^my", "^my", ""))
+            self.set(broker, Permission("/", "anna", "^my", "^my", ""))
             try:
                 with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="read access"):
                     channel.basic_get("my.queue")
             finally:
                 self.set(broker, MINE)
 
-    def set(self, broker, row):
-        broker.call(lambda embedded: embedded.broker.services.permissions.set(row))
+    def set(self, broker, permission):
+        broker.call(lambda embedded: declare(embedded, PutPermission(permission)))

@@ -1,8 +1,7 @@
-"""`leveret serve` as a process: starting, stopping, restarting, and refusing to start."""
+"""`leveret serve` as a process: starting, stopping, restarting, and failing to start."""
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 
@@ -10,22 +9,25 @@ import pika
 import pytest
 from pika import exceptions
 
+from tests.ports import free_port
+
 SECONDS_MAX = 15
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Server:
-    """A server process, and where it is."""
+    """A server process and its address."""
 
     def __init__(self, folder, *options):
         self.port = free_port()
         self.folder = folder
-        command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--bind", "127.0.0.1"]
+        command = [
+            sys.executable,
+            "-m",
+            "leveret.mgmt.cli.entry",
+            "serve",
+            "--bind",
+            "127.0.0.1",
+        ]
         command += [
             "--port",
             str(self.port),
@@ -41,7 +43,7 @@ class Server:
         )
 
     def wait_until_ready(self):
-        """The lines that it printed until it was."""
+        """Return the lines that it printed until it was ready."""
         lines = []
         for line in self.process.stdout:
             lines.append(line)
@@ -144,7 +146,7 @@ def test_a_name_with_line_breaks_forges_no_line_of_the_log(server):
 def test_the_environment_sets_the_port(tmp_path):
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "mgmt.cli.main", "serve", "--data-dir", str(tmp_path)],
+        [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--data-dir", str(tmp_path)],
         stdout=subprocess.PIPE, text=True,
         env=os.environ
         | {"LEVERET_PORT": str(port), "LEVERET_BIND": "127.0.0.1"}

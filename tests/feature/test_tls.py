@@ -12,8 +12,14 @@ import pika
 import pytest
 import uvloop
 
-from broker.config import Config, Listener
-from broker.testing import LOOPBACK, EmbeddedBroker
+from leveret.broker.config import (
+    AuthenticationSettings,
+    Config,
+    Listener,
+    TlsOptions,
+    TlsSettings,
+)
+from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
 
 SECONDS_MAX = 15
@@ -28,14 +34,34 @@ def authority(tmp_path):
 
 @pytest.fixture
 def config(authority):
-    """A TLS listener that asks for certificates and does not insist on them."""
+    """A TLS listener that requests certificates and does not require them."""
     server = authority.issue("server", names=["localhost", LOOPBACK])
     return Config(
-        tls_listeners=(Listener(LOOPBACK, 0),),
-        tls_cacertfile=authority.certfile,
-        tls_certfile=server.certfile,
-        tls_keyfile=server.keyfile,
-        tls_verify="verify_peer",
+        tls=TlsSettings(
+            listeners=(Listener(LOOPBACK, 0),),
+            options=TlsOptions(
+                cacertfile=authority.certfile,
+                certfile=server.certfile,
+                keyfile=server.keyfile,
+                verify="verify_peer",
+            ),
+        )
+    )
+
+
+def with_options(config, **changes):
+    """Return the configuration with other TLS options."""
+    options = replace(config.tls.options, **changes)
+    return replace(config, tls=replace(config.tls, options=options))
+
+
+def with_external(config, login_from, **changes):
+    """Return the configuration with the mechanism EXTERNAL first."""
+    return replace(
+        config,
+        tls=replace(config.tls, login_from=login_from),
+        authentication=AuthenticationSettings(mechanisms=("EXTERNAL", "PLAIN")),
+        **changes,
     )
 
 
@@ -51,13 +77,13 @@ def client_context(authority, identity=None):
 
 
 def connect(embedded, context):
-    """A connection of aio-pika's."""
+    """Open a connection with aio-pika."""
     url = f"amqps://guest:guest@{LOOPBACK}:{port_of(embedded)}/"
     return asyncio.wait_for(aio_pika.connect(url, ssl_context=context), SECONDS_MAX)
 
 
 async def s_client(embedded, *options):
-    """What openssl says of a connection."""
+    """Return openssl's output for a connection."""
     process = await asyncio.create_subprocess_exec(
         "openssl", "s_client", "-connect", f"{LOOPBACK}:{port_of(embedded)}", "-brief", *options,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
@@ -143,7 +169,7 @@ async def test_versions_that_are_spoken(config, authority, option, version):
     ],
 )
 async def test_versions_that_are_not_are_refused_with_an_alert(config, caplog, versions, option):
-    async with EmbeddedBroker(replace(config, tls_versions=versions)) as embedded:
+    async with EmbeddedBroker(with_options(config, versions=versions)) as embedded:
         output = await s_client(embedded, option)
         assert "alert protocol version" in output
         assert "the TLS handshake of a client failed: unsupported protocol" in caplog.text
@@ -154,7 +180,7 @@ async def test_versions_that_are_not_are_refused_with_an_alert(config, caplog, v
 
 
 async def test_a_client_must_have_a_certificate_if_that_is_asked(config, authority, tmp_path):
-    strict = replace(config, tls_fail_if_no_peer_cert=True)
+    strict = with_options(config, fail_if_no_peer_cert=True)
     stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
     async with EmbeddedBroker(strict) as embedded:
         with pytest.raises(REFUSED, match=r"(?i)certificate required"):
@@ -177,7 +203,7 @@ async def test_a_certificate_of_a_stranger_is_refused_even_if_none_is_needed(
 async def test_without_verification_nobody_looks_at_it(config, authority, tmp_path):
     stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
     async with (
-        EmbeddedBroker(replace(config, tls_verify="verify_none")) as embedded,
+        EmbeddedBroker(with_options(config, verify="verify_none")) as embedded,
         await connect(embedded, client_context(authority, stranger)),
     ):
         (connection,) = embedded.broker.connections
@@ -187,11 +213,11 @@ async def test_without_verification_nobody_looks_at_it(config, authority, tmp_pa
 async def test_too_many_authorities_between(config, authority, tmp_path):
     burrow = CertificateAuthority(tmp_path, "burrow", above=authority)
     client = client_context(authority, burrow.issue("client", chain=[burrow]))
-    async with EmbeddedBroker(replace(config, tls_depth=0)) as embedded:
+    async with EmbeddedBroker(with_options(config, depth=0)) as embedded:
         with pytest.raises(REFUSED):
             await connect(embedded, client)
     async with (
-        EmbeddedBroker(replace(config, tls_depth=1)) as embedded,
+        EmbeddedBroker(with_options(config, depth=1)) as embedded,
         await connect(embedded, client),
     ):
         assert len(embedded.broker.connections) == 1
@@ -201,7 +227,7 @@ async def test_too_many_authorities_between(config, authority, tmp_path):
 
 
 def log_in(port, context):
-    """A connection of pika's that proves who it is by its certificate alone."""
+    """Open a connection with pika that authenticates by its certificate only."""
     return pika.BlockingConnection(
         pika.ConnectionParameters(
             LOOPBACK,
@@ -223,7 +249,7 @@ def log_in(port, context):
     ],
 )
 def test_the_certificate_says_who_it_is(config, authority, source, user):
-    named = replace(config, auth_mechanisms=("EXTERNAL",), tls_login_from=source, default_user=user)
+    named = with_external(config, source, default_user=user)
     client = client_context(authority, authority.issue("hare", names=["hare.example"]))
     with EmbeddedBroker.in_thread(named) as broker:
         with contextlib.closing(log_in(broker.call(port_of), client)):
@@ -232,7 +258,7 @@ def test_the_certificate_says_who_it_is(config, authority, source, user):
 
 
 def test_nobody_logs_in_with_a_certificate_that_names_no_user_or_with_none(config, authority):
-    named = replace(config, auth_mechanisms=("EXTERNAL", "PLAIN"), tls_login_from="common_name")
+    named = with_external(config, "common_name")
     with EmbeddedBroker.in_thread(named) as broker:
         port = broker.call(port_of)
         fox = client_context(authority, authority.issue("fox"))
@@ -241,7 +267,7 @@ def test_nobody_logs_in_with_a_certificate_that_names_no_user_or_with_none(confi
                 log_in(port, context)
 
 
-# Clients that do not get through
+# Refused clients
 
 
 async def test_a_client_that_speaks_no_tls_is_dropped_at_once(config, caplog):
@@ -256,7 +282,8 @@ async def test_a_client_that_speaks_no_tls_is_dropped_at_once(config, caplog):
 
 @pytest.mark.parametrize("first", [b"", b"\x16\x03\x01\x02\x00\x01"])
 async def test_a_client_that_does_not_go_on_is_dropped(config, first):
-    async with EmbeddedBroker(replace(config, tls_handshake_timeout_ms=100)) as embedded:
+    impatient = replace(config, tls=replace(config.tls, handshake_timeout_ms=100))
+    async with EmbeddedBroker(impatient) as embedded:
         reader, writer = await asyncio.open_connection(LOOPBACK, port_of(embedded))
         writer.write(first)
         with contextlib.suppress(ConnectionError):
@@ -281,21 +308,21 @@ async def test_a_new_certificate_is_for_new_connections(config, authority, tmp_p
         with pytest.raises(REFUSED, match="certificate verify failed"):
             await connect(embedded, client_context(authority))
         async with await connect(embedded, client_context(other)):
-            # The early one goes on with the session it has.
+            # The earlier one continues its session.
             assert (await channel.declare_queue("q")).name == "q"
             assert len(embedded.broker.connections) == 2
 
 
 async def test_a_bad_certificate_changes_nothing(config, authority, caplog):
     async with EmbeddedBroker(config, virtual_clock=True) as embedded:
-        config.tls_certfile.write_text("-----BEGIN CERTIFICATE-----\n")
+        config.tls.options.certfile.write_text("-----BEGIN CERTIFICATE-----\n")
         embedded.advance(seconds=5)
         assert "server.pem holds no certificate in PEM form" in caplog.text
         async with await connect(embedded, client_context(authority)):
             assert len(embedded.broker.connections) == 1
 
 
-# Ending
+# End of connections
 
 
 async def test_a_broker_that_stops_tells_its_tls_clients(config, authority):
@@ -309,7 +336,7 @@ async def test_a_broker_that_stops_tells_its_tls_clients(config, authority):
     assert "CONNECTION_FORCED" in str(closed[0])
 
 
-# The event loop of a served node
+# The event loop of a server process
 
 ON_UVLOOP = [
     test_large_messages_and_many_come_through_whole,
@@ -320,7 +347,7 @@ ON_UVLOOP = [
     test_a_new_certificate_is_for_new_connections,
     test_a_broker_that_stops_tells_its_tls_clients,
 ]
-"""uvloop does TLS in code of its own, so that these are worth doing on it, too."""
+"""uvloop has its own TLS implementation, so these are tested with it, too."""
 
 
 @pytest.mark.parametrize("check", ON_UVLOOP)

@@ -1,4 +1,4 @@
-"""Field tables of any bytes, and of any values."""
+"""Field tables of random bytes, and of random values."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.amqp.field_table import NESTING_MAX, FieldTableError, decode_table, encode_table
+from leveret.broker.amqp.field_table import NESTING_MAX, FieldTableError, decode_table, encode_table
 
 RUN = settings(max_examples=300, deadline=None, database=None, derandomize=True)
 
@@ -85,7 +85,7 @@ def test_a_table_with_some_bytes_changed_is_a_table_or_an_error(table, data):
 
 
 def try_to_decode(data, start=0):
-    """What can be decoded can be encoded, and is the same then."""
+    """What can be decoded is unchanged by encoding and decoding."""
     try:
         table, end = decode_table(data, start)
     except FieldTableError:
@@ -114,7 +114,7 @@ def test_nesting_has_an_end(letter):
 
 
 def nested(letter, depth):
-    """Decode tables or arrays in each other."""
+    """Decode nested tables or arrays."""
     start = (b"\1a" if letter == "F" else b"") + letter.encode()
     body = b""
     for level in range(depth):

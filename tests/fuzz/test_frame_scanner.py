@@ -1,4 +1,4 @@
-"""The frame scanner, given anything in any pieces; and a whole broker, given damaged sessions."""
+"""The frame scanner with random input in random pieces; and a broker with damaged sessions."""
 
 import asyncio
 import itertools
@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands
 
-from broker.amqp.content import header_frame
-from broker.amqp.errors import ConnectionFault
-from broker.amqp.frames import (
+from leveret.broker.amqp.content import header_frame
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.frames import (
     BASIC_ACK,
     BASIC_PUBLISH,
     BODY,
@@ -23,8 +23,8 @@ from broker.amqp.frames import (
     FrameScanner,
     encode_frame,
 )
-from broker.amqp.methods import METHODS
-from broker.testing import EmbeddedBroker
+from leveret.broker.amqp.methods import METHODS
+from leveret.testing import EmbeddedBroker
 from tests.protocol.raw_client import (
     RawClient,
     close_arguments,
@@ -42,7 +42,7 @@ FRAME_BYTES_MAX = 4096
 
 
 class Recorder:
-    """A sink that writes down frames, however they were handed over."""
+    """A sink that records frames, by whatever method it received them."""
 
     def __init__(self):
         self.frames = []
@@ -65,7 +65,7 @@ class Recorder:
 
 
 def scan(chunks):
-    """The frames in these chunks, and the text of the fault that ended them, if any."""
+    """Return the frames in these chunks, and the text of the fault that ended them, if any."""
     recorder = Recorder()
     scanner = FrameScanner(recorder, FRAME_BYTES_MAX)
     text = None
@@ -81,7 +81,7 @@ def scan(chunks):
 
 
 def cut(data, places):
-    """The data in pieces, none of them empty."""
+    """Split the data into non-empty pieces."""
     edges = [0, *sorted({place % len(data) for place in places} - {0}), len(data)]
     return [data[start:stop] for start, stop in itertools.pairwise(edges)]
 
@@ -93,7 +93,7 @@ BODIES = st.one_of(st.binary(max_size=30), st.just(b"\xce" * 9), st.just(bytes(7
 
 @st.composite
 def messages(draw):
-    """A run of messages that differ in their bodies, or not even in those."""
+    """A run of messages that are equal, or differ in their bodies only."""
     channel = draw(CHANNELS)
     size = draw(st.integers(0, 12))
     bodies = draw(st.lists(st.binary(min_size=size, max_size=size), min_size=1, max_size=4))
@@ -130,7 +130,7 @@ STREAMS = st.lists(FRAMES, min_size=1, max_size=12).map(b"".join)
 
 
 def frame_by_frame(data):
-    """The frames in a valid stream, found without a scanner."""
+    """Return the frames in a valid stream, found without a scanner."""
     frames, position = [], 0
     while position < len(data):
         size = int.from_bytes(data[position + 3 : position + 7], "big")
@@ -169,7 +169,7 @@ def test_a_damaged_stream_gives_the_same_however_it_is_cut(data, places, draw):
 
 
 class Refusing(Recorder):
-    """A sink that refuses some frames after it has written them down."""
+    """A sink that records some frames and then refuses them."""
 
     def __init__(self, refused):
         super().__init__()
@@ -249,7 +249,7 @@ QUEUE_ARGUMENTS = {
 
 
 def valid_session(number):
-    """A bit of everything, with names that no other session has."""
+    """A mixture of operations, with names unique to this session."""
     queue, exchange, late = f"q{number}", f"x{number}", f"d{number}"
     off = {"if_unused": False, "if_empty": False, "nowait": False}
 
@@ -344,7 +344,7 @@ def test_a_session_that_is_not_damaged_is_served():
 
 
 def damaged(chance, frames):
-    """The frames with some bytes changed, and some frames missing, twice there or moved."""
+    """Return the frames with some bytes changed, and some frames missing, repeated or moved."""
     frames = list(frames)
     for _ in range(chance.choice((0, 0, 0, 1, 3))):
         place = chance.randrange(len(frames))
@@ -358,7 +358,7 @@ def damaged(chance, frames):
     for _ in range(chance.choice((0, 1, 1, 2, 5))):
         place = chance.randrange(len(frames))
         frame = bytearray(frames[place])
-        # Mostly behind the start of a frame: damage there would only end the stream.
+        # Mostly after the start of a frame: damage there would just end the stream.
         position = chance.randrange(min(11, len(frame) - 1), len(frame))
         if chance.random() < 0.1:
             position = chance.randrange(len(frame))
@@ -370,7 +370,7 @@ def damaged(chance, frames):
 
 
 class ReadableRecord(logging.LogRecord):
-    """A log record without the lone surrogates of damaged names, which no output takes."""
+    """A log record without the lone surrogates of damaged names, which cannot be written."""
 
     def getMessage(self):
         return super().getMessage().encode("ascii", "backslashreplace").decode()
@@ -385,7 +385,7 @@ def _readable_logs():
 
 
 def unforeseen(caplog):
-    """What the broker logged of errors in itself; it forgets the rest."""
+    """Return the broker's internal errors from the log, and clear it."""
     found = [
         f"{record.getMessage()}\n{record.exc_text or ''}"
         for record in caplog.records
@@ -427,7 +427,7 @@ def test_damaged_sessions_do_no_harm(seed, caplog):
 
 
 def attack(broker, chance, session):
-    """One damaged session; some have a handshake that is damaged, too."""
+    """Run a damaged session; some have a damaged handshake, too."""
     if chance.random() < 0.1:
         handshake, session = b"", damaged(chance, HANDSHAKE + session)
     else:
@@ -443,5 +443,5 @@ def attack(broker, chance, session):
             client.socket.shutdown(socket.SHUT_WR)
             client.read_end()
         except OSError:
-            pass  # the broker has had enough already
+            pass  # the broker has closed the connection
     wait_until(lambda: connection_count(broker) == 1)

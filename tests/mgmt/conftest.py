@@ -1,4 +1,4 @@
-"""One node for all tests of a worker; each test has a vhost of its own in it."""
+"""One node for all tests of a worker; each test has a vhost of its own."""
 
 import itertools
 import zipfile
@@ -8,7 +8,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 _numbers = itertools.count(1)
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def node(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def rabbitmqadmin(tmp_path_factory):
-    """RabbitMQ's own script, out of the management plugin's folder or archive."""
+    """RabbitMQ's own script, from the directory or archive of the management plugin."""
     for plugin in (found for place in RABBITMQ_PLACES for found in sorted(place.glob(PLUGINS))):
         if (plugin / SCRIPT).exists():
             return plugin / SCRIPT
@@ -54,5 +54,5 @@ def channel(node, vhost):
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.port, vhost))
     yield connection.channel()
     with suppress(pika.exceptions.AMQPError):
-        # A test may have had it closed.
+        # A test may have closed it.
         connection.close()

@@ -1,7 +1,7 @@
-"""What the panels of RabbitMQ's dashboards for Grafana ask Prometheus, as tables.
+"""The queries of RabbitMQ's Grafana dashboards, as tables.
 
 Nearly all panels have the same form: one metric, or its rate, joined with `rabbitmq_identity_info`
-to get the names of node and cluster, and summed. So a table needs only the metrics.
+for the names of node and cluster, and summed. So a table needs the metrics only.
 """
 
 IDENTITY = 'rabbitmq_identity_info{rabbitmq_cluster="$rabbitmq_cluster", namespace="$namespace"}'
@@ -24,13 +24,13 @@ OVERVIEW_STATES = (
     "queue_messages_ready", "queue_messages_unacked", "global_publishers", "connections", "queues",
     "consumers", "channels", "build_info",
 )  # fmt: skip
-"""Of the numbers at the top."""
+"""Metrics of the single numbers at the top."""
 OVERVIEW_ROOM = (
     ("resident_memory_limit_bytes", "process_resident_memory_bytes"),
     ("process_max_fds", "process_open_fds"),
     ("process_max_tcp_sockets", "process_open_tcp_sockets"),
 )
-"""What there may be of something, and what there is."""
+"""Pairs of a limit and its use."""
 OVERVIEW_RATES = (
     "global_messages_received_total", "global_messages_confirmed_total",
     "global_messages_routed_total", "global_messages_unroutable_dropped_total",
@@ -52,7 +52,7 @@ RAFT = (
     "raft_log_commit_index", "raft_log_last_written_index", "raft_log_snapshot_index",
     "raft_term_total", "raft_entry_commit_latency_seconds",
 )  # fmt: skip
-"""RabbitMQ has them in its totals when there are no quorum queues, too: zeros."""
+"""RabbitMQ includes them in its totals even without quorum queues: zeros."""
 
 
 def overview():
@@ -82,7 +82,7 @@ def overview():
 
 
 def others():
-    """Of the other dashboards, what a node without Erlang, streams and peers can answer."""
+    """Expressions of other dashboards that apply to a node without Erlang, streams and peers."""
     for name in RAFT:
         yield joined(f"rabbitmq_{name}")
     for usage in ("blocks_size", "carriers_size"):

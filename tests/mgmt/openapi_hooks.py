@@ -1,8 +1,8 @@
-"""Hooks of schemathesis for a run against a served node (test_openapi.py).
+"""Hooks of schemathesis for a run against a node (test_openapi.py).
 
-Names in paths are those of what is really there as often as they are made up. What a request
-deleted or changed is brought back after it, by an import of the definitions that the run began
-with; what would end the run itself (its own user, its live clients) is not asked for.
+Names in paths are those of existing objects as often as random ones. What a request deletes or
+changes is restored after it by importing the initial definitions. Requests that would break the run
+itself (its own user, its live clients) are skipped.
 """
 
 import json
@@ -67,7 +67,7 @@ DEFINITIONS = {
 
 
 def restore():
-    """Bring back what there was at the beginning."""
+    """Restore the initial definitions."""
     answer = requests.post(f"{URL}/definitions", json=DEFINITIONS, auth=LOGIN, timeout=20)
     assert answer.status_code == 204, answer.text
 
@@ -80,9 +80,9 @@ def _name_real_things(item):
 
 
 def _without_columns(operation):
-    """Nobody asks for columns: so all that is required has to be there.
+    """Request no columns, so that all required fields must be present.
 
-    Every second of the schemas of such an answer is of one with some columns only.
+    Each such answer also has a schema for answers with selected columns.
     """
     parameters = operation.get("parameters", [])
     if any(one["name"] == "columns" for one in parameters):
@@ -100,14 +100,14 @@ def before_load_schema(context, raw_schema):
 
 
 def _ends_run(parameter, value):
-    """Whether to change or delete this would."""
+    """Tell whether changing or deleting this would break the run."""
     kept = {"user": [LOGIN[0]], "vhost": [CLIENTS_VHOST], "connection": REAL["connection"]}
     return unquote(str(value)) in kept.get(parameter, ())
 
 
 @schemathesis.hook
 def map_path_parameters(context, path_parameters):
-    """What is made up is something real three times of four, chosen by what was made up."""
+    """Replace three of four generated names by existing ones, selected by the generated name."""
     chosen = {}
     is_asking = context.operation is not None and context.operation.method.upper() == "GET"
     for name, value in (path_parameters or {}).items():
@@ -119,7 +119,7 @@ def map_path_parameters(context, path_parameters):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Whether the run would survive it."""
+    """Tell whether the run can continue after this request."""
     if case.method.upper() == "GET":
         return True
     return not any(_ends_run(*one) for one in (case.path_parameters or {}).items())
@@ -133,10 +133,9 @@ def after_call(context, case, response):
 
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
-    """Whether it counts.
+    """Tell whether a failure counts.
 
-    503 is how health checks say that something is not well. Of a parameter that is given more than
-    once the first counts, whatever the others are.
+    503 is the answer of a failed health check. If a parameter is repeated, its first value counts.
     """
     if response.status_code == 503 and "/health/checks/" in case.operation.path:
         return False

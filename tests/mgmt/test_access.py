@@ -1,4 +1,4 @@
-"""Who may see and do what over the HTTP API: what RabbitMQ's answers are to users of each tag."""
+"""Permissions of the HTTP API: RabbitMQ's answers to users of each tag."""
 
 import pytest
 
@@ -9,7 +9,7 @@ MESSAGE = {"routing_key": "q", "properties": {}, "payload": "x", "payload_encodi
 
 @pytest.fixture
 def users(node, vhost):
-    """A user of each tag, who may do everything in the test's vhost; what they log in with."""
+    """A user of each tag with all permissions in the test's vhost; returns their logins."""
     logins = {}
     for tag in TAGS:
         name = f"{vhost}-{tag}"
@@ -49,7 +49,7 @@ def test_hashes_are_made_for_administrators(node, users):
 
 
 class TestAdministratorWithoutPermissions:
-    """An administrator may see every vhost, but what a client does needs a client's permissions."""
+    """An administrator may see every vhost, but a client's actions need a client's permissions."""
 
     @pytest.fixture
     def login(self, node, vhost, users):
@@ -82,7 +82,7 @@ class TestAdministratorWithoutPermissions:
 
 
 class TestExclusiveQueue:
-    """What is in it is for its connection, whoever may read queues of that name."""
+    """Only its connection may access its messages, whatever other users' permissions are."""
 
     @pytest.fixture
     def queue(self, channel):

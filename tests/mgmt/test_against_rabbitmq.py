@@ -1,7 +1,7 @@
-"""The HTTP API answers as a real RabbitMQ answered: statuses, headers, keys, types and values.
+"""The HTTP API answers like a real RabbitMQ: statuses, headers, keys, types and values.
 
-What RabbitMQ 3.10.8 said is in `golden/answers`; `golden/deliberate.json` has what is meant to be
-otherwise, and why. To replay against a broker that runs already, which may be a RabbitMQ:
+`golden/answers` has the answers of RabbitMQ 3.10.8; `golden/deliberate.json` has intentional
+differences with reasons. To replay against a running broker, which may be a RabbitMQ:
 
     REPLAY_AMQP_PORT=5672 REPLAY_HTTP_PORT=15672 pytest tests/mgmt/test_against_rabbitmq.py
 """
@@ -19,12 +19,12 @@ from tests.mgmt.recorder.scenarios import SCENARIOS
 DELIBERATE = json.loads((Path(__file__).parent / "golden" / "deliberate.json").read_text())
 RUNNING = "REPLAY_HTTP_PORT" in os.environ
 SETTLE_SECONDS = 12 if RUNNING else 6
-"""What is summed up for a vhost comes every five seconds; RabbitMQ needs two such rounds."""
+"""Sums of a vhost are updated every five seconds; RabbitMQ needs two such rounds."""
 
 
 @pytest.fixture(scope="session")
 def broker(request):
-    """The broker that is named in the environment, or a node of this worker's."""
+    """The broker named in the environment, or this worker's node."""
     if RUNNING:
         ports = int(os.environ["REPLAY_AMQP_PORT"]), int(os.environ["REPLAY_HTTP_PORT"])
     else:

@@ -1,4 +1,4 @@
-"""What RabbitMQ answers to good and bad requests: the statuses and bodies of a real one."""
+"""Statuses and bodies of answers to valid and invalid requests, as a real RabbitMQ gives them."""
 
 from urllib.parse import quote
 
@@ -177,7 +177,7 @@ LISTS = (
 
 
 def filled(value, vhost):
-    """The vhost's name in the places that are left for it."""
+    """Insert the vhost's name for the placeholders."""
     if isinstance(value, str):
         return value.replace("{v}", vhost).replace("{{", "{").replace("}}", "}")
     if isinstance(value, list):
@@ -235,7 +235,7 @@ def test_the_location_of_a_binding_leads_to_it(node, vhost):
 
 @pytest.fixture
 def users(node, vhost):
-    """One user for each tag, all with all permissions in the test's vhost."""
+    """A user for each tag, all with all permissions in the test's vhost."""
     names = {}
     for tag in ("management", "monitoring", "policymaker", "none"):
         name = names[tag] = f"{vhost}-{tag}"

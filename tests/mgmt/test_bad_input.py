@@ -1,11 +1,11 @@
-"""Requests that nobody should send: each is refused with a reason, and the node goes on."""
+"""Invalid requests: each is refused with a reason, and the node continues."""
 
 import json
 from urllib.parse import quote
 
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 BODY_BYTES_MAX = 100_000
 TAKES_BODIES = (
@@ -48,7 +48,7 @@ UNKNOWN_VHOST = (
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """A node of its own, with bounds that tests can reach."""
+    """A node of its own, with limits that tests can reach."""
     served = ServedNode(
         tmp_path_factory.mktemp("node"), f"management.http.max_body_size = {BODY_BYTES_MAX}"
     )
@@ -60,7 +60,7 @@ def node(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def unharmed(node):
-    """Whatever a test did: what was there is there, and nothing failed inside."""
+    """After each test: existing objects are unchanged, and there was no internal error."""
     yield
     assert node.get("queues/v/kept")["durable"] is True
     assert "Traceback" not in node.log, node.log[-3000:]
@@ -73,7 +73,7 @@ def unharmed(node):
 def test_what_is_no_json_object_is_refused(raw, node):
     for method, path in TAKES_BODIES:
         if path.startswith("definitions"):
-            # Of lists that are not known nothing is looked at.
+            # Unknown lists are ignored.
             raw = raw.replace(b'"a"', b'"queues"')
         answer = node.request(method, path.format(v="v"), raw=raw)
         assert answer.status in (400, 404), (method, path, answer)

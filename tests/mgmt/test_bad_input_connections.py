@@ -1,4 +1,4 @@
-"""Clients that misbehave below the level of requests: slow, many, lying, or sent by other sites."""
+"""Clients that misbehave below the level of requests: slow, many, invalid, or of other origins."""
 
 import asyncio
 import base64
@@ -9,12 +9,12 @@ import time
 import aio_pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 REQUEST_TIMEOUT_MS = 500
 BODY_TIMEOUT_MS = 700
 SECONDS_MAX = 15
-"""For what takes a second on a quiet machine."""
+"""For actions that take a second on an idle machine."""
 LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 CLOSE = "Connection: close\r\n"
 PUT = (
@@ -25,7 +25,7 @@ PUT = (
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """A node that waits for slow clients as long as a test does."""
+    """A node that waits for slow clients as long as a test."""
     served = ServedNode(
         tmp_path_factory.mktemp("node"),
         f"management.tcp.request_timeout = {REQUEST_TIMEOUT_MS}\n"
@@ -51,7 +51,7 @@ def connect(node, source="127.0.0.1"):
 
 
 def exchange(node, raw, source="127.0.0.1"):
-    """What is answered to these bytes until the node closes, or is silent."""
+    """Send bytes, and return the answer until the node closes the connection or is silent."""
     with connect(node, source) as one:
         one.sendall(raw.encode("latin-1") if isinstance(raw, str) else raw)
         return read_to_end(one)
@@ -63,13 +63,13 @@ def read_to_end(one):
         while got := one.recv(65_536):
             answer += got
     except ConnectionResetError:
-        # Closed with something unread, which is as good.
+        # Closed with unread data, which is acceptable.
         pass
     return answer.decode("latin-1")
 
 
 def statuses(answer):
-    """Of all answers that are there."""
+    """Return the statuses of all answers."""
     return [int(status) for status in re.findall(r"HTTP/1\.[01] (\d{3}) ", answer)]
 
 
@@ -77,7 +77,7 @@ def statuses(answer):
 
 
 def dribble(one, raw):
-    """Send byte by byte until the other end has had enough; how long that took, and its answer."""
+    """Send byte by byte until the other end closes; returns the duration and the answer."""
     began = time.monotonic()
     answer = b""
     one.settimeout(0.05)
@@ -122,7 +122,7 @@ def test_a_form_that_never_ends_is_not_waited_for(node):
 
 
 TIMER_SECONDS = 0.01
-"""By how much a timer of the event loop, which counts milliseconds, may be early."""
+"""A timer of the event loop, which counts milliseconds, may be early by this much."""
 
 
 def test_who_says_nothing_is_not_waited_for(node):
@@ -141,7 +141,7 @@ def test_very_many_slow_and_idle_clients_hold_nobody_up(node):
         began = time.monotonic()
         assert all(node.get("whoami")["name"] == "guest" for _ in range(10))
         assert time.monotonic() - began < SECONDS_MAX / 3
-        # All of them are let go of.
+        # All of them are closed.
         for one in slow:
             read_to_end(one)
     finally:
@@ -157,7 +157,7 @@ def test_a_connection_may_be_used_again_and_again(node):
             assert "200 OK" in one.recv(65_536).decode()
 
 
-# What HTTP says that it is
+# HTTP syntax
 
 
 def chunked(*pieces):
@@ -196,7 +196,7 @@ AMBIGUOUS = {
 
 @pytest.mark.parametrize("rest", AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_what_has_two_ends_is_refused_and_nothing_after_it_is_looked_at(rest, node):
-    # What is smuggled has a login of its own, so that it would be answered 200.
+    # The smuggled request has a login of its own, so that its answer would be 200.
     answer = exchange(node, PUT + rest + f"\r\nAuthorization: {LOGIN}\r\n\r\n")
     assert statuses(answer) == [400], answer
 
@@ -296,7 +296,7 @@ def test_a_login_loop_ends_for_its_address_only(tmp_path):
     try:
         for number in range(20):
             assert served.request("GET", "whoami", user=f"guest:{number}").status == 401
-        # From here even the right password is not looked at, and nothing tells the two apart.
+        # From here on even the right password is refused, with the same answer.
         right = served.request("GET", "whoami", user="guest:guest")
         wrong = served.request("GET", "whoami", user="guest:wrong")
         assert (right.status, right.body) == (wrong.status, wrong.body)
@@ -307,15 +307,15 @@ def test_a_login_loop_ends_for_its_address_only(tmp_path):
         served.stop()
 
 
-# Expressions
+# Regular expressions
 
 
 TRAPS = ("(a+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$")
 NAME = "a" * 120 + "!"
 STALL_MS_MAX = 60
-"""20 to 50 ms is what is promised on a quiet machine; tests run beside each other."""
+"""20 to 50 ms are promised on an idle machine; tests run in parallel."""
 ATTEMPTS = 3
-"""A machine that is busy with something else may spoil one."""
+"""An attempt can be spoiled by other programs."""
 
 
 async def test_a_trap_of_an_expression_does_not_hold_deliveries_up(node):
@@ -346,13 +346,13 @@ async def test_a_trap_of_an_expression_does_not_hold_deliveries_up(node):
 
 
 def slow_one(waits):
-    """What one delivery in twenty took, at least."""
+    """The minimum duration of the slowest 5 % of deliveries."""
     assert len(waits) > 10
     return sorted(waits)[int(len(waits) * 0.95)]
 
 
 async def delivery_delays_during(node, work):
-    """Milliseconds from publish to delivery, message by message, as long as the work goes on."""
+    """Milliseconds from publish to delivery for each message, while the work is running."""
     connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
     async with connection:
         channel = await connection.channel()

@@ -1,7 +1,7 @@
-"""Two client libraries for RabbitMQ's HTTP API that know nothing of Leveret.
+"""Two client libraries for RabbitMQ's HTTP API.
 
-Their habits are part of what is tested: empty lists for empty objects, JSON without a Content-Type,
-PUT without a body, paths that end with a slash, spaces written as plus signs.
+Their habits are part of the test: empty lists for empty objects, JSON without a Content-Type, PUT
+without a body, paths that end with a slash, spaces written as plus signs.
 """
 
 import pytest

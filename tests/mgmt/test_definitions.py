@@ -1,4 +1,4 @@
-"""Definitions go in whole or not at all, quickly, and nothing else waits for them."""
+"""Imports of definitions are complete or refused, and do not block other requests."""
 
 import pytest
 

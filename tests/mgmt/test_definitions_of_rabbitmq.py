@@ -1,6 +1,6 @@
-"""What a RabbitMQ exported comes in here, and goes out again as it was: and from here into it.
+"""Definitions exported by RabbitMQ can be imported and exported unchanged, and vice versa.
 
-`golden/definitions.json` is what RabbitMQ 3.10.8 exported. The way back needs one that runs:
+`golden/definitions.json` was exported by RabbitMQ 3.10.8. The other direction needs a running one:
 
     REPLAY_HTTP_PORT=15672 pytest tests/mgmt/test_definitions_of_rabbitmq.py
 """
@@ -30,13 +30,13 @@ def exported_by(broker):
 
 
 def comparable(exported):
-    """Of vhosts only the names, which are all that RabbitMQ 3.10 has of them."""
+    """For vhosts keep only names, which are all that RabbitMQ 3.10 exports."""
     names = sorted(vhost["name"] for vhost in exported["vhosts"])
     return {**exported, "vhosts": [{"name": name} for name in names]}
 
 
 def without_salt(exported):
-    """Hashes are salted; and RabbitMQ has one of an empty password for a user without one."""
+    """Hashes are salted, and RabbitMQ hashes an empty password for a user without one."""
     users = [{**user, "password_hash": ""} for user in exported["users"]]
     return {**exported, "users": sorted(users, key=lambda user: user["name"])}
 

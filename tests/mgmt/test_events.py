@@ -1,4 +1,4 @@
-"""`leveretctl consume_event_stream`, while real clients and operators are at work."""
+"""`leveretctl consume_event_stream` with real clients and operators."""
 
 import json
 import queue
@@ -26,14 +26,15 @@ FIELDS = {
     "channel.created":
         "connection event name number pid timestamp_in_ms user user_who_performed_action vhost",
 }  # fmt: skip
-"""What RabbitMQ tells of them, beside the name that a client may give its connection."""
+"""The client properties that RabbitMQ includes, besides the connection's name."""
 
 
 class Listening:
-    """A running command, and the events that it has printed until now."""
+    """A running command, and the events that it has printed so far."""
 
     def __init__(self, node, *options):
-        command = [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", str(node.data_dir),
+        command = [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+         "--data-dir", str(node.data_dir),
                    "consume_event_stream", *options]  # fmt: skip
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -46,11 +47,11 @@ class Listening:
             self._lines.put(json.loads(line))
 
     def next(self, seconds=WAIT_SECONDS):
-        """The next event."""
+        """Wait for the next event."""
         return self._lines.get(timeout=seconds)
 
     def until(self, is_last):
-        """Events up to the one that is asked for."""
+        """Return events up to a given one."""
         deadline, events = time.monotonic() + WAIT_SECONDS, []
         while not events or not is_last(events[-1]):
             try:
@@ -62,7 +63,7 @@ class Listening:
 
 @contextmanager
 def listening(node, *options):
-    """A command that has begun to listen, and has printed all events of before."""
+    """Start the command, and wait until it has printed all earlier events."""
     heard = Listening(node, *options)
     try:
         _wait_until_it_listens(node, heard)
@@ -73,7 +74,7 @@ def listening(node, *options):
 
 
 def _wait_until_it_listens(node, heard):
-    """Have something told again and again, until the command prints it."""
+    """Cause an event repeatedly until the command prints it."""
     for number in range(WAIT_SECONDS * 10):
         node.put(f"queues/%2F/probe{number}", {"auto_delete": False})
         node.delete(f"queues/%2F/probe{number}")
@@ -89,7 +90,7 @@ def _wait_until_it_listens(node, heard):
 
 @pytest.fixture
 def heard(node, vhost):
-    """A command that listens; the vhost was made before."""
+    """A listening command; the vhost was created before."""
     with listening(node) as found:
         yield found
 
@@ -108,7 +109,7 @@ def names(events):
 
 
 def one(events, name):
-    """The only event of this name."""
+    """Return the only event with this name."""
     [found] = [event for event in events if event["event"] == name]
     return found
 
@@ -297,7 +298,8 @@ class TestOperators:
 
 def _set_watermark(node, amount):
     subprocess.run(
-        [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", node.data_dir,
+        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+         "--data-dir", node.data_dir,
          "set_vm_memory_high_watermark", "absolute", amount],
         check=True, timeout=WAIT_SECONDS, capture_output=True,
     )  # fmt: skip
@@ -314,7 +316,7 @@ class TestTheCommand:
         heard = Listening(node, "--pattern", "(")
         _, error = heard.process.communicate(timeout=WAIT_SECONDS)
         assert heard.process.returncode == 65
-        assert "the pattern is no regular expression" in error
+        assert "the pattern is not a valid regular expression" in error
 
     def test_it_ends_after_its_duration_though_events_keep_coming(self, node, vhost):
         heard = Listening(node, "--duration", "1")

@@ -1,9 +1,9 @@
-"""The firehose is switched by operators: over the HTTP API, on the command line, by a restart."""
+"""Switching the firehose: over the HTTP API, on the command line, by a restart."""
 
 import pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 from tests.mgmt.test_leveretctl import Ctl
 
 
@@ -12,7 +12,7 @@ def is_traced(node, vhost):
 
 
 def copies(channel):
-    """The keys of the copies of one message."""
+    """The routing keys of the copies of one message."""
     channel.queue_declare("copies")
     channel.queue_bind("copies", "amq.rabbitmq.trace", "#")
     channel.queue_declare("q")

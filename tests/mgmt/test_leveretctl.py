@@ -1,4 +1,4 @@
-"""`leveretctl` against a node, over its control socket: what it prints and how it ends."""
+"""`leveretctl` against a node over its control socket: output and exit codes."""
 
 import json
 import os
@@ -9,17 +9,17 @@ import sys
 import pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 
 class Ctl:
-    """Runs the command in a process of its own, as a shell does."""
+    """Runs the command in a process of its own."""
 
     def __init__(self, node):
         self._node = node
 
     def run(self, *arguments, stdin="", data_dir=None, env=None):
-        command = [sys.executable, "-m", "mgmt.ctl.main", "--data-dir",
+        command = [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir",
                    data_dir or self._node.data_dir, *arguments]  # fmt: skip
         return subprocess.run(
             [one if isinstance(one, bytes) else str(one) for one in command],
@@ -28,13 +28,13 @@ class Ctl:
         )  # fmt: skip
 
     def __call__(self, *arguments, **options):
-        """What it prints; it has to go well."""
+        """Return the output of a successful command."""
         done = self.run(*arguments, **options)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def fails(self, *arguments, **options):
-        """The exit code and what is printed about it."""
+        """Return the exit code and the error output."""
         done = self.run(*arguments, **options)
         assert done.returncode != 0, done.stdout
         return done.returncode, done.stderr
@@ -254,12 +254,12 @@ def test_a_connection_is_closed_by_its_pid(ctl, node, vhost, channel):
 def test_over_the_network_the_routes_of_the_node_are_closed(node):
     url = ["--url", f"http://127.0.0.1:{node.http_port}"]
     done = subprocess.run(
-        [sys.executable, "-m", "mgmt.ctl.main", *url, "list_users"],
+        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", *url, "list_users"],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, "guest" in done.stdout) == (0, True)
     done = subprocess.run(
-        [sys.executable, "-m", "mgmt.ctl.main", *url, "stop_app"],
+        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", *url, "stop_app"],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, "control socket" in done.stderr) == (64, True)
@@ -307,7 +307,7 @@ def test_waiting_for_a_process_and_shutting_it_down(own_node, tmp_path):
     ctl("shutdown")
     assert own_node.process.wait(10) == 0
     code, text = ctl.fails("stop")
-    assert (code, "there is no socket" in text) == (69, True)
+    assert (code, "does not exist" in text) == (69, True)
     ctl("stop", "--idempotent")
 
 

@@ -21,7 +21,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """A program on a terminal: what it shows, and keys for it."""
+    """A program on a terminal: its display, and keys for it."""
 
     def __init__(self, command):
         self._ours, theirs = pty.openpty()
@@ -29,7 +29,7 @@ class Terminal:
         self.settings = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.shown = ""
-        # A read may end in the middle of a character.
+        # A read may end within a character.
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs,
@@ -48,7 +48,7 @@ class Terminal:
             self.shown += self._decoder.decode(os.read(self._ours, 65536))
 
     def wait_for(self, *texts):
-        """The lines of the first whole picture that has all of these in it."""
+        """Return the lines of the first complete picture that contains all these texts."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             # Each picture is drawn from the terminal's first line on.
@@ -61,7 +61,7 @@ class Terminal:
             self.read()
 
     def ended(self):
-        """Its exit code."""
+        """The exit code."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while self.process.poll() is None and time.monotonic() < deadline:
             self.read()
@@ -78,7 +78,14 @@ class Terminal:
 @pytest.fixture
 def terminal(node):
     opened = Terminal(
-        [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", str(node.data_dir), "observer"]
+        [
+            sys.executable,
+            "-m",
+            "leveret.mgmt.tools.ctl.leveretctl",
+            "--data-dir",
+            str(node.data_dir),
+            "observer",
+        ]
     )
     yield opened
     opened.close()
@@ -108,7 +115,8 @@ def test_control_c_ends_it_as_well(terminal, node):
 
 def test_without_a_terminal_it_shows_the_node_once(node):
     done = subprocess.run(
-        [sys.executable, "-m", "mgmt.ctl.main", "--data-dir", str(node.data_dir), "observer"],
+        [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
+         "--data-dir", str(node.data_dir), "observer"],
         input="", capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert (done.returncode, "overview" in done.stdout, "queues" in done.stdout) == (0, True, True)

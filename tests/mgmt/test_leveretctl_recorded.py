@@ -1,8 +1,8 @@
-"""`leveretctl` answers as RabbitMQ's tools did: their answers were recorded, and are played back.
+"""`leveretctl` answers like RabbitMQ's tools, whose recorded answers are replayed.
 
-The transcripts in golden/leveretctl hold some hundred commands with what they printed and how they
-ended. The commands run in this process against one node, since a process for each would take most
-of the time. Lists come in no order in RabbitMQ, so the lines of an answer are compared sorted.
+The transcripts in golden/leveretctl have about a hundred commands with output and exit code. The
+commands run in this process against one node, since a process for each would take most of the time.
+RabbitMQ's lists are unordered, so the lines of an answer are sorted before the comparison.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pika
 import pytest
 
-from mgmt.ctl.main import main
-from tests.mgmt.node import ServedNode
+from leveret.mgmt.tools.ctl.leveretctl import main
+from tests.mgmt.served_node import ServedNode
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "golden" / "leveretctl").glob("*.txt"))
 NODE = "recorded@localhost"
@@ -26,7 +26,7 @@ RECORDED_PORT, RECORDED_HTTP_PORT = "5692", "15692"
 
 
 class Block(NamedTuple):
-    """One command, or what prepares the next. kind: `$`, `%`, `?`, PUT, POST or CONNECT."""
+    """A command, or its preparation. kind: `$`, `%`, `?`, PUT, POST or CONNECT."""
 
     kind: str
     text: str
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(path):
-    """What a transcript holds."""
+    """Return the blocks of a transcript."""
     for part in re.split(r"\n{2,}", path.read_text().partition("\n\n")[2].strip()):
         first, *rest = part.split("\n")
         kind, _, text = first.partition(" ")
@@ -47,7 +47,7 @@ def blocks(path):
 
 
 class Player:
-    """Plays transcripts to a node."""
+    """Replays transcripts against a node."""
 
     def __init__(self, node, monkeypatch):
         self._node = node
@@ -55,7 +55,7 @@ class Player:
         self._connections = []
 
     def play(self, block):
-        """Do what a block says; what is wrong, or nothing."""
+        """Execute a block, and return the difference, if any."""
         if block.kind == "CONNECT":
             self._connect(*block.text.split())
         elif block.kind in ("PUT", "POST"):
@@ -71,7 +71,7 @@ class Player:
         return ""
 
     def run(self, text):
-        """What a command prints, what it complains of, and its exit code."""
+        """Return a command's output, error output and exit code."""
         command, _, typed = text.partition(" <<< ")
         read = io.TextIOWrapper(io.BytesIO(f"{typed}\n".encode() if typed else b""))
         self._monkeypatch.setattr(sys, "stdin", read)
@@ -83,7 +83,7 @@ class Player:
         return sorted_rows(lines), complaints, code
 
     def _as_recorded(self, line):
-        """With the ports that were recorded, and without what only the recording lacks."""
+        """Replace ports by the recorded ones, and remove what only the recording lacks."""
         line = line.replace(str(self._node.http_port), RECORDED_HTTP_PORT)
         line = line.replace(str(self._node.port), RECORDED_PORT)
         return line.replace(" [--timeout <timeout>]", "").replace(NODE, "NODE").rstrip(" ")
@@ -101,7 +101,7 @@ class Player:
 
 
 def sorted_rows(lines):
-    """The lines of a list, which begin with a comma in JSON but for the first."""
+    """Sort the lines of a list; in JSON, all but the first begin with a comma."""
     return sorted(line.removeprefix(",").rstrip(" ") for line in lines)
 
 

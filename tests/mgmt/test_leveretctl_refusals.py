@@ -1,4 +1,4 @@
-"""What keeps `leveretctl` from a node is told in one line, with rabbitmqctl's exit code."""
+"""`leveretctl` without a connection to the node prints one line and rabbitmqctl's exit code."""
 
 import asyncio
 import os
@@ -9,18 +9,18 @@ from threading import Thread
 
 import pytest
 
-from broker.config import Config
-from mgmt.ctl.client import _SocketConnection
-from mgmt.ctl.main import main
-from mgmt.management import Management
-from mgmt.node import Node
+from leveret.broker.config import Config
+from leveret.mgmt.management import Management
+from leveret.mgmt.running_node import Node
+from leveret.mgmt.tools.ctl.client import _SocketConnection
+from leveret.mgmt.tools.ctl.leveretctl import main
 
 UNAVAILABLE, TIMED_OUT, NO_PERMISSION, USAGE = 69, 75, 77, 64
 
 
 @pytest.fixture
 def fails(capsys):
-    """Runs a command, which has to fail; its exit code, and the one line that it complains with."""
+    """Runs a command that must fail; returns the exit code and its one line of error output."""
 
     def run(*arguments):
         code = main([str(one) for one in arguments])
@@ -33,7 +33,7 @@ def fails(capsys):
 
 @pytest.fixture
 def dead_socket(tmp_path):
-    """What a node leaves behind that was killed."""
+    """The socket that a killed node leaves behind."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "control.socket"))
     return tmp_path
@@ -41,14 +41,17 @@ def dead_socket(tmp_path):
 
 def test_no_node(fails, tmp_path):
     code, text = fails("--data-dir", tmp_path, "list_queues")
-    assert (code, f"there is no socket {tmp_path}/control.socket" in text) == (UNAVAILABLE, True)
+    assert (code, f"the socket {tmp_path}/control.socket does not exist" in text) == (
+        UNAVAILABLE,
+        True,
+    )
     code, text = fails("--data-dir", tmp_path, "-n", "rabbit@here", "list_queues")
     assert text.startswith("Error: unable to perform an operation on node 'rabbit@here': ")
 
 
 def test_a_socket_that_nobody_listens_at(fails, dead_socket):
     code, text = fails("--data-dir", dead_socket, "ping")
-    assert (code, "nobody answers at" in text) == (UNAVAILABLE, True)
+    assert (code, "nothing is listening at" in text) == (UNAVAILABLE, True)
 
 
 def test_a_file_that_is_no_socket(fails, tmp_path):
@@ -65,13 +68,13 @@ def test_another_node_than_the_named_one(fails, node):
 
 def test_a_socket_of_another_user(fails, node, monkeypatch):
     own_id = os.geteuid()
-    monkeypatch.setattr("mgmt.ctl.client.os.geteuid", lambda: own_id + 12345)
+    monkeypatch.setattr("leveret.mgmt.tools.ctl.client.os.geteuid", lambda: own_id + 12345)
     code, text = fails("--data-dir", node.data_dir, "add_user", "anna", "secret")
     assert (code, f"belongs to user id {own_id}" in text) == (NO_PERMISSION, True)
 
 
 def test_root_may_use_the_socket_of_any_user(node, monkeypatch):
-    monkeypatch.setattr("mgmt.ctl.client.os.geteuid", lambda: 0)
+    monkeypatch.setattr("leveret.mgmt.tools.ctl.client.os.geteuid", lambda: 0)
     assert main(["--data-dir", str(node.data_dir), "ping"]) == 0
 
 

@@ -1,4 +1,4 @@
-"""The metrics of a served node: names, totals, objects and details, as a scraper gets them."""
+"""The metrics of a node: names, totals, objects and details, as scraped."""
 
 import gzip
 import http.client
@@ -12,13 +12,14 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from mgmt.metrics.collector import FAMILIES
-from tests.mgmt.node import ServedNode
+from leveret.mgmt.metrics.collector import FAMILIES
+from tests.mgmt.served_node import ServedNode
 
 CLASSIC = {"protocol": "amqp091", "queue_type": "rabbit_classic_queue"}
 EVERYTHING = "/metrics/detailed?" + "&".join(f"family={name}" for name in sorted(FAMILIES))
 PAGES = ("/metrics", "/metrics/per-object", EVERYTHING)
 OPEN_METRICS = "application/openmetrics-text"
+PREFIXES = ("#", "rabbitmq_", "erlang_", "process_", "python_", "telemetry_")
 WILD_NAMES = ['quo"te', "back\\slash", "käse ☃", 'a="b",c={}', "{x} # y", "tab\there"]
 
 
@@ -36,7 +37,7 @@ def value(page, name, **labels):
 
 
 def fetch(node, path="/metrics", method="GET", **headers):
-    """The answer as it comes."""
+    """Return the response unmodified."""
     connection = http.client.HTTPConnection("127.0.0.1", node.metrics_port, timeout=20)
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     connection.request(method, path, headers=sent)
@@ -48,7 +49,7 @@ def fetch(node, path="/metrics", method="GET", **headers):
 
 @pytest.fixture
 def traffic(node, vhost, channel):
-    """Five messages, two of them taken and one of these acked."""
+    """Five messages, two of them delivered and one of these acked."""
     channel.queue_declare("counted")
     channel.confirm_delivery()
     for _ in range(5):
@@ -61,7 +62,7 @@ def traffic(node, vhost, channel):
     )
 
 
-# Pages
+# Responses
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -82,7 +83,7 @@ def test_no_family_is_there_twice(node, traffic, path):
     lines = node.metrics(path).splitlines()
     names = [line.split()[2] for line in lines if line.startswith("# TYPE ")]
     assert len(names) == len(set(names))
-    assert all(line.startswith(("#", "rabbitmq_", "erlang_", "process_", "telemetry_"))
+    assert all(line.startswith(PREFIXES)
                for line in lines)  # fmt: skip
 
 
@@ -161,7 +162,7 @@ def counters(page):
 
 
 def test_no_counter_goes_down_when_queues_channels_connections_and_vhosts_go(node):
-    """Not even those that are sums over objects."""
+    """Sums over objects do not decrease either."""
     name = "passing"
     assert node.put(f"vhosts/{name}").status == 201
     parameters = pika.ConnectionParameters("127.0.0.1", node.port, name)
@@ -189,7 +190,7 @@ def test_no_counter_goes_down_when_queues_channels_connections_and_vhosts_go(nod
         fallen = {key for key in before if key in after and after[key] < before[key]}
         assert fallen == set()
         gone = {key for key in before.keys() - after.keys() if not key[0].startswith("telemetry")}
-        # A queue that is gone takes the ages along that it had of its own.
+        # A deleted queue's own age metrics disappear.
         assert all("queue_time_in_queue" in key[0] for key in gone)
 
 
@@ -244,7 +245,7 @@ def test_messages_that_are_paged_out_and_in_are_counted(node, vhost, channel):
 
     node.wait_until(lambda: of_queue("queue_messages_paged_out") >= 100, "much is on disk only")
     assert of_queue("queue_disk_writes_total") >= 100
-    # Nobody has taken anything, and a scrape does not read what is on disk.
+    # Nothing was consumed, and a scrape does not read from disk.
     assert of_queue("queue_disk_reads_total") == 0
     while channel.basic_get("lazy", auto_ack=True)[0] is not None:
         pass

@@ -1,9 +1,8 @@
-"""RabbitMQ's dashboards for Grafana show data: a real Prometheus scrapes a node that is at work.
+"""RabbitMQ's Grafana dashboards show data: a real Prometheus scrapes a busy node.
 
-It takes the program `prometheus` (Debian's package will do) and is skipped without it; that all
-metrics are there by their names and labels is tested without it, too. With the variable
-LEVERET_TEST_DASHBOARDS, a directory with RabbitMQ's own dashboards, their expressions are asked as
-they stand in the files.
+The test needs the program `prometheus` (for example Debian's package) and is skipped without it.
+The names and labels of all metrics are tested without it, too. If LEVERET_TEST_DASHBOARDS names a
+directory with RabbitMQ's own dashboards, the expressions in those files are evaluated.
 """
 
 import itertools
@@ -24,7 +23,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.mgmt import dashboards
-from tests.mgmt.node import free_ports
+from tests.ports import free_ports
 
 PROMETHEUS = shutil.which("prometheus") or os.environ.get("LEVERET_TEST_PROMETHEUS")
 OWN_FILES = os.environ.get("LEVERET_TEST_DASHBOARDS")
@@ -40,7 +39,7 @@ scrape_configs:
 
 
 class Traffic(threading.Thread):
-    """Clients that do everything that a panel shows, over and over."""
+    """Clients that repeatedly do everything that a panel shows."""
 
     def __init__(self, node, vhost):
         super().__init__()
@@ -103,7 +102,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def values(self, expression):
-        """What an expression gives now."""
+        """Return the current values of an expression."""
         query = urllib.parse.urlencode({"query": expression})
         return [float(one["value"][1]) for one in self._ask(f"/api/v1/query?{query}")["result"]]
 
@@ -136,7 +135,7 @@ def prometheus(tmp_path, node):
 
 
 def filled_in(expression, cluster):
-    """As Grafana sends it: with the values of the dashboard's variables."""
+    """Insert values for the dashboard's variables, as Grafana does."""
     return expression.replace("$rabbitmq_cluster", cluster).replace("$namespace", "")
 
 
@@ -189,7 +188,7 @@ def test_the_overview_as_rabbitmq_ships_it(node, prometheus, traffic):
 
 
 def test_all_that_dashboards_ask_for_is_there_with_labels_that_match(node, traffic):
-    """What is computed with each other in one expression has the same labels."""
+    """Metrics that are combined in one expression must have the same labels."""
     labels = {}
     for family in text_string_to_metric_families(node.metrics()):
         for sample in family.samples:

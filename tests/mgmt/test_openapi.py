@@ -1,10 +1,10 @@
-"""The API keeps to its own description: schemathesis asks for everything that is described.
+"""The API conforms to its own description: schemathesis requests everything that is described.
 
-It is run as its users run it, in a process of its own, against a served node with one of everything
-in it (openapi_hooks.py), and checks what comes back: statuses, types of content, headers, schemas;
-that what the description forbids is refused, that a login is needed where it says so, and that no
-answer is a 500. Left out is `positive_data_acceptance`: whether a request is granted depends, as in
-RabbitMQ, on what there is on the node, which a schema cannot say.
+It runs in a process of its own against a node with one object of each kind (openapi_hooks.py), and
+checks statuses, content types, headers and schemas of answers; that invalid requests are refused,
+that a login is required where described, and that no answer has status 500.
+`positive_data_acceptance` is disabled: whether a valid request is accepted depends on the objects
+of the node, as in RabbitMQ, which a schema cannot express.
 """
 
 import json
@@ -16,12 +16,12 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_SECONDS_MAX = 100
 USER = "describer"
-"""The administrator of the run, so that whatever becomes of others it goes on."""
+"""The administrator of the run, who must not be changed by it."""
 NAMES = {
     "vhost": ["described", "/", "clients"], "queue": ["q", "q/ü %"],
     "exchange": ["x", "x2", "amq.default", "amq.topic"], "user": ["somebody", USER],
@@ -31,13 +31,13 @@ NAMES = {
     "component": ["shovel", "operator_policy", "vhost-limits", "policy"], "within": ["3"],
     "unit": ["days", "months"], "port": ["1"], "protocol": ["amqp", "http"],
 }  # fmt: skip
-"""What is there, or is known, by the names of parameters in paths."""
+"""Existing names, by the names of path parameters."""
 
 
 @pytest.fixture
 def described(tmp_path):
-    """A node with one of everything, a client among it; and the environment of a run."""
-    # The wrong logins of the run are from the address that the right ones are from.
+    """A node with one object of each kind, including a client; and the environment of a run."""
+    # Wrong logins of the run come from the same address as right ones.
     served = ServedNode(tmp_path, "auth_failures_per_minute = 1000000")
     served.put(f"users/{USER}", {"password": USER, "tags": "administrator"})
     environment = {
@@ -60,7 +60,7 @@ def described(tmp_path):
 
 
 def busy_client(served):
-    """A client with a channel, consumers, an exclusive queue, and messages of all sorts."""
+    """A client with a channel, consumers, an exclusive queue, and different kinds of messages."""
     login = pika.PlainCredentials(USER, USER)
     connection = pika.BlockingConnection(
         pika.ConnectionParameters("127.0.0.1", served.port, "clients", login, heartbeat=0)
@@ -79,7 +79,7 @@ def busy_client(served):
 
 
 def run(described, tmp_path, *options, **more):
-    """Run schemathesis; what it says if it found something."""
+    """Run schemathesis, and return its output if it found something."""
     served, environment = described
     command = [
         str(Path(sys.executable).with_name("schemathesis")), "run",
@@ -100,15 +100,15 @@ def run(described, tmp_path, *options, **more):
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
 def test_every_operation_answers_as_described(described, tmp_path):
-    """Each parameter and field at its bounds and beyond, of whole objects."""
+    """Each parameter and field at its limits and beyond."""
     said = run(described, tmp_path, "--phases", "coverage", OPENAPI_WHOLE="1")
     paths = described[0].get("openapi.json")["paths"]
-    # Where the description itself comes from is not asked again.
+    # The description itself is not requested.
     count = sum(len(item.keys() - {"parameters"}) for item in paths.values()) - 1
     assert f"Tested: {count}" in said
 
 
 @pytest.mark.timeout(RUN_SECONDS_MAX + 20)
 def test_what_is_made_up_is_answered_as_described(described, tmp_path):
-    """Names, queries and bodies at random, with columns and without."""
+    """Random names, queries and bodies, with and without columns."""
     run(described, tmp_path, "--phases", "fuzzing", "--max-examples", "8")

@@ -1,4 +1,4 @@
-"""`leveret perf` against a node: it counts right, ends exactly, and says what goes wrong."""
+"""`leveret perf` against a node: counts, end of a run, output and errors."""
 
 import csv
 import json
@@ -14,9 +14,10 @@ import threading
 import pytest
 
 from tests.feature.certificate_authority import CertificateAuthority
-from tests.mgmt.node import ServedNode, free_ports
+from tests.mgmt.served_node import ServedNode
+from tests.ports import free_ports
 
-COMMAND = [sys.executable, "-m", "mgmt.perf.main"]
+COMMAND = [sys.executable, "-m", "leveret.mgmt.tools.perf.perf_command"]
 
 
 def perf(*arguments, timeout=50):
@@ -31,7 +32,7 @@ def uri_of(node, vhost="%2F", password="guest"):
 
 
 def run(node, vhost, *arguments):
-    """The one object that --json prints."""
+    """Run it with --json, and return the object."""
     done = perf("--uri", uri_of(node, vhost), "--json", *arguments)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1
@@ -46,13 +47,22 @@ def queue_names(node, vhost):
     return {queue["name"] for queue in node.get(f"queues/{vhost}")}
 
 
-# It counts right
+# Counts
 
 
 def test_it_is_a_command_of_leveret(node, vhost):
-    command = [sys.executable, "-m", "mgmt.cli.main", "perf", "-h", uri_of(node, vhost), "-C", "9"]
+    command = [
+        sys.executable,
+        "-m",
+        "leveret.mgmt.cli.entry",
+        "perf",
+        "-h",
+        uri_of(node, vhost),
+        "-C",
+        "9",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
-    assert "messages in all: sent 9, received 9" in done.stdout
+    assert "messages in total: sent 9, received 9" in done.stdout
 
 
 def test_every_message_is_published_confirmed_and_consumed(node, vhost):
@@ -173,7 +183,7 @@ def test_samples_add_up_to_the_summary(node, vhost):
         assert sum(sample[name] for sample in found["samples"]) == found["summary"][name] > 1000
 
 
-# What it shows
+# Output
 
 
 def test_lines_are_printed_as_perftest_prints_them(node, vhost, tmp_path):
@@ -202,7 +212,7 @@ def test_a_terminal_has_a_table(node, vhost):
         while piece := os.read(screen, 65536):
             shown += piece
     except OSError:
-        # Nobody has the terminal open any more.
+        # The terminal was closed.
         os.close(screen)
     assert process.wait(20) == 0
     text = shown.decode()
@@ -241,7 +251,7 @@ def test_a_second_ctrl_c_waits_for_nothing(node, vhost):
     assert "sending rate avg" in rest
 
 
-# What goes wrong
+# Errors
 
 
 def test_what_the_broker_refuses_is_told_in_one_line(node, vhost):
@@ -339,7 +349,7 @@ def test_a_broker_that_is_starting_is_waited_for(tmp_path):
     )  # fmt: skip
     try:
         with socket.create_server(("127.0.0.1", node.port)) as server:
-            # It has tried once when it comes to this server, which turns it away.
+            # It has tried once when it reaches this server, which refuses it.
             server.settimeout(30)
             server.accept()[0].close()
         node.start()
@@ -355,7 +365,7 @@ def test_a_broker_that_is_starting_is_waited_for(tmp_path):
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    """A node with TLS: the authority, the address, and that with the authority in it."""
+    """A node with TLS: the authority, the address, and the address with the authority."""
     directory = tmp_path_factory.mktemp("tls")
     authority = CertificateAuthority(directory)
     server = authority.issue("server", names=["127.0.0.1"])

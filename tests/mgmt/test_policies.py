@@ -1,4 +1,4 @@
-"""Policies that ask for what no clock can tell."""
+"""Policies with times beyond the range of the clock."""
 
 import pytest
 
@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.parametrize("key", ["message-ttl", "expires"])
 @pytest.mark.parametrize("time_ms", [2**63, 10**30, 10**400])
 def test_a_policy_may_ask_for_longer_than_for_ever(node, vhost, key, time_ms):
-    """The store had no place for such a time, and failed for everybody."""
+    """Such a time did not fit into the store, which then failed for all queues."""
     policy = {"pattern": "^long", "definition": {key: time_ms}}
     assert node.put(f"policies/{vhost}/p", policy).status == 201
     assert node.put(f"queues/{vhost}/long", {"durable": True}).status == 201

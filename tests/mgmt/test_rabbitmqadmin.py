@@ -1,4 +1,4 @@
-"""RabbitMQ's own script, rabbitmqadmin, against a node: as it comes with Debian's package."""
+"""RabbitMQ's own script, rabbitmqadmin, from Debian's package, against a node."""
 
 import json
 import subprocess

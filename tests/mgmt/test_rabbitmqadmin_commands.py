@@ -1,4 +1,4 @@
-"""More of rabbitmqadmin's commands: every output format, every kind of object, what it refuses."""
+"""More commands of rabbitmqadmin: every output format, every kind of object, and refusals."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def run(node, vhost, rabbitmqadmin):
-    """Run the script; what it did, with both its outputs."""
+    """Run the script; returns exit code and both outputs."""
 
     def run(*arguments, text=""):
         command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
@@ -23,7 +23,7 @@ def run(node, vhost, rabbitmqadmin):
 
 @pytest.fixture
 def admin(run):
-    """Run the script, which has to succeed; what it printed."""
+    """Run the script successfully; returns its output."""
 
     def admin(*arguments, **options):
         done = run(*arguments, **options)

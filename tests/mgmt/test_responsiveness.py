@@ -1,7 +1,7 @@
-"""Whatever is asked of management about very many objects, nothing else waits for it for long.
+"""Management requests about very many objects do not block the event loop for long.
 
-The node is in the test's own process, so that what one turn of its loop costs can be measured in
-the time of the processor: a machine that is busy with something else makes no difference.
+The node runs in the test's own process, so that each turn of its loop is measured in processor
+time, which does not depend on the machine's load.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ import urllib.request
 import msgspec
 import pytest
 
-from broker.config import Config
-from broker.server import Broker
-from mgmt.management import Management
-from mgmt.node import Node
-from storage.metadata import SqliteMetadata
-from tests.mgmt.node import free_ports
+from leveret.broker.config import Config, ManagementSettings, PrometheusSettings, TcpSettings
+from leveret.broker.server import Broker
+from leveret.mgmt.management import Management
+from leveret.mgmt.running_node import Node
+from leveret.storage.metadata import SqliteMetadata
+from tests.ports import free_ports
 
 OBJECTS = 10_000
 TURN_SECONDS_MAX = 0.020
@@ -27,15 +27,17 @@ AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 class Served:
-    """A node of this process. ask: one request, made in a thread."""
+    """A node in this process. ask: sends a request from a thread."""
 
     def __init__(self, directory):
         self.http_port, self.metrics_port = free_ports(2)
         config = Config(
-            data_dir=directory, tcp_listeners=(), management_bind="127.0.0.1",
-            management_port=self.http_port, prometheus_bind="127.0.0.1",
-            prometheus_port=self.metrics_port, collect_statistics_interval_ms=1000,
-        )  # fmt: skip
+            data_dir=directory,
+            tcp=TcpSettings(listeners=()),
+            management=ManagementSettings(bind="127.0.0.1", port=self.http_port),
+            prometheus=PrometheusSettings(bind="127.0.0.1", port=self.metrics_port),
+            collect_statistics_interval_ms=1000,
+        )
         metadata = SqliteMetadata(directory / "metadata.sqlite")
         self.node = Node(config, lambda: Broker(config, metadata, data_dir=directory), directory)
         self._management = Management(self.node)
@@ -53,18 +55,18 @@ class Served:
         await self._management.stop()
         await self.node.stop_broker()
 
-    def ask(self, path, body=None):
+    def ask(self, path, body=None, method=None):
         port = self.metrics_port if path.startswith("metrics") else self.http_port
         where = f"http://127.0.0.1:{port}/{path}"
         data = None if body is None else msgspec.json.encode(body)
         headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
         with urllib.request.urlopen(
-            urllib.request.Request(where, data, headers), timeout=50
+            urllib.request.Request(where, data, headers, method=method), timeout=50
         ) as got:
             return got.read()
 
     async def longest_turn(self, path, body=None):
-        """Of the loop, in seconds of the processor, while the request is answered."""
+        """Return the longest turn of the loop, in seconds of processor time, during a request."""
         answer = asyncio.get_running_loop().run_in_executor(None, self.ask, path, body)
         longest = 0.0
         while not answer.done():

@@ -1,4 +1,4 @@
-"""Passwords, tokens and hashes: nowhere in the log, whatever a client sends and however wrong."""
+"""Passwords, tokens and hashes are never logged, whatever clients send."""
 
 import base64
 import contextlib
@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from mgmt.api.errors import bad_request
+from leveret.mgmt.api.errors import bad_request
 
 SECRET = "open-sesame"
 LOGIN = base64.b64encode(f"anna:{SECRET}".encode()).decode()

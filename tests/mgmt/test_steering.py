@@ -1,4 +1,4 @@
-"""What operators steer takes effect on what runs: policies, limits, permissions, definitions."""
+"""Operators' changes affect running objects: policies, limits, permissions, definitions."""
 
 import json
 
@@ -238,7 +238,7 @@ class TestPlans:
 class TestWorkbench:
     @pytest.fixture
     def dead(self, node, vhost):
-        """Three rejected messages in the queue dead, which came by way of a topic exchange."""
+        """Three rejected messages in the queue dead, published to a topic exchange."""
         node.put(f"queues/{vhost}/dead", {"durable": True})
         arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         node.put(f"queues/{vhost}/work", {"durable": True, "arguments": arguments})
@@ -296,7 +296,7 @@ class TestWorkbench:
         assert (line["user"], line["action"], line["queue"]) == ("guest", "retry", "dead")
 
     def test_the_audit_log_holds_what_the_act_is_about_and_nothing_else(self, node, vhost, dead):
-        """It is kept in memory and on the disk: nobody is to fill either with it."""
+        """The log is kept in memory and on disk, and clients must not be able to fill either."""
         body = {"ids": [f"0-{number}" for number in range(5000)], "padding": "x" * 100_000,
                 "to": {"exchange": "x" * 100_000, "more": ["x"] * 1000}}  # fmt: skip
         node.post(f"{dead}/retry", body)

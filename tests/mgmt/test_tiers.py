@@ -1,13 +1,13 @@
-"""Where a queue's messages are, as an operator sees it, before and after a restart."""
+"""The storage tiers of a queue in management, before and after a restart."""
 
 import pika
 import pytest
 
-from tests.mgmt.node import ServedNode
+from tests.mgmt.served_node import ServedNode
 
 MESSAGES = 2000
 NEARLY_ALL = 1800
-"""What came last stays in memory until more comes."""
+"""The newest messages stay in memory until more arrive."""
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 

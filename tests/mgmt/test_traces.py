@@ -1,4 +1,4 @@
-"""Traces to files: a real node, real clients, and every event that the files have to have."""
+"""Traces to files: a real node and real clients, and every event that the files must contain."""
 
 import base64
 import gzip
@@ -14,8 +14,8 @@ from urllib.parse import quote
 import aio_pika
 import pytest
 
-from broker.tracing import record
-from tests.mgmt.node import ServedNode
+from leveret.broker.tracing import record
+from tests.mgmt.served_node import ServedNode
 
 LOG = {"format": "log", "pattern": "#"}
 TEXT = {"format": "text", "pattern": "#"}
@@ -28,7 +28,7 @@ def add(node, vhost, name, body):
 
 
 def records(node, vhost, directory=None):
-    """All records of a vhost's log, the headers left out, once its files are complete."""
+    """Return all records of a vhost's log without headers, once its files are complete."""
     directory = directory or node.data_dir / "trace"
     place = directory / f"vhost={quote(vhost, safe='')}"
     node.wait_until(
@@ -56,7 +56,7 @@ async def connect(node, vhost):
 
 
 async def drive(node, vhost):
-    """A client that does one of everything; what is rejected from `work` goes to `graves`."""
+    """Cause each kind of event; rejects from `work` are dead-lettered to `graves`."""
     connection = await connect(node, vhost)
     async with connection:
         channel = await connection.channel(on_return_raises=True)
@@ -175,7 +175,7 @@ async def test_a_log_survives_a_crash_and_goes_on(tmp_path):
         node.delete("traces/%2F/all")
         numbers = [one["message"] for one in named(records(node, "/"), "publish")]
         assert len(set(numbers)) == 2
-        assert "cut from" in node.log
+        assert "truncated from" in node.log
     finally:
         node.stop()
 
@@ -321,7 +321,7 @@ class TestApi:
         add(node, vhost, f"{vhost}-t", TEXT)
         assert node.put(f"traces/{vhost}/{vhost}-t", TEXT).status == 400
         add(node, vhost, "log", LOG)
-        assert "has a log already" in node.put(f"traces/{vhost}/more", LOG).body["reason"]
+        assert "already has a log" in node.put(f"traces/{vhost}/more", LOG).body["reason"]
 
     def test_names_do_not_lead_out_of_the_directory(self, node, vhost):
         assert node.put(f"traces/{vhost}/..%2Fx", TEXT).status == 400

@@ -1,4 +1,4 @@
-"""How the API and its pages are served: over HTTPS, below a path, and what browsers are told."""
+"""Serving the API and pages: over HTTPS, below a path prefix, and with security headers."""
 
 import json
 import ssl
@@ -8,7 +8,8 @@ import urllib.request
 import pytest
 
 from tests.feature.certificate_authority import CertificateAuthority
-from tests.mgmt.node import ServedNode, free_ports
+from tests.mgmt.served_node import ServedNode
+from tests.ports import free_ports
 
 AUTHORIZATION = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
 
@@ -28,7 +29,7 @@ def start(tmp_path):
 
 
 def ask(where, headers=AUTHORIZATION, method="GET", context=None):
-    """Status, headers and body."""
+    """Return status, headers and body."""
     request = urllib.request.Request(where, headers=headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=10, context=context) as answer:
@@ -75,7 +76,7 @@ class TestPathPrefix:
         status, _, page = ask(f"{root}/broker/", headers={})
         assert status == 200
         assert "<html" in page
-        # Without the slash at its end a page's relative addresses would be wrong.
+        # Without the trailing slash a page's relative addresses would be wrong.
         assert ask(f"{root}/broker", headers={})[2] == page
 
 

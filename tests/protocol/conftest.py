@@ -1,17 +1,17 @@
-"""Fixtures: a broker in a thread, and a witness of what it lets slip."""
+"""Fixtures: a broker in a thread, and a check for its internal errors."""
 
 import asyncio
 import logging
 
 import pytest
 
-from broker.testing import EmbeddedBroker
+from leveret.testing import EmbeddedBroker
 
 UNFORESEEN = ("internal error", "failed in its turn", "could not be flushed")
 
 
 def watch_event_loop(broker):
-    """Collect what would reach the event loop's default exception handler."""
+    """Collect what reaches the event loop's default exception handler."""
     slipped = []
 
     def install(_):
@@ -29,13 +29,13 @@ def _log_everything(caplog):
 
 @pytest.fixture
 def broker():
-    """A broker in real time, in which nothing unforeseen may happen."""
+    """A broker in real time without internal errors."""
     yield from _serve()
 
 
 @pytest.fixture
 def timeless():
-    """The same, in which time passes only by `advance`."""
+    """The same with a clock that moves only by `advance`."""
     yield from _serve(virtual_clock=True)
 
 
@@ -47,7 +47,7 @@ def _serve(**arguments):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """No test passes during which something unforeseen happened in its broker."""
+    """Fail a test during which its broker had an internal error."""
     result = yield
     for name in ("broker", "timeless"):
         if name in pyfuncitem.funcargs:

@@ -1,7 +1,7 @@
-"""A client that sends and receives single frames, for what no well-behaved library would do.
+"""A client that sends and receives single frames, for behaviour that libraries do not have.
 
-It knows the codec of the broker and nothing else: no state machine stands between a test and the
-socket. Nothing here sleeps; every read has a deadline.
+It uses only the broker's codec: there is no state machine between a test and the socket. It never
+sleeps; every read has a deadline.
 """
 
 import socket
@@ -12,10 +12,17 @@ from typing import NamedTuple
 
 from pamqp import commands
 
-from broker.amqp.content import body_frames, header_frame
-from broker.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
-from broker.amqp.methods import METHODS, decode_method, encode_method
-from broker.amqp.properties import decode_properties, encode_properties
+from leveret.broker.amqp.content import body_frames, header_frame
+from leveret.broker.amqp.frames import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    PROTOCOL_HEADER,
+    encode_frame,
+)
+from leveret.broker.amqp.methods import METHODS, decode_method, encode_method
+from leveret.broker.amqp.properties import decode_properties, encode_properties
 
 SECONDS_MAX = 10.0
 POLL_SECONDS = 0.005
@@ -36,11 +43,11 @@ BITS_OFF = {
     commands.Basic.Ack: ("multiple",),
     commands.Confirm.Select: ("nowait",),
 }
-"""The bits of methods that tests mostly leave alone."""
+"""Bits of methods with the defaults of most tests."""
 
 
 class Frame(NamedTuple):
-    """A frame as it came."""
+    """A received frame."""
 
     kind: int
     channel: int
@@ -48,7 +55,7 @@ class Frame(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """A message as it came, with the method that brought it."""
+    """A received message, with its method."""
 
     method: object
     properties: dict
@@ -56,7 +63,7 @@ class Delivered(NamedTuple):
 
 
 class RawClient:
-    """One socket to a broker. As a context manager it closes the socket, without a goodbye."""
+    """One socket to a broker. A context manager that closes it without connection.close."""
 
     def __init__(self, broker, receive_buffer_bytes=None):
         self.frame_bytes_max = FRAME_BYTES_MAX
@@ -80,16 +87,16 @@ class RawClient:
     # Sending
 
     def send(self, data):
-        """Bytes, as they are."""
+        """Send bytes unmodified."""
         self.bytes_sent += len(data)
         self.socket.sendall(data)
 
     def send_method(self, channel, method, **arguments):
-        """A method that has no content."""
+        """Send a method without content."""
         self.send(method_bytes(channel, method, **arguments))
 
     def publish(self, channel, routing_key, body=b"", exchange="", **properties):
-        """A message in as few frames as frame_max allows."""
+        """Publish a message in as few frames as frame_max allows."""
         self.send(
             publish_bytes(
                 channel,
@@ -104,7 +111,7 @@ class RawClient:
     # Receiving
 
     def read_bytes(self, count):
-        """Exactly so many bytes. Raises ConnectionError at the end of the stream."""
+        """Read exactly so many bytes. Raises ConnectionError at the end of the stream."""
         deadline = time.monotonic() + SECONDS_MAX
         while len(self._buffer) < count:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -116,14 +123,14 @@ class RawClient:
         return found
 
     def read_frame(self):
-        """The next frame, whatever it is."""
+        """Read the next frame."""
         kind, channel, size = _FRAME_START.unpack(self.read_bytes(_FRAME_START.size))
         payload = self.read_bytes(size + 1)
         assert payload[-1] == 0xCE
         return Frame(kind, channel, payload[:-1])
 
     def read_method(self, channel, method):
-        """The next frame, which must be this method on this channel."""
+        """Read the next frame, which must be this method on this channel."""
         frame = self.read_frame()
         while frame.kind == HEARTBEAT:
             frame = self.read_frame()
@@ -134,7 +141,7 @@ class RawClient:
         return decoded
 
     def read_content(self, channel, method):
-        """The next frames, which must be this method and its content."""
+        """Read the next frames, which must be this method and its content."""
         decoded = self.read_method(channel, method)
         header = self.read_frame()
         assert (header.kind, header.channel) == (HEADER, channel)
@@ -147,7 +154,7 @@ class RawClient:
         return Delivered(decoded, decode_properties(header.payload[12:]), body)
 
     def read_end(self):
-        """Wait until the broker has closed the socket; what came before that."""
+        """Wait until the broker has closed the socket; returns the data before that."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
@@ -165,17 +172,17 @@ class RawClient:
         self.send_method(channel, method, **arguments)
         return self.read_method(channel, answer)
 
-    # What most tests begin with
+    # Common first steps
 
     def start(self, **arguments):
-        """The protocol header and connection.start-ok."""
+        """Send the protocol header and connection.start-ok."""
         self.send(PROTOCOL_HEADER)
         started = self.read_method(0, commands.Connection.Start)
         self.send(start_ok_bytes(**arguments))
         return started
 
     def tune(self, **limits):
-        """Go on to connection.open, with the broker's limits or these."""
+        """Continue to connection.open, with the broker's limits or these."""
         offered = self.read_method(0, commands.Connection.Tune)
         chosen = {
             "channel_max": offered.channel_max,
@@ -188,31 +195,31 @@ class RawClient:
         return offered
 
     def open(self, *, capabilities=CAPABILITIES, vhost="/", **limits):
-        """The whole handshake; returns the client."""
+        """Execute the whole handshake; returns the client."""
         self.start(capabilities=capabilities)
         self.tune(**limits)
         self.call(0, commands.Connection.Open, commands.Connection.OpenOk, **open_arguments(vhost))
         return self
 
     def open_channel(self, channel=1):
-        """A new channel."""
+        """Open a channel."""
         self.call(channel, commands.Channel.Open, commands.Channel.OpenOk)
         return self
 
     def declare(self, queue, channel=1, **arguments):
-        """A queue; the broker's answer."""
+        """Declare a queue; returns the broker's answer."""
         return self.call(
             channel, commands.Queue.Declare, commands.Queue.DeclareOk, queue=queue, **arguments
         )
 
     def consume(self, queue, channel=1, **arguments):
-        """A consumer."""
+        """Start a consumer."""
         return self.call(
             channel, commands.Basic.Consume, commands.Basic.ConsumeOk, queue=queue, **arguments
         )
 
     def get(self, queue, channel=1):
-        """The body of the first message, acknowledged; None if there is none."""
+        """Get and acknowledge the first message; returns its body, None if there is none."""
         self.send_method(channel, commands.Basic.Get, queue=queue, no_ack=True)
         if self.peek_method() is commands.Basic.GetEmpty:
             self.read_method(channel, commands.Basic.GetEmpty)
@@ -220,19 +227,19 @@ class RawClient:
         return self.read_content(channel, commands.Basic.GetOk).body
 
     def peek_method(self):
-        """The type of the method that comes next, which is left where it is."""
+        """Return the type of the next method without reading it."""
         frame = self.read_frame()
         self._buffer = encode_frame(*frame) + self._buffer
         return METHODS[int.from_bytes(frame.payload[:4], "big")]
 
 
 def opened(broker, **arguments):
-    """A client with a connection and channel 1 open."""
+    """Return a client with an open connection and channel 1."""
     return RawClient(broker).open(**arguments).open_channel()
 
 
 def method_bytes(channel, method, **arguments):
-    """The frame of a method; bits that are not named are off."""
+    """Return the frame of a method; bits that are not named are off."""
     bits = dict.fromkeys(BITS_OFF.get(method, ()), False)
     return encode_frame(METHOD, channel, encode_method(method, **{**bits, **arguments}))
 
@@ -240,7 +247,7 @@ def method_bytes(channel, method, **arguments):
 def publish_bytes(
     channel, routing_key, body=b"", exchange="", *, frame_bytes_max=FRAME_BYTES_MAX, **properties
 ):
-    """The frames of a message."""
+    """Return the frames of a message."""
     parts = [
         method_bytes(channel, commands.Basic.Publish, exchange=exchange, routing_key=routing_key),
         header_frame(channel, encode_properties(properties), len(body)),
@@ -252,7 +259,7 @@ def publish_bytes(
 def start_ok_bytes(
     *, mechanism="PLAIN", response="\0guest\0guest", capabilities=CAPABILITIES, channel=0
 ):
-    """connection.start-ok. response: text, or bytes that are no text."""
+    """Return connection.start-ok. response: text, or bytes that are not UTF-8."""
     if isinstance(response, bytes):
         response = response.decode("utf-8", "surrogateescape")
     table = {"capabilities": ("F", dict.fromkeys(capabilities, ("t", True)))}
@@ -267,27 +274,27 @@ def start_ok_bytes(
 
 
 def open_arguments(vhost="/"):
-    """What connection.open needs; the rest is reserved."""
+    """The arguments of connection.open; the others are reserved."""
     return {"virtual_host": vhost, "capabilities": "", "insist": False}
 
 
 def close_arguments():
-    """What a client's connection.close says."""
+    """The arguments of a client's connection.close."""
     return {"reply_code": 200, "reply_text": "Goodbye", "class_id": 0, "method_id": 0}
 
 
 def described(method):
-    """A method and its arguments, for the message of a failed assertion."""
+    """Describe a method and its arguments, for the message of a failed assertion."""
     return f"{method.name} {[(name, getattr(method, name, None)) for name in method.attributes()]}"
 
 
 def connection_count(broker):
-    """How many clients the broker knows of."""
+    """Return the number of the broker's connections."""
     return broker.call(lambda embedded: len(embedded.broker.connections))
 
 
 def side_of_broker(embedded, client):
-    """The broker's connection to a client; to be looked for in the broker's thread."""
+    """Return the broker's connection to a client; call it in the broker's thread."""
     found = [one for one in embedded.broker.connections if one.name.startswith(f"{client.name} ")]
     return found[0]
 
@@ -302,7 +309,7 @@ def wait_until_read(broker, client):
 
 
 def wait_until(condition, seconds_max=SECONDS_MAX):
-    """Wait for what another thread brings about."""
+    """Wait for a condition that another thread makes true."""
     deadline = time.monotonic() + seconds_max
     pause = threading.Event()
     while not condition():

@@ -1,4 +1,4 @@
-"""Alarms that a node with a data directory sets by itself, from what it measures."""
+"""Alarms that a node with a data directory sets according to its measurements."""
 
 import signal
 import socket
@@ -10,29 +10,29 @@ from types import SimpleNamespace
 import pytest
 from pamqp import commands
 
-from broker.config import Config, Listener
-from broker.disk_monitor import DiskMonitor
-from broker.memory_monitor import MemoryMonitor
-from broker.server import Broker
-from broker.testing import LOOPBACK, ThreadedBroker
-from broker.virtual_clock import VirtualClock
-from storage.metadata import SqliteMetadata
+from leveret.broker.config import Config, DiskSettings, Listener, MemorySettings, TcpSettings
+from leveret.broker.resources.disk_monitor import DiskMonitor
+from leveret.broker.resources.memory_monitor import MemoryMonitor
+from leveret.broker.server import Broker
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.metadata import SqliteMetadata
+from leveret.testing import LOOPBACK, ThreadedBroker
 from tests.protocol.raw_client import opened, side_of_broker, wait_until_read
 
 A_WHILE_S = 10
-"""Both monitors have looked by then."""
+"""Both monitors have measured by then."""
 FAR_TOO_MUCH = 2**60
 SECONDS_MAX = 15
 
 
 class Node:
-    """A broker as `leveret serve` makes it, in time that is moved by hand."""
+    """A broker as created by `leveret serve`, with a virtual clock."""
 
     host = LOOPBACK
 
     def __init__(self, data_dir, settings):
         self.clock = VirtualClock()
-        self.config = Config(tcp_listeners=(Listener(LOOPBACK, 0),), **settings)
+        self.config = Config(tcp=TcpSettings(listeners=(Listener(LOOPBACK, 0),)), **settings)
         self.data_dir = data_dir
 
     async def start(self):
@@ -48,13 +48,13 @@ class Node:
         self.clock.advance(seconds)
 
     def monitor(self, kind):
-        """The one that watches memory or the disk."""
+        """Return the monitor of memory or disk."""
         return next(found for found in self.broker.monitors if isinstance(found, kind))
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a node with some settings, in a thread."""
+    """Starts a node with settings in a thread."""
     nodes = []
 
     def start_with(**settings):
@@ -73,17 +73,17 @@ def bytes_in(node, client):
 
 
 def set_limit(node, kind, limit_bytes):
-    """Have a monitor know another limit; it takes note of that when it looks next."""
+    """Set another limit; it takes effect at the monitor's next measurement."""
     node.call(lambda inside: setattr(inside.monitor(kind), "limit_bytes", limit_bytes))
 
 
 def blocked_for(client):
-    """The reason in the connection.blocked that has to come next."""
+    """Read connection.blocked, and return its reason."""
     return client.read_method(0, commands.Connection.Blocked).reason
 
 
 def test_a_process_above_its_watermark_reads_no_publisher_and_serves_consumers(start):
-    node = start(vm_memory_high_watermark_bytes=1_000_000)
+    node = start(memory=MemorySettings(high_watermark_bytes=1_000_000))
     with opened(node) as publisher, opened(node) as consumer:
         consumer.declare("q")
         consumer.consume("q", no_ack=True)
@@ -105,7 +105,7 @@ def test_a_process_above_its_watermark_reads_no_publisher_and_serves_consumers(s
 
 
 def test_a_consumer_empties_its_queue_during_an_alarm(start):
-    node = start(vm_memory_high_watermark_bytes=FAR_TOO_MUCH)
+    node = start(memory=MemorySettings(high_watermark_bytes=FAR_TOO_MUCH))
     with opened(node) as publisher, opened(node) as consumer:
         publisher.declare("q", durable=True)
         for number in range(20):
@@ -123,7 +123,7 @@ def test_a_consumer_empties_its_queue_during_an_alarm(start):
 
 
 def test_less_free_space_than_the_limit(start):
-    node = start(disk_free_limit_bytes=FAR_TOO_MUCH)
+    node = start(disk=DiskSettings(free_limit_bytes=FAR_TOO_MUCH))
     with opened(node) as publisher:
         publisher.declare("q")
         publisher.publish(1, "q", b"x")
@@ -136,7 +136,8 @@ def test_less_free_space_than_the_limit(start):
 
 def test_free_space_below_a_multiple_of_the_memory(start):
     node = start(
-        disk_free_limit_bytes=None, disk_free_limit_relative=2.0, total_memory_bytes=FAR_TOO_MUCH
+        disk=DiskSettings(free_limit_bytes=None, free_limit_relative=2.0),
+        memory=MemorySettings(total_bytes=FAR_TOO_MUCH),
     )
     with opened(node) as publisher:
         publisher.publish(1, "nowhere", b"x")
@@ -144,7 +145,10 @@ def test_free_space_below_a_multiple_of_the_memory(start):
 
 
 def test_unblocked_comes_when_the_last_alarm_is_over(start):
-    node = start(vm_memory_high_watermark_bytes=1, disk_free_limit_bytes=FAR_TOO_MUCH)
+    node = start(
+        memory=MemorySettings(high_watermark_bytes=1),
+        disk=DiskSettings(free_limit_bytes=FAR_TOO_MUCH),
+    )
     with opened(node) as publisher:
         publisher.publish(1, "nowhere", b"x")
         assert blocked_for(publisher) == "low on memory & low on disk"
@@ -169,13 +173,13 @@ def test_an_embedded_broker_watches_neither(broker):
 
 @contextmanager
 def served(folder, settings):
-    """A process of `leveret serve` with a configuration file: where it is."""
+    """Run `leveret serve` with a configuration file; returns its address."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port = probe.getsockname()[1]
     file = folder / "rabbitmq.conf"
     file.write_text(settings)
-    command = [sys.executable, "-m", "mgmt.cli.main", "serve", "--config", str(file)]
+    command = [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--config", str(file)]
     command += [
         "--bind",
         LOOPBACK,

@@ -1,4 +1,4 @@
-"""Frames that no client should send: what the broker answers, and that nobody else suffers."""
+"""Invalid frames: the broker's answers, and no effect on other connections."""
 
 import itertools
 import struct
@@ -8,8 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pamqp import commands
 
-from broker.amqp.content import header_frame
-from broker.amqp.frames import BODY, HEADER, HEARTBEAT, METHOD, PROTOCOL_HEADER, encode_frame
+from leveret.broker.amqp.content import header_frame
+from leveret.broker.amqp.frames import (
+    BODY,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    PROTOCOL_HEADER,
+    encode_frame,
+)
 from tests.protocol.raw_client import (
     RawClient,
     close_arguments,
@@ -46,7 +53,7 @@ def assert_unharmed(bystander):
 
 
 def assert_closed_with(client, caplog, code, method, text):
-    """connection.close with these contents, and a log line that says who and why."""
+    """Expect connection.close with these contents, and a log line with client and reason."""
     closed = client.read_method(0, commands.Connection.Close)
     assert (closed.reply_code, closed.reply_text) == (code, text)
     assert (closed.class_id, closed.method_id) == method
@@ -235,7 +242,7 @@ BAD = {
 
 
 def breaks_the_stream(text):
-    """Nothing can be read behind such a frame, so no connection.close-ok is heard either."""
+    """The stream after such a frame cannot be read, so connection.close-ok cannot be either."""
     return "invalid_frame_end_marker" in text or "frame_too_large" in text
 
 
@@ -315,7 +322,7 @@ def test_a_wrong_end_octet_after_a_body_in_two_chunks(split_at, broker, bystande
 
 
 def send_in_two(broker, client, data, split_at):
-    """Send the second part only when the broker has read the first."""
+    """Send the second part after the broker has read the first."""
     client.send(data[:split_at])
     wait_until_read(broker, client)
     client.send(data[split_at:])
@@ -373,7 +380,7 @@ def test_a_whole_session_that_comes_byte_by_byte(broker):
     assert broker.queue_length("slow") == 1
 
 
-# A valid stream of everything mixed, cut anywhere
+# A valid mixed stream, split anywhere
 
 BODIES = [b"", b"x", b"abc", b"\xce" * 20, bytes(5000), b"same", b"same", b"same", bytes(9000)]
 CONSUMED = BODIES[:4]
@@ -399,7 +406,7 @@ STREAM = mixed_stream()
 
 
 def read_everything(client):
-    """What the broker answers to the stream: bodies taken, and message counts declared."""
+    """Return the broker's answers to the stream: bodies delivered, and message counts declared."""
     taken, counts = [], []
     for number in range(len(BODIES)):
         if number < len(CONSUMED):

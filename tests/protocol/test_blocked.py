@@ -1,9 +1,9 @@
-"""A memory alarm: publishers are held back, and all others go on."""
+"""A memory alarm blocks publishers only."""
 
 import pytest
 from pamqp import commands
 
-from broker.amqp.frames import HEARTBEAT
+from leveret.broker.amqp.frames import HEARTBEAT
 from tests.protocol.raw_client import (
     connection_count,
     opened,
@@ -110,7 +110,7 @@ def test_consumers_go_on(broker, consumer):
             assert message.body == b"%d" % number
             consumer.send_method(1, commands.Basic.Ack, delivery_tag=number + 1)
         assert consumer.declare("full").message_count == 0
-        # It has not published since the alarm, so it is not held back.
+        # It has not published since the alarm, so it is not blocked.
         other.declare("another")
 
 

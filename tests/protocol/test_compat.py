@@ -1,10 +1,10 @@
-"""`compat = 4.x`: what a client sees where RabbitMQ 4 differs from 3.12."""
+"""`compat = 4.x`: behaviour in which RabbitMQ 4 differs from 3.12."""
 
 import aio_pika
 import pytest
 
-from broker.config import Config
-from broker.testing import EmbeddedBroker
+from leveret.broker.config import Config
+from leveret.testing import EmbeddedBroker
 
 
 @pytest.fixture(params=["3.12", "4.x"])
@@ -22,7 +22,7 @@ async def channel(node):
 
 
 async def dead_letter(channel, message):
-    """The message as it arrives after it was rejected in the queue `first`."""
+    """Return the message as it arrives after it was rejected in the queue `first`."""
     target = await channel.declare_queue("dead")
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     first = await channel.declare_queue("first", arguments=arguments)
@@ -50,7 +50,7 @@ async def test_the_last_death_is_told(node, channel):
 
 
 async def test_deaths_that_a_client_tells_of(node, channel):
-    """Before 4, a message that is published again keeps its count; since then it begins anew."""
+    """Before 4, a message that is published again keeps its count; since 4 the count restarts."""
     once = await dead_letter(channel, aio_pika.Message(b"m"))
     again = await dead_letter(channel, aio_pika.Message(b"m", headers=once.headers))
     assert again.headers["x-death"][0]["count"] == (1 if node.is_4 else 2)

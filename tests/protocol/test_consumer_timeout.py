@@ -1,10 +1,10 @@
-"""Deliveries that are not acknowledged in time cost their consumer its channel."""
+"""A delivery that is not acknowledged in time closes its consumer's channel."""
 
 import pytest
 from pamqp import commands
 
-from broker.config import Config
-from broker.testing import EmbeddedBroker
+from leveret.broker.config import Config
+from leveret.testing import EmbeddedBroker
 from tests.protocol.raw_client import opened
 
 TEXT = (
@@ -16,7 +16,7 @@ CHECK_SECONDS = 60
 
 @pytest.fixture
 def impatient():
-    """A broker that waits 90 seconds for an acknowledgement, and looks once a minute."""
+    """A broker with a timeout of 90 seconds, which it checks once a minute."""
     config = Config(consumer_timeout_ms=90_000)
     with EmbeddedBroker.in_thread(config, virtual_clock=True) as broker:
         yield broker
@@ -24,7 +24,7 @@ def impatient():
 
 @pytest.fixture
 def consumer(impatient):
-    """One that has three messages and has acknowledged none."""
+    """A consumer with three unacknowledged messages."""
     with opened(impatient) as client:
         client.declare("q")
         for number in range(3):

@@ -1,4 +1,4 @@
-"""x-delayed-message: messages that reach their queues later."""
+"""x-delayed-message: messages are routed after a delay."""
 
 import pytest
 from pamqp import commands
@@ -8,7 +8,7 @@ from tests.protocol.raw_client import opened
 
 @pytest.fixture
 def client(timeless):
-    """With a delaying exchange `later`, and a queue bound to it by the key `k`."""
+    """A client with a delaying exchange `later`, and a queue bound to it by the key `k`."""
     with opened(timeless) as client:
         declare_exchange(client, "later", "direct")
         client.declare("q")

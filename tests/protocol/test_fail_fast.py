@@ -1,11 +1,11 @@
-"""A publisher that an alarm holds up for too long is told, instead of left hanging."""
+"""A publisher that an alarm blocks for too long gets an error."""
 
 from dataclasses import replace
 
 from pamqp import commands
 
-from broker.config import Config
-from broker.testing import EmbeddedBroker
+from leveret.broker.config import Config
+from leveret.testing import EmbeddedBroker
 from tests.protocol.raw_client import opened
 
 CONFIG = replace(Config(), publisher_blocked_timeout_ms=50)

@@ -1,14 +1,14 @@
-"""The firehose: copies of what a vhost's clients publish and are given, with RabbitMQ's headers.
+"""The firehose: copies of publishes and deliveries of a vhost, with RabbitMQ's headers.
 
-What is expected here is what RabbitMQ 3.10 gives a client that does the same, to the type and order
-of each header.
+The expected headers are those of RabbitMQ 3.10 for the same client, including types and order.
 """
 
 import pytest
 from pamqp import commands
 
-from broker.amqp.properties import encode_properties
-from broker.policies import POLICY, Policy
+from leveret.broker.amqp.properties import encode_properties
+from leveret.broker.declarations import Policy, PutPolicy
+from tests.declaring import declare
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 
 ALL_PROPERTIES = {
@@ -21,7 +21,7 @@ ALL_PROPERTIES = {
 
 @pytest.fixture
 def client(timeless):
-    """Its vhost is traced, and the copies are in the queue `copies`."""
+    """A client whose vhost is traced, with the copies in the queue `copies`."""
     firehose(timeless, True)
     with opened(timeless) as client:
         client.declare("q")
@@ -57,7 +57,7 @@ def get(client, queue="q"):
 
 
 def keys_of(client):
-    """The routing keys of the copies there are."""
+    """Return the routing keys of the copies."""
     count = client.declare("copies", passive=True).message_count
     return [take(client).method.routing_key for _ in range(count)]
 
@@ -195,7 +195,7 @@ def test_a_binding_made_later_counts_at_once(client):
 
 
 def is_told(broker):
-    """Somebody is told what happens in the vhost."""
+    """A sink receives the events of the vhost."""
     return broker.call(lambda it: it.broker.services.vhosts["/"].tracer is not None)
 
 
@@ -222,10 +222,10 @@ def test_an_alternate_exchange_gets_copies_that_nothing_is_bound_for(timeless):
 
 
 def set_alternate(broker, name):
-    """A policy that gives the trace exchange an alternate exchange."""
+    """Set a policy that gives the trace exchange an alternate exchange."""
     definition = {"alternate-exchange": name}
     policy = Policy("/", "p", "^amq.rabbitmq.trace$", "exchanges", definition, 0)
-    broker.call(lambda it: it.broker.services.policies.set(POLICY, policy))
+    broker.call(lambda it: declare(it, PutPolicy("policy", policy)))
 
 
 def test_an_exchange_behind_the_trace_exchange_may_look_at_the_headers(client):
@@ -284,7 +284,7 @@ def test_a_copy_may_fill_a_queue_that_dead_letters_it(timeless, client):
 
 
 def test_properties_of_another_peer_come_through_unread(client):
-    """Bytes that are a table in a table are put into the copy as they were."""
+    """Encoded tables within properties are copied unchanged."""
     headers = {
         "t": ("F", {"a": ("A", [("I", 1), ("F", {})])}),
         "d": ("D", (2, 5)),

@@ -1,15 +1,15 @@
-"""Publishers that are faster than the disk are slowed down, all alike, and memory stays bounded."""
+"""Publishers that are faster than the disk are slowed down equally, and memory stays bounded."""
 
 import asyncio
 import time
 
 import aiormq
 
-from broker.config import Config, Listener
-from broker.server import Broker
-from storage.disk import Disk
-from storage.log import PENDING_BYTES_HIGH
-from storage.metadata import SqliteMetadata
+from leveret.broker.config import Config, Listener, TcpSettings
+from leveret.broker.server import Broker
+from leveret.storage.disk import Disk
+from leveret.storage.log import PENDING_BYTES_HIGH
+from leveret.storage.metadata import SqliteMetadata
 
 PUBLISHERS = 3
 BODY = bytes(20_000)
@@ -17,7 +17,7 @@ PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
 
 
 class SlowDisk(Disk):
-    """Two megabytes take a tenth of a second."""
+    """A disk that needs a tenth of a second for two megabytes."""
 
     def write(self, descriptor, path, data, offset):
         time.sleep(len(data) / 20e6)
@@ -28,7 +28,7 @@ class SlowDisk(Disk):
 
 
 async def flood(url, number, is_over):
-    """Publish without confirms until it is over; how many messages."""
+    """Publish without confirms until it is over; returns the number of messages."""
     connection = await aiormq.connect(url)
     channel = await connection.channel(publisher_confirms=False)
     await channel.queue_declare(f"flood-{number}", durable=True)
@@ -43,7 +43,7 @@ async def flood(url, number, is_over):
 
 
 async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
-    config = Config(tcp_listeners=(Listener("127.0.0.1", 0),))
+    config = Config(tcp=TcpSettings(listeners=(Listener("127.0.0.1", 0),)))
     metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
     broker = Broker(config, metadata, data_dir=tmp_path, disk=SlowDisk())
     await broker.start()
@@ -56,13 +56,14 @@ async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
     highest_pending = 0
     async with asyncio.timeout(30):
         while (
-            len(seen_in_flow) < PUBLISHERS or sum(q.published_count for q in queues.values()) < 2500
+            len(seen_in_flow) < PUBLISHERS
+            or sum(q.counts.published for q in queues.values()) < 2500
         ):
             await asyncio.sleep(0.001)
             log = broker._store.log
             highest_pending = max(highest_pending, log.pending_bytes)
             seen_in_flow |= {c.name for c in broker.connections if c.publishing_state == "flow"}
-    counts = [queue.published_count for queue in queues.values()]
+    counts = [queue.counts.published for queue in queues.values()]
     is_over.set()
     await asyncio.wait(floods, timeout=10)
     await broker.stop()

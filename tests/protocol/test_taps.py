@@ -1,10 +1,12 @@
-"""What a traced vhost tells of a client's messages, from the publish to the end of each."""
+"""The trace events of a client's messages, from the publish to the end of each."""
 
 import pytest
 from pamqp import commands
 
-from broker.taps import Sink
-from broker.testing import EmbeddedBroker
+from leveret.broker.declarations import DeleteVhost, Permission, PutPermission, PutVhost
+from leveret.broker.events.taps import Sink
+from leveret.testing import EmbeddedBroker
+from tests.declaring import declare
 from tests.protocol.raw_client import RawClient, method_bytes, opened, publish_bytes, wait_until
 
 
@@ -13,7 +15,7 @@ def names(queues):
 
 
 class Recorder(Sink):
-    """Writes down what it is told, as short tuples. Messages are known by their bodies."""
+    """Records events as short tuples. Messages are identified by their bodies."""
 
     def __init__(self):
         self.events = []
@@ -80,7 +82,7 @@ def sink():
 
 @pytest.fixture
 def client(timeless, sink):
-    """A client in a vhost that is traced from before it came."""
+    """A client in a vhost that was already traced when it connected."""
     attach(timeless, sink)
     with opened(timeless) as client:
         client.declare("q")
@@ -97,7 +99,7 @@ def get(client, queue="q", no_ack=False):
 
 
 def settle(client, method, **arguments):
-    """Settle something, and wait until the broker has."""
+    """Settle deliveries, and wait until the broker has done so."""
     client.send_method(1, method, **arguments)
     client.declare("q", passive=True)
 
@@ -353,7 +355,8 @@ def test_messages_from_before_the_trace_have_no_number(timeless, sink):
 
 def test_another_vhost_is_not_traced(timeless, client, sink):
     def add(embedded):
-        embedded.broker.add_vhost("other", maker="guest")
+        everything = Permission("other", "guest", ".*", ".*", ".*")
+        declare(embedded, PutVhost("other"), PutPermission(everything))
 
     timeless.call(add)
     before = list(sink.events)
@@ -365,13 +368,13 @@ def test_another_vhost_is_not_traced(timeless, client, sink):
 
 
 def test_a_vhost_that_is_deleted(timeless, client, sink):
-    timeless.call(lambda embedded: embedded.broker.delete_vhost("/"))
+    timeless.call(lambda embedded: declare(embedded, DeleteVhost("/")))
     assert sink.events[-1] == "detached"
     assert of(sink, "queue_deleted") == [("queue_deleted", "q", 0)]
 
 
 def test_the_end_of_the_node_comes_last_also_if_a_client_does_not_answer(sink, monkeypatch):
-    monkeypatch.setattr("broker.server.STOP_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("leveret.broker.server.STOP_SECONDS_MAX", 0.01)
     with EmbeddedBroker.in_thread(virtual_clock=True) as broker:
         attach(broker, sink)
         client = opened(broker)

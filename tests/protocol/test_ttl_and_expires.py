@@ -1,4 +1,4 @@
-"""Messages and queues whose time is over."""
+"""Expiry of messages and queues."""
 
 import pytest
 from pamqp import commands
@@ -8,14 +8,14 @@ from tests.protocol.raw_client import opened, wait_until
 
 @pytest.fixture
 def client(timeless):
-    """With a queue `dead` for what died."""
+    """A client with a queue `dead` for dead letters."""
     with opened(timeless) as client:
         client.declare("dead")
         yield client
 
 
 def declare_dying(client, queue="q", **arguments):
-    """A queue whose dead messages go to `dead`."""
+    """Declare a queue that dead-letters to `dead`."""
     table = {
         "x-dead-letter-exchange": ("S", ""),
         "x-dead-letter-routing-key": ("S", "dead"),
@@ -29,7 +29,7 @@ def ready(client, queue="q"):
 
 
 def read_dead(broker, client):
-    """The next dead message."""
+    """Read the next dead letter."""
     wait_until(lambda: broker.queue_length("dead"))
     client.send_method(1, commands.Basic.Get, queue="dead", no_ack=True)
     return client.read_content(1, commands.Basic.GetOk)
@@ -160,7 +160,7 @@ def test_what_expires_twice_is_counted_and_does_not_go_in_circles(timeless, clie
     wait_until(lambda: timeless.queue_length("b") == 1)
     timeless.advance(1)
     assert ready(client, "b") == 0
-    client.declare("later")  # the dead-letterer has had its turn
+    client.declare("later")  # the dead-lettering is complete
     assert ready(client, "a") == 0
 
 
@@ -175,7 +175,7 @@ def test_a_queue_that_is_not_used_is_deleted(timeless, client, caplog):
     assert exists(timeless, "unused")
     timeless.advance(0.001)
     assert not exists(timeless, "unused")
-    # Messages that go with their queue are not dead-lettered.
+    # Messages of a deleted queue are not dead-lettered.
     assert ready(client, "dead") == 0
     assert [line for line in caplog.messages if "unused" in line and "deleted" in line]
 

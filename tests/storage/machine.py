@@ -1,18 +1,19 @@
-"""A store at work: random operations on a few queues, and a record of what was promised.
+"""Random operations on a store with a few queues, and a record of what was promised.
 
-Everything random comes from one seed. `check` compares what a restarted store has with the record:
-what must be there, what may be there, and what must not.
+All randomness comes from one seed. `check` compares a restarted store with the record: what must be
+there, what may be there, and what must not.
 """
 
 import asyncio
 import random
 from collections import Counter
 
-from broker.amqp.properties import ContentHeader, encode_properties
-from storage.disk import Disk
-from storage.message import Address, Message
-from storage.metadata import NoMetadata
-from storage.store import Store
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.storage.disk import Disk
+from leveret.storage.message import Address, Message
+from leveret.storage.metadata import NoMetadata
+from leveret.storage.store import Store
+from tests.storage.reading import ready_entries
 
 PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
 TRANSIENT = ContentHeader(b"\0\0")
@@ -22,7 +23,7 @@ ADDRESSES = [
 DURABLE = {1: "one", 2: "two", 3: "lazy"}
 EMBED_BELOW = 300
 TRACED_FROM = 7_000_000_000_000_000_000
-"""Every third run is published as where somebody traces: with message numbers from here on."""
+"""Every third run publishes as in a traced vhost: with message numbers from here on."""
 
 
 def make_header(raw):
@@ -30,18 +31,18 @@ def make_header(raw):
 
 
 class Waiter:
-    """Notes what the store confirms."""
+    """Records the store's confirms."""
 
     def __init__(self, confirmed, numbers):
         self._confirmed = confirmed
         self._numbers = numbers
 
-    def confirm(self, sequence):
+    def confirm(self, first, holder):
         self._confirmed.update(self._numbers)
 
 
 class Record:
-    """What became of each message of each queue. Numbers identify messages."""
+    """The fate of each message of each queue. Numbers identify messages."""
 
     def __init__(self):
         self.published = {key: {} for key in DURABLE}
@@ -53,7 +54,7 @@ class Record:
 
 
 class Machine:
-    """A store, its queues and their record. It can be crashed, and started again."""
+    """A store, its queues and their record. It can be crashed and restarted."""
 
     def __init__(self, directory, seed, disk=None):
         self.directory = directory
@@ -82,7 +83,7 @@ class Machine:
         self.store.pager.set_budget(30_000)
 
     async def work(self, steps):
-        """Do random things. Raises what the disk raises."""
+        """Execute random operations. Raises the disk's errors."""
         for _ in range(steps):
             self._step()
             if self.random.random() < 0.2:
@@ -117,7 +118,8 @@ class Machine:
         for target in sorted(keys):
             queue = self.queues[target]
             if queue.publish(messages, size, 0):
-                queue.when_safe(Waiter(self.record.confirmed, [(target, n) for n in numbers]), 1)
+                waiter = Waiter(self.record.confirmed, [(target, n) for n in numbers])
+                queue.when_safe(waiter, 1, target)
             self.record.published[target].update(dict.fromkeys(numbers, header is PERSISTENT))
         if self.random.random() < 0.2:
             self.transient.publish(messages, size, 0)
@@ -133,7 +135,7 @@ class Machine:
         in_order = self.random.random() < 0.8
         for _ in range(min(len(unacked), self.random.randint(1, 30))):
             entry = unacked.pop(0 if in_order else self.random.randrange(len(unacked)))
-            self.queues[key].ack(entry)
+            self.queues[key].ack([entry])
             self.record.acked[key].add(number_of(entry))
 
     def _requeue(self, key):
@@ -150,12 +152,12 @@ class Machine:
             self.record.acked[key].add(number_of(entry))
 
     def _purge(self, key):
-        gone = set(map(number_of, self.queues[key].entries()))
+        gone = set(map(number_of, ready_entries(self.queues[key])))
         assert self.queues[key].purge() == len(gone)
         self.record.acked[key] |= gone
 
     async def halt(self):
-        """The process is gone: nothing that it was about to do happens."""
+        """Simulate the end of the process: pending operations are not executed."""
         store = self.store
         for task in (store._task, store.pager.task):
             task.cancel()
@@ -168,17 +170,17 @@ class Machine:
             queue.delta.close()
 
     async def stop(self):
-        """Stop in good order."""
+        """Stop in order."""
         for key, entries in self.unacked.items():
             self.queues[key].requeue(entries)
             entries.clear()
         await self.store.close()
 
     def check(self, is_exact=False):
-        """What is wrong with what a restart found, in words."""
+        """Return what is wrong with the restarted store."""
         problems = []
         for key, queue in self.queues.items():
-            entries = list(queue.entries())
+            entries = ready_entries(queue)
             numbers = [number_of(entry) for entry in entries]
             problems += [
                 f"queue {key}: {problem}"
@@ -226,10 +228,10 @@ class Machine:
                 yield f"its message number was {traced}: {entry}"
 
     def forget_lost(self):
-        """From now on what the restart found is what there is."""
+        """Continue with what the restart found."""
         record = self.record
         for key, queue in self.queues.items():
-            entries = list(queue.entries())
+            entries = ready_entries(queue)
             present = {number_of(entry): True for entry in entries}
             record.published[key] = present
             record.acked[key] = set()

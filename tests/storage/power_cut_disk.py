@@ -1,14 +1,17 @@
-"""A disk whose power can be cut: what was not synced is lost, or half of it, or none.
+"""A disk whose power can be cut: unsynced data is lost completely, partially, or not at all.
 
-It works on real files. Of what was written and not synced it keeps what was there before, so that
-`cut` can undo it, for each file from a random point on. A file whose directory was not synced since
-it was made may vanish; one that was removed may come back. After the cut every operation fails.
+It works on real files. For each unsynced write it keeps the previous contents. `cut` undoes the
+writes to each file from a random one on, of which random sectors remain, in any order. A file whose
+directory was not synced since its creation may vanish; a removed one may reappear. After the cut
+every operation fails.
 """
 
 import os
 from pathlib import Path
 
-from storage.disk import Disk
+from leveret.storage.disk import Disk
+
+SECTOR_BYTES = 512
 
 
 class PowerIsOff(Exception):
@@ -16,7 +19,7 @@ class PowerIsOff(Exception):
 
 
 class PowerCutDisk(Disk):
-    """dies_at: (point, n): the power goes when the store passes that point for the nth time."""
+    """dies_at: (point, n): the power is cut when the store passes that point for the nth time."""
 
     def __init__(self, random, dies_at=None):
         super().__init__()
@@ -44,30 +47,30 @@ class PowerCutDisk(Disk):
         self._check()
         is_new = not path.exists()
         if flags & os.O_TRUNC and not is_new:
-            self._note(path, 0, path.stat().st_size)
+            self._note(path, 0, path.stat().st_size, b"")
         descriptor = super()._open(path, flags)
         self._paths[descriptor] = path
         if is_new:
             self._new.add(path)
         return descriptor
 
-    def _note(self, path, offset, size):
-        """Keep what is about to be overwritten."""
+    def _note(self, path, offset, size, data):
+        """Keep the contents that the data will overwrite."""
         before = path.read_bytes()[offset : offset + size] if path.exists() else b""
         length = path.stat().st_size if path.exists() else 0
-        self._undo.setdefault(path, []).append((offset, before, length))
+        self._undo.setdefault(path, []).append((offset, before, length, data))
 
     def reserve(self, descriptor, start, size):
         self._check()
 
     def write(self, descriptor, path, data, offset):
         self._check()
-        self._note(path, offset, len(data))
+        self._note(path, offset, len(data), data)
         super().write(descriptor, path, data, offset)
 
     def truncate(self, path, size):
         self._check()
-        self._note(path, size, 1 << 40)
+        self._note(path, size, 1 << 40, b"")
         super().truncate(path, size)
 
     def punch(self, descriptor, start, end):
@@ -103,11 +106,14 @@ class PowerCutDisk(Disk):
         return super().read_from(descriptor, path, offset, size)
 
     def cut(self):
-        """The power is off; what is on the disk now is what a restart finds."""
+        """Cut the power; a restart finds what is on the disk now."""
         self.is_off = True
         for path, changes in self._undo.items():
             kept = self._random.randint(0, len(changes))
             self._undo_changes(path, changes[kept:])
+            if kept < len(changes) and path.exists():
+                offset, _, _, data = changes[kept]
+                self._keep_sectors(path, offset, data)
         for path, data in self._removed.items():
             if self._random.random() < 0.5 and path.parent.exists():
                 path.write_bytes(data)
@@ -115,12 +121,23 @@ class PowerCutDisk(Disk):
             if self._random.random() < 0.3 and path.exists():
                 path.unlink()
 
+    def _keep_sectors(self, path, offset, data):
+        """The disk wrote some sectors of the data before the power was cut."""
+        with path.open("r+b") as file:
+            start = 0
+            while start < len(data):
+                end = min(len(data), start + SECTOR_BYTES - (offset + start) % SECTOR_BYTES)
+                if self._random.random() < 0.5:
+                    file.seek(offset + start)
+                    file.write(data[start:end])
+                start = end
+
     @staticmethod
     def _undo_changes(path: Path, changes):
         if not path.exists():
             return
         with path.open("r+b") as file:
-            for offset, before, length in reversed(changes):
+            for offset, before, length, _ in reversed(changes):
                 file.seek(offset)
                 file.write(before)
                 file.truncate(length)

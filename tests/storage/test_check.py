@@ -1,15 +1,15 @@
-"""`leveret store check` finds what is damaged, and `leveret store repair` sets it aside."""
+"""`leveret store check` finds damage, and `leveret store repair` moves damaged parts away."""
 
 import random
 
 import pytest
 from typer.testing import CliRunner
 
-from mgmt.cli.main import app
-from storage import ledger, segments
-from storage.check import check_store, repair_store
-from storage.data_directory import DataDirectoryLock
-from storage.formats import (
+from leveret.mgmt.cli.application import app
+from leveret.storage import ledger, segments
+from leveret.storage.check import check_store, repair_store
+from leveret.storage.data_directory import DataDirectoryLock
+from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     LOG_MAGIC,
     PERSISTENT,

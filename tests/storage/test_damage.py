@@ -1,4 +1,4 @@
-"""Damage: what is whole is served, what is not is named, and nothing wrong is ever delivered."""
+"""Damaged files: intact messages are served, damage is reported, wrong data is never delivered."""
 
 import asyncio
 import random
@@ -7,9 +7,10 @@ from zlib import crc32
 
 import pytest
 
-from storage import ledger, segments
-from storage.disk import StoreError
+from leveret.storage import ledger, segments
+from leveret.storage.disk import StoreError
 from tests.storage.machine import DURABLE, Machine, intact, number_of
+from tests.storage.reading import ready_entries
 
 FILES = ("log/*.log", "queues/*/*.segment", "bodies/*.bodies")
 
@@ -21,14 +22,14 @@ def _small_segments(monkeypatch):
 
 
 async def stopped_store(directory, seed=5, steps=700):
-    """A store with something in files of every kind, and what is in its queues."""
+    """A store with data in files of every kind and in its queues."""
     machine = Machine(directory, seed)
     machine.start()
     await machine.work(steps)
     await machine.stop()
     machine.start()
     while not all(list(directory.glob(pattern)) for pattern in FILES):
-        # How much was paged out depends on how quick the disk is.
+        # The amount of paged-out data depends on the speed of the disk.
         await machine.work(steps)
         await asyncio.sleep(0.02)
         await machine.stop()
@@ -39,7 +40,7 @@ async def stopped_store(directory, seed=5, steps=700):
 
 
 def contents(queue):
-    return {number_of(entry): entry.message.body for entry in queue.entries()}
+    return {number_of(entry): entry.message.body for entry in ready_entries(queue)}
 
 
 def choose(directory, pattern, chance):
@@ -47,7 +48,7 @@ def choose(directory, pattern, chance):
 
 
 async def restarted(machine):
-    """What consumers of a restarted store get, by queue."""
+    """Return the messages that a restarted store delivers, by queue."""
     machine.start()
     found = {}
     for key, queue in machine.queues.items():
@@ -64,7 +65,7 @@ async def restarted(machine):
 
 
 def check(before, found, machine):
-    """What is there is right; how many are lost."""
+    """Check that all found messages are correct; returns the number of lost ones."""
     lost = 0
     for key in DURABLE:
         for number, body in found[key].items():
@@ -144,11 +145,12 @@ async def test_a_file_of_another_version_is_refused_by_name(tmp_path, caplog, pa
     assert path.read_bytes()[:40] == with_version(data, 99)[:40], "it must not be touched"
 
 
-async def test_files_of_version_1_are_read(tmp_path):
+@pytest.mark.parametrize("version", [1, 2])
+async def test_files_of_older_versions_are_read(tmp_path, version):
     machine, before = await stopped_store(tmp_path)
     for pattern in FILES:
         for path in tmp_path.glob(pattern):
-            path.write_bytes(with_version(path.read_bytes(), 1))
+            path.write_bytes(with_version(path.read_bytes(), version))
     assert await restarted(machine) == before
 
 

@@ -1,4 +1,4 @@
-"""A node whose declarations are damaged says so, serves the rest, and throws no messages away."""
+"""A node with damaged declarations reports them, serves the others, and keeps all messages."""
 
 import logging
 import sqlite3
@@ -6,29 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import Config
-from broker.server import Broker
-from storage.check_metadata import check_metadata, repair_metadata
-from storage.disk import StoreError
-from storage.metadata import SqliteMetadata
+from leveret.broker.config import Config, TcpSettings
+from leveret.broker.declarations import PutQueue
+from leveret.broker.server import Broker
+from leveret.storage.check_metadata import check_metadata, repair_metadata
+from leveret.storage.disk import StoreError
+from leveret.storage.metadata import SqliteMetadata
 
 
-async def run(directory, work=lambda vhost: None):
+async def run(directory, *declarations):
+    """Start a broker, declare something, and stop; the names of its queues."""
     metadata = SqliteMetadata(Path(directory) / "metadata.sqlite")
-    broker = Broker(Config(tcp_listeners=()), metadata, data_dir=Path(directory))
+    broker = Broker(Config(tcp=TcpSettings(listeners=())), metadata, data_dir=Path(directory))
     await broker.start()
-    work(broker.services.vhosts.get("/"))
+    broker.services.declarations.submit(*declarations).result()
+    queues = list(broker.services.vhosts["/"].queues)
     await broker.stop()
+    return queues
 
 
 async def damaged(directory):
-    """A data directory with one damaged declaration of two."""
-
-    def declare(vhost):
-        for name in ("lost", "kept"):
-            vhost.declare_queue(name, True, False, {})
-
-    await run(directory, declare)
+    """A data directory in which one of two declarations is damaged."""
+    await run(directory, *(PutQueue("/", name, durable=True) for name in ("lost", "kept")))
     connection = sqlite3.connect(directory / "metadata.sqlite")
     with connection:
         connection.execute("UPDATE queues SET storage_id = 77 WHERE name = 'lost'")
@@ -37,10 +36,8 @@ async def damaged(directory):
 
 async def test_a_damaged_queue_row(tmp_path, caplog):
     await damaged(tmp_path)
-    there = []
     with caplog.at_level(logging.ERROR):
-        await run(tmp_path, lambda vhost: there.extend(vhost.queues))
-    assert there == ["kept"]
+        assert await run(tmp_path) == ["kept"]
     assert "metadata.sqlite" in caplog.text
 
 
@@ -50,10 +47,8 @@ async def test_a_repair_keeps_what_is_whole(tmp_path, caplog):
     assert repair_metadata(tmp_path)
     assert check_metadata(tmp_path) == []
     assert (tmp_path / "damaged" / "metadata.sqlite").exists()
-    there = []
     with caplog.at_level(logging.ERROR):
-        await run(tmp_path, lambda vhost: there.extend(vhost.queues))
-    assert there == ["kept"]
+        assert await run(tmp_path) == ["kept"]
     assert not caplog.text
     assert not repair_metadata(tmp_path)
 

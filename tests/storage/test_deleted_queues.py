@@ -1,12 +1,13 @@
-"""Queues that are deleted while they are being paged out take nothing down with them."""
+"""Deleting queues while they are paged out does not affect others."""
 
 import asyncio
 import random
 
 import pytest
 
-from storage.message import Message
+from leveret.storage.message import Message
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
+from tests.storage.reading import ready_entries
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -29,7 +30,7 @@ async def test_queues_come_and_go_while_they_page(tmp_path, seed):
                 queues.pop(doomed).delete()
         await asyncio.sleep(0.0005)
     for queue in queues.values():
-        assert len(list(queue.entries())) == queue.ready_count
+        assert len(ready_entries(queue)) == queue.ready_count
         queue.delete()
     await store.close()
     assert failures == []

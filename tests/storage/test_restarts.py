@@ -1,4 +1,4 @@
-"""A store that is stopped, killed or cut off from power, again and again, keeps its promises."""
+"""A store that is repeatedly stopped, killed or cut off from power keeps its promises."""
 
 import asyncio
 import os
@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from storage import ledger, segments
-from storage.disk import POINTS
+from leveret.storage import ledger, segments
+from leveret.storage.disk import POINTS
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 
@@ -39,7 +39,7 @@ async def test_a_killed_process_loses_nothing_confirmed(tmp_path, seed):
     machine.start()
     for _ in range(4):
         await machine.work(machine.random.randint(10, 400))
-        # What the process wrote is in the system's hands, and survives it as it is.
+        # What the process wrote is in the operating system, and survives unchanged.
         machine.disk.is_off = True
         await machine.halt()
         machine.disk = PowerCutDisk(random.Random(seed))

@@ -1,8 +1,8 @@
-"""A queue says how many messages are where, by RabbitMQ's names."""
+"""A queue's number of messages in each storage tier, by RabbitMQ's names."""
 
 import asyncio
 
-from storage.message import Message
+from leveret.storage.message import Message
 from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
 
 
@@ -23,7 +23,7 @@ async def test_all_in_memory(tmp_path):
     queue = machine.queues[1]
     publish(queue, 10)
     publish(queue, 5, TRANSIENT)
-    queue.ack(queue.fetch(3, ack_required=True)[0])
+    queue.ack(queue.fetch(3, ack_required=True)[:1])
     status = queue.status()
     parts = status["backing_queue_status"]
     assert (parts["q1"], parts["q2"], parts["q3"], parts["q4"]) == (0, 0, 0, 12)

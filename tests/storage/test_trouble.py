@@ -1,5 +1,5 @@
-"""A full disk, a sync that fails, a directory that cannot be written: nothing is confirmed that
-is not on disk, and what can go on goes on.
+"""A full disk, a failing sync, a read-only directory: only messages on disk are confirmed, and all
+operations that do not need the disk continue.
 """
 
 import asyncio
@@ -9,10 +9,11 @@ import random
 
 import pytest
 
-from storage import ledger, log, pager, segments
-from storage.disk import Disk, StoreError, failure
-from storage.message import Address, Message
+from leveret.storage import ledger, log, pager, segments
+from leveret.storage.disk import Disk, StoreError, failure
+from leveret.storage.message import Address, Message
 from tests.storage.machine import PERSISTENT, Machine
+from tests.storage.reading import ready_entries
 
 ADDRESS = Address("", "q", b"\0\1q")
 
@@ -26,7 +27,7 @@ def _quick(monkeypatch):
 
 
 class TroubledDisk(Disk):
-    """A disk on which writes or syncs of some files fail while it is told so."""
+    """A disk on which writes or syncs of some files fail on demand."""
 
     def __init__(self):
         super().__init__()
@@ -48,13 +49,13 @@ class TroubledDisk(Disk):
 
 
 class Confirmed(list):
-    def confirm(self, sequence):
-        self.append(sequence)
+    def confirm(self, first, holder):
+        self.append(first)
 
 
 def publish(queue, waiter, sequence, body=b"x" * 100):
     assert queue.publish([Message(ADDRESS, PERSISTENT, body)], len(body), 0)
-    queue.when_safe(waiter, sequence)
+    queue.when_safe(waiter, sequence, "the test")
 
 
 async def until(condition):
@@ -67,7 +68,7 @@ def machine_on(disk, directory):
     machine = Machine(directory, 1, disk)
     machine.start()
     machine.full = []
-    machine.store.disk_filled = machine.full.append
+    machine.store.pressure.disk_filled = machine.full.append
     machine.failures = []
     machine.store.failed = machine.failures.append
     return machine
@@ -106,7 +107,7 @@ async def test_paging_waits_for_room(tmp_path, suffix):
     disk.full_suffix = None
     await until(lambda: machine.full == [True, False])
     await until(lambda: machine.queues[1].delta.count)
-    assert len(list(machine.queues[1].entries())) == 600
+    assert len(ready_entries(machine.queues[1])) == 600
     await machine.store.close()
 
 

@@ -1,8 +1,8 @@
-"""docs/analytics.md describes the tables that there are."""
+"""docs/analytics.md contains the description of all tables."""
 
 from pathlib import Path
 
-from analytics.tables import describe_tables
+from leveret.analytics.tables import describe_tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "analytics.md"
 

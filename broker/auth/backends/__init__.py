@@ -1,1 +1,1 @@
-"""Where logins and permissions come from, other than the node's own users and permissions."""
+"""Authentication and authorization backends: internal, HTTP, LDAP, OAuth 2, and their cache."""

@@ -1,9 +1,9 @@
-"""Keeps the answers of other backends for a while, as rabbitmq_auth_backend_cache does.
+"""Caches the answers of other backends, as rabbitmq_auth_backend_cache does.
 
-What is allowed is kept for `auth_cache.cache_ttl`, but no longer than the login itself is good.
-What is refused is asked again, unless `auth_cache.cache_refusals` says otherwise. Questions are
-kept with a hash of the password in them, made with a random key that ends with the process. When
-there are too many answers, the oldest goes.
+Positive answers are cached for `auth_cache.cache_ttl`, but no longer than the login is valid.
+Refusals are not cached, unless `auth_cache.cache_refusals` is set. The key of an answer contains a
+hash of the password, made with a random key that is lost when the process ends. When the cache is
+full, the oldest answer is removed.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from broker.auth.backends.pair import Pair
-from broker.auth.identity import Answer, Identity, LoginAttempt
-from broker.clock import Clock
+from leveret.broker.auth.backends.pair import Pair
+from leveret.broker.auth.identity import Allowed, Identity, LoginAttempt
+from leveret.broker.clock import Clock
 
 ANSWERS_MAX = 10_000
 
@@ -23,7 +23,7 @@ Question = tuple[object, ...]
 
 
 class CachedBackend:
-    """Both kinds of backend, around others."""
+    """An authentication and authorization backend that asks others."""
 
     def __init__(self, inner: Pair, clock: Clock, ttl_ms: int, keeps_refusals: bool) -> None:
         self._inner = inner
@@ -34,7 +34,7 @@ class CachedBackend:
         self._answers: dict[Question, tuple[Any, int]] = {}
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
-        """As the others say, or said of late."""
+        """The cached answer, or that of the other backend."""
         question = ("user", attempt.name, self._hashed(attempt.password), attempt.peer_host)
         known = self._known(question)
         if known is not None:
@@ -53,12 +53,12 @@ class CachedBackend:
         return hmac.new(self._key, data, hashlib.sha256).digest()
 
     async def renew(self, identity: Identity, secret: str) -> Identity | None:
-        """A new secret is always asked about."""
+        """Not cached: a new secret is always checked."""
         renewed = await self._inner.renew(identity, secret)
         return None if renewed is None else replace(renewed, authorization=self)
 
-    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Answer:
-        """As the others say, or said of late."""
+    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> Allowed:
+        """The cached answer, or that of the other backend."""
         question = ("vhost", identity, identity.state, vhost, peer_host)
         return self._answer(
             question, identity, lambda: self._inner.may_use_vhost(identity, vhost, peer_host)
@@ -66,8 +66,8 @@ class CachedBackend:
 
     def may_use(
         self, identity: Identity, vhost: str, kind: str, name: str, permission: str
-    ) -> Answer:
-        """As the others say, or said of late."""
+    ) -> Allowed:
+        """The cached answer, or that of the other backend."""
         question = ("resource", identity, identity.state, vhost, kind, name, permission)
         return self._answer(
             question, identity, lambda: self._inner.may_use(identity, vhost, kind, name, permission)
@@ -75,8 +75,8 @@ class CachedBackend:
 
     def may_use_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
-    ) -> Answer:
-        """As the others say, or said of late."""
+    ) -> Allowed:
+        """The cached answer, or that of the other backend."""
         question = ("topic", identity, identity.state, vhost, exchange, routing_key, permission)
         return self._answer(
             question,
@@ -84,7 +84,9 @@ class CachedBackend:
             lambda: self._inner.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
 
-    def _answer(self, question: Question, identity: Identity, ask: Callable[[], Answer]) -> Answer:
+    def _answer(
+        self, question: Question, identity: Identity, ask: Callable[[], Allowed]
+    ) -> Allowed:
         known = self._known(question)
         if known is not None:
             return bool(known[0])
@@ -123,5 +125,5 @@ class CachedBackend:
         return min(self._ttl_ms, max(0, left_ms))
 
     async def close(self) -> None:
-        """Let go of the others' connections."""
+        """Close the connections of the other backends."""
         await self._inner.close()

@@ -1,12 +1,12 @@
 """Users and permissions from an HTTP server, in the protocol of rabbitmq_auth_backend_http.
 
-Four paths are asked, with GET or POST and the same parameters: whether a password is right, whether
-a user may open a vhost, use a queue or an exchange, use a routing key. The server answers 200 or
-201 with `allow` or `deny`; for a user, `allow` and tags with blanks between them. Anything else is
-a problem of the server's, for the log, and counts as a refusal.
+Four URLs are asked, with GET or POST: whether a password is correct, and whether a user may access
+a vhost, a queue or exchange, or a routing key. The server answers 200 or 201 with `allow` or
+`deny`; for a user, `allow` is followed by tags, separated by blanks. Any other answer is logged as
+an error of the server and counts as a refusal.
 
-Connections are kept open. The server may close one just when it is used again, and then the
-question is asked once more, on another.
+Connections are kept open. If the server closes one just when it is used again, the request is
+repeated on another one.
 """
 
 import ssl
@@ -16,40 +16,34 @@ from urllib.parse import quote_plus, urlsplit
 import aiohttp
 from yarl import URL
 
-from broker.auth.backends.client_tls import client_context, shown_address
-from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from broker.config import Config
+from leveret.broker.auth.backends.client_tls import client_context, shown_address
+from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.config.authentication_settings import HttpSettings
 
 ALLOW, DENY = "allow", "deny"
 SUCCESSES = (200, 201)
 ANSWER_BYTES_MAX = 65_536
 TRIES = 4
-"""As many as RabbitMQ has, for connections that turn out to be closed."""
+"""How often a request is sent on connections that the server has closed; as in RabbitMQ."""
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class HttpBackend:
-    """Both kinds of backend (broker/auth/identity.py)."""
+    """An authentication and authorization backend (broker/auth/identity.py)."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, settings: HttpSettings) -> None:
+        self._settings = settings
         self._session: aiohttp.ClientSession | None = None
         for name in ("user", "vhost", "resource", "topic"):
-            _check_url(f"auth_http.{name}_path", getattr(config, f"auth_http_{name}_path"))
-        self._context: ssl.SSLContext = client_context(
-            config.auth_http_tls_cacertfile,
-            config.auth_http_tls_verify,
-            config.auth_http_tls_certfile,
-            config.auth_http_tls_keyfile,
-            config.auth_http_tls_password,
-        )
+            _check_url(f"auth_http.{name}_path", getattr(settings, f"{name}_path"))
+        self._context: ssl.SSLContext = client_context(settings.tls)
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
-        """The identity, with the tags that the server gives it."""
+        """The identity, with the tags in the server's answer."""
         fields = {"username": attempt.name}
         if attempt.password is not None:
             fields["password"] = attempt.password
-        url = self._config.auth_http_user_path
+        url = self._settings.user_path
         answer = await self._ask(url, fields)
         if answer == DENY:
             return None
@@ -63,30 +57,30 @@ class HttpBackend:
         return await self.authenticate(LoginAttempt(identity.name, secret, ""))
 
     async def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
-        """As the server says."""
+        """Ask the server."""
         fields = {"username": identity.name, "vhost": vhost, "ip": peer_host}
-        return await self._allows(self._config.auth_http_vhost_path, identity, fields)
+        return await self._allows(self._settings.vhost_path, identity, fields)
 
     async def may_use(
         self, identity: Identity, vhost: str, kind: str, name: str, permission: str
     ) -> bool:
-        """As the server says."""
+        """Ask the server."""
         fields = {
             "username": identity.name, "vhost": vhost, "resource": kind, "name": name,
             "permission": permission,
         }  # fmt: skip
-        return await self._allows(self._config.auth_http_resource_path, identity, fields)
+        return await self._allows(self._settings.resource_path, identity, fields)
 
     async def may_use_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> bool:
-        """As the server says."""
+        """Ask the server."""
         fields = {
             "username": identity.name, "vhost": vhost, "resource": "topic", "name": exchange,
             "permission": permission, "routing_key": routing_key,
             "variable_map.username": identity.name, "variable_map.vhost": vhost,
         }  # fmt: skip
-        return await self._allows(self._config.auth_http_topic_path, identity, fields)
+        return await self._allows(self._settings.topic_path, identity, fields)
 
     async def _allows(self, url: str, identity: Identity, fields: dict[str, str]) -> bool:
         answer = await self._ask(url, fields | {"tags": " ".join(identity.tags)})
@@ -94,10 +88,10 @@ class HttpBackend:
             _complain(url)
         return answer == ALLOW
 
-    # Asking
+    # Requests
 
     async def _ask(self, url: str, fields: dict[str, str]) -> str:
-        """The answer, in small letters. Raises BackendUnavailable, without what was asked."""
+        """The answer in lower case. Raises BackendUnavailable, whose text has no parameters."""
         text = "&".join(f"{name}={_quoted(value)}" for name, value in fields.items())
         for tries_left in reversed(range(TRIES)):
             try:
@@ -111,9 +105,8 @@ class HttpBackend:
 
     async def _request(self, url: str, text: str) -> str:
         session = self._opened_session()
-        server_name = self._config.auth_http_tls_sni
-        sni = None if server_name in ("", "none") else server_name
-        if self._config.auth_http_method == "post":
+        sni = self._settings.tls.server_name
+        if self._settings.method == "post":
             request = session.post(url, data=text.encode(), headers=FORM, server_hostname=sni)
         else:
             separator = "&" if urlsplit(url).query else "?"
@@ -132,10 +125,10 @@ class HttpBackend:
             return content.decode("utf-8", "replace").strip().lower()
 
     def _opened_session(self) -> aiohttp.ClientSession:
-        """It belongs to the loop that runs: it cannot be made before there is one."""
+        """The session; it is made here because it needs a running event loop."""
         if self._session is None:
-            total_ms = self._config.auth_http_timeout_ms
-            connect_ms = self._config.auth_http_connection_timeout_ms
+            total_ms = self._settings.timeout_ms
+            connect_ms = self._settings.connection_timeout_ms
             timeout = aiohttp.ClientTimeout(
                 total=total_ms / 1000,
                 sock_connect=None if connect_ms is None else connect_ms / 1000,
@@ -156,7 +149,7 @@ class HttpBackend:
 def _check_url(key: str, url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{key} = '{url}' is no address; it begins with http:// or https://")
+        raise ValueError(f"{key} = '{url}' is not a URL: it must begin with http:// or https://")
 
 
 def _quoted(value: str) -> str:
@@ -164,7 +157,7 @@ def _quoted(value: str) -> str:
 
 
 def _was_closed(error: Exception) -> bool:
-    """A connection that was open is no longer; one that cannot be made is another matter."""
+    """Whether the server closed an open connection, as opposed to refusing a new one."""
     if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
         return True
     is_new = isinstance(error, aiohttp.ClientConnectorError)
@@ -172,7 +165,7 @@ def _was_closed(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """What is safe to log: a text may have the address that was asked, and that the password."""
+    """A text that is safe to log: the error's own may contain the URL, and that the password."""
     if _was_closed(error):
         return "it closes every connection"
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
@@ -181,5 +174,5 @@ def _reason(error: Exception) -> str:
 
 
 def _complain(url: str) -> NoReturn:
-    """What it answered is not shown: a page that explains an error may repeat the password."""
-    raise BackendUnavailable(f"{shown_address(url)} answered something else than allow or deny")
+    """Raise BackendUnavailable without the answer, which may repeat the password."""
+    raise BackendUnavailable(f"{shown_address(url)} answered neither allow nor deny")

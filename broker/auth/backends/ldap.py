@@ -1,11 +1,11 @@
 """Users and permissions from an LDAP directory, with RabbitMQ's queries (ldap_queries.py).
 
-A login is a bind with a name that a pattern makes, or with the distinguished name of an entry that
-is looked up: before the bind, by somebody else, or after it, by the user. An empty password is
-refused before anything is asked: directories take such a bind for an anonymous one and let it
-succeed. Permissions are queries, asked as the user or as somebody that the settings name.
+A login is a bind with a name made from a pattern, or with the distinguished name of an entry that
+is looked up: before the bind, by a configured entry, or after it, by the user. An empty password is
+refused without asking the directory, which would treat such a bind as anonymous and accept it.
+Permissions are queries, run as the user or as a configured entry.
 
-The directory is asked in threads (ldap_directory.py), as many as there may be connections.
+The directory is asked in threads (ldap_directory.py), one per connection.
 Facts: RabbitMQ's LDAP guide, and `rabbit_auth_backend_ldap`.
 """
 
@@ -16,14 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker.auth.backends.ldap_directory import (
+from leveret.broker.auth.backends.ldap_directory import (
     Credentials,
     CredentialsRefused,
     DirectoryError,
     LdapDirectory,
     LdapServers,
 )
-from broker.auth.backends.ldap_queries import (
+from leveret.broker.auth.backends.ldap_queries import (
     SUBTREE,
     Query,
     QueryError,
@@ -31,10 +31,9 @@ from broker.auth.backends.ldap_queries import (
     compile_query,
     fill,
 )
-from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from broker.clock import Clock
-from broker.config import Config
-from broker.config.ldap_settings import ANONYMOUS
+from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.clock import Clock
+from leveret.broker.config.ldap_settings import ANONYMOUS, LdapSettings
 
 NONE = "none"
 
@@ -45,39 +44,42 @@ logger = logging.getLogger("leveret.auth")
 
 @dataclass(frozen=True)
 class Entry:
-    """What is remembered of a login: for queries that are asked as the user."""
+    """The state of a login, for queries that run as the user. password: None if unknown."""
 
     dn: str
     password: str | None = field(repr=False)
 
 
 class LdapBackend:
-    """Both kinds of backend (broker/auth/identity.py). An identity's state is its `Entry`."""
+    """An authentication and authorization backend. An identity's state is its `Entry`."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        _check(config)
-        self._config = config
+    def __init__(self, settings: LdapSettings, clock: Clock) -> None:
+        _check(settings)
+        self._settings = settings
         self._queries = {
-            kind: _compiled(f"{kind}_access_query", getattr(config, f"auth_ldap_{kind}_query"))
+            kind: _compiled(f"{kind}_access_query", getattr(settings, f"{kind}_query"))
             for kind in ("vhost", "resource", "topic")
         }
         self._tag_queries = {
-            tag: _compiled(f"tag_queries.{tag}", text) for tag, text in config.auth_ldap_tag_queries
+            tag: _compiled(f"tag_queries.{tag}", text) for tag, text in settings.tag_queries
         }
-        bases = (config.auth_ldap_group_lookup_base, config.auth_ldap_dn_lookup_base)
+        bases = (settings.group_lookup_base, settings.dn_lookup_base)
         self._group_base = next((base for base in bases if base not in ("", NONE)), "")
-        self._servers = LdapServers(config, clock)
-        self._threads = ThreadPoolExecutor(config.auth_ldap_pool_size, "leveret-ldap")
+        self._servers = LdapServers(settings, clock)
+        self._threads = ThreadPoolExecutor(settings.pool_size, "leveret-ldap")
 
-    # Logging in
+    # Login
 
     async def authenticate(self, attempt: LoginAttempt) -> Identity | None:
-        """The identity, if the directory takes the password."""
+        """The identity, if the directory accepts the password."""
         if attempt.password == "":
-            logger.error("LDAP: '%s' has an empty password, and is refused", attempt.name)
+            logger.error("LDAP: the login of '%s' is refused: the password is empty", attempt.name)
             return None
         if not _is_utf_8(attempt.name + (attempt.password or "")):
-            logger.error("LDAP: '%s' or the password is not UTF-8, and is refused", attempt.name)
+            logger.error(
+                "LDAP: the login of '%s' is refused: the name or the password is not UTF-8",
+                attempt.name,
+            )
             return None
         return await self._in_thread(lambda: self._log_in(attempt.name, attempt.password))
 
@@ -88,21 +90,21 @@ class LdapBackend:
             logger.info("LDAP: the login of '%s' is refused: %s", name, refusal)
             return None
         tags = self._true_of(self._tag_queries, entry, _user_variables(name))
-        if self._config.auth_ldap_log != "false":
+        if self._settings.log != "false":
             logger.info("LDAP: '%s' logs in as %s, tags: %s", name, entry.dn, tags)
         return Identity(name, tuple(tags), authorization=self, state=entry)
 
     def _entry(self, name: str, password: str | None) -> Entry:
-        """The user's entry, once the directory has taken the password. Raises CredentialsRefused.
+        """Bind as the user and return the user's entry. Raises CredentialsRefused, DirectoryError.
 
-        password: None if the name is proven otherwise.
+        password: None if the name is authenticated otherwise.
         """
         if password is None:
             return Entry(self._looked_up_by(self._who_asks(None), name), None)
         if self._looks_up_first:
             dn = self._looked_up_by(self._who_looks_up(), name)
             return self._servers.ask(Credentials(dn, password), lambda _: Entry(dn, password))
-        pattern = self._config.auth_ldap_user_bind_pattern
+        pattern = self._settings.user_bind_pattern
         bind_name = self._user_dn(name)
         if pattern not in ("", NONE):
             bind_name = fill(pattern, _user_variables(name))
@@ -111,43 +113,45 @@ class LdapBackend:
             lambda directory: Entry(self._looked_up(directory, name), password),
         )
 
-    # Looking users up
+    # User entries
 
     @property
     def _looks_up_first(self) -> bool:
-        config = self._config
-        is_somebody_else = config.auth_ldap_dn_lookup_bind_dn or (
-            config.auth_ldap_dn_lookup_bind == ANONYMOUS
-        )
-        return config.auth_ldap_dn_lookup_attribute not in ("", NONE) and bool(is_somebody_else)
+        settings = self._settings
+        is_somebody_else = settings.dn_lookup_bind_dn or (settings.dn_lookup_bind == ANONYMOUS)
+        return settings.dn_lookup_attribute not in ("", NONE) and bool(is_somebody_else)
 
     def _who_looks_up(self) -> Credentials | None:
-        dn = self._config.auth_ldap_dn_lookup_bind_dn
-        return Credentials(dn, self._config.auth_ldap_dn_lookup_bind_password) if dn else None
+        dn = self._settings.dn_lookup_bind_dn
+        return Credentials(dn, self._settings.dn_lookup_bind_password) if dn else None
 
     def _looked_up_by(self, who: Credentials | None, name: str) -> str:
-        """The entry of a user who has not logged in yet."""
-        if self._config.auth_ldap_dn_lookup_attribute in ("", NONE):
+        """Look up the entry of a user before the user's bind."""
+        if self._settings.dn_lookup_attribute in ("", NONE):
             return self._user_dn(name)
         try:
             return self._servers.ask(who, lambda directory: self._looked_up(directory, name))
         except CredentialsRefused as refusal:
-            raise DirectoryError(f"the directory refuses who looks up users: {refusal}") from None
+            raise DirectoryError(
+                f"the directory refuses the credentials for looking up users: {refusal}"
+            ) from None
 
     def _looked_up(self, directory: LdapDirectory, name: str) -> str:
-        """The distinguished name of a user's entry; without one, what the pattern makes."""
-        config = self._config
-        made, attribute = self._user_dn(name), config.auth_ldap_dn_lookup_attribute
+        """The distinguished name of a user's entry; without an entry, that from the pattern."""
+        settings = self._settings
+        made, attribute = self._user_dn(name), settings.dn_lookup_attribute
         if attribute in ("", NONE):
             return made
-        found = directory.find(config.auth_ldap_dn_lookup_base, attribute, made, SUBTREE)
+        found = directory.find(settings.dn_lookup_base, attribute, made, SUBTREE)
         if len(found) == 1:
             return found[0]
-        logger.warning("LDAP: %d entries have %s = '%s'; one should", len(found), attribute, made)
+        logger.warning(
+            "LDAP: %d entries have %s = '%s' instead of one", len(found), attribute, made
+        )
         return made
 
     def _user_dn(self, name: str) -> str:
-        return fill(self._config.auth_ldap_user_dn_pattern, _user_variables(name))
+        return fill(self._settings.user_dn_pattern, _user_variables(name))
 
     # Permissions
 
@@ -156,20 +160,20 @@ class LdapBackend:
         return await self.authenticate(LoginAttempt(identity.name, secret, ""))
 
     async def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
-        """As vhost_access_query says."""
+        """Run vhost_access_query."""
         return await self._allows("vhost", identity, {"vhost": vhost})
 
     async def may_use(
         self, identity: Identity, vhost: str, kind: str, name: str, permission: str
     ) -> bool:
-        """As resource_access_query says."""
+        """Run resource_access_query."""
         variables = {"vhost": vhost, "resource": kind, "name": name, "permission": permission}
         return await self._allows("resource", identity, variables)
 
     async def may_use_topic(
         self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
     ) -> bool:
-        """As topic_access_query says."""
+        """Run topic_access_query."""
         variables = {
             "vhost": vhost, "resource": "topic", "name": exchange, "permission": permission,
             "routing_key": routing_key, "variable_map.username": identity.name,
@@ -183,17 +187,17 @@ class LdapBackend:
         allowed = bool(
             await self._in_thread(lambda: self._true_of(query, identity.state, variables))
         )
-        if self._config.auth_ldap_log != "false":
+        if self._settings.log != "false":
             answer = "allowed" if allowed else "refused"
             logger.info("LDAP: '%s' is %s: %s %s", identity.name, answer, kind, about)
         return allowed
 
-    # Asking
+    # Queries
 
     def _true_of(
         self, queries: dict[str, Query], entry: Entry, variables: dict[str, str]
     ) -> list[str]:
-        """The names of those queries that are true."""
+        """The names of the queries that are true."""
         if not queries:
             return []
         filled = variables | {"user_dn": entry.dn}
@@ -205,17 +209,19 @@ class LdapBackend:
         try:
             return self._servers.ask(self._who_asks(entry), ask)
         except CredentialsRefused as refusal:
-            raise DirectoryError(f"the directory refuses who asks queries: {refusal}") from None
+            raise DirectoryError(
+                f"the directory refuses the credentials for queries: {refusal}"
+            ) from None
 
     def _who_asks(self, entry: Entry | None) -> Credentials | None:
-        config = self._config
-        if config.auth_ldap_bind_dn:
-            return Credentials(config.auth_ldap_bind_dn, config.auth_ldap_bind_password)
-        if config.auth_ldap_bind == ANONYMOUS:
+        settings = self._settings
+        if settings.bind_dn:
+            return Credentials(settings.bind_dn, settings.bind_password)
+        if settings.bind == ANONYMOUS:
             return None
         if entry is None or entry.password is None:
             raise DirectoryError(
-                "auth_ldap.other_bind is as_user, and the user has logged in without a password: "
+                "auth_ldap.other_bind is as_user, but the user logged in without a password: "
                 "set auth_ldap.other_bind.user_dn"
             )
         return Credentials(entry.dn, entry.password)
@@ -226,22 +232,22 @@ class LdapBackend:
         except DirectoryError as error:
             raise BackendUnavailable(f"LDAP: {error}") from None
         except UnicodeError:
-            # Its text may have a piece of the password.
-            raise BackendUnavailable("LDAP: what is asked about is not UTF-8") from None
+            # The error's text may contain a part of the password.
+            raise BackendUnavailable("LDAP: a name in the question is not UTF-8") from None
 
     async def close(self) -> None:
-        """Close the connections, and end the threads."""
+        """Close the connections and end the threads."""
         self._servers.close()
         self._threads.shutdown(wait=False)
 
 
 def _is_utf_8(text: str) -> bool:
-    """Not so if some bytes could not be decoded: the network's names come with those escaped."""
+    """Whether all bytes were decoded; AMQP strings keep others as surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _user_variables(name: str) -> dict[str, str]:
-    r"""What can be filled in for a user; those of Active Directory log in as `DOMAIN\user`."""
+    r"""The variables of a user name, which in Active Directory is `DOMAIN\user`."""
     parts = [part for part in name.split("\\", 1) if part]
     if len(parts) == 2:
         return {"username": name, "ad_domain": parts[0], "ad_user": parts[1]}
@@ -253,7 +259,7 @@ def _is_true(name: str, query: Query, question: Question) -> bool:
         return query(question)
     except QueryError as error:
         user = question.variables["username"]
-        logger.error("LDAP: the query %s has no answer for '%s': %s", name, user, error)
+        logger.error("LDAP: the query %s failed for '%s': %s", name, user, error)
         return False
 
 
@@ -264,19 +270,19 @@ def _compiled(key: str, text: str) -> Query:
         raise ValueError(f"auth_ldap.{key}: {error}") from None
 
 
-def _check(config: Config) -> None:
-    """Raise ValueError for settings that cannot work together."""
-    if not config.auth_ldap_servers:
-        raise ValueError("auth_ldap.servers.1 has to be set")
-    if config.auth_ldap_use_ssl and config.auth_ldap_use_starttls:
-        raise ValueError("of auth_ldap.use_ssl and auth_ldap.use_starttls only one can be true")
-    has_attribute = config.auth_ldap_dn_lookup_attribute not in ("", NONE)
-    if has_attribute and config.auth_ldap_dn_lookup_base in ("", NONE):
+def _check(settings: LdapSettings) -> None:
+    """Raise ValueError for missing or contradictory settings."""
+    if not settings.servers:
+        raise ValueError("auth_ldap.servers.1 must be set")
+    if settings.use_ssl and settings.use_starttls:
+        raise ValueError("only one of auth_ldap.use_ssl and auth_ldap.use_starttls can be true")
+    has_attribute = settings.dn_lookup_attribute not in ("", NONE)
+    if has_attribute and settings.dn_lookup_base in ("", NONE):
         raise ValueError("auth_ldap.dn_lookup_attribute needs auth_ldap.dn_lookup_base")
     for key, dn, password in (
-        ("dn_lookup_bind", config.auth_ldap_dn_lookup_bind_dn,
-         config.auth_ldap_dn_lookup_bind_password),
-        ("other_bind", config.auth_ldap_bind_dn, config.auth_ldap_bind_password),
+        ("dn_lookup_bind", settings.dn_lookup_bind_dn,
+         settings.dn_lookup_bind_password),
+        ("other_bind", settings.bind_dn, settings.bind_password),
     ):  # fmt: skip
         if dn and not password:
             raise ValueError(f"auth_ldap.{key}.user_dn needs auth_ldap.{key}.password")

@@ -1,10 +1,10 @@
-"""Connections to LDAP servers, and what queries ask through them.
+"""Connections to LDAP servers, and the searches of queries.
 
-ldap3 waits for the network: all of this is for worker threads. Connections are kept and used again,
-each by one thread at a time; whoever takes one binds it anew. The server may have closed it in the
-meantime, and then the work is done once more on a new one. A result that is neither success nor "no
+ldap3 blocks while it waits for the network: all of this runs in worker threads. Connections are
+pooled; each is used by one thread at a time, and bound again for each use. If the server has closed
+a pooled connection, the work is repeated on a new one. A result that is neither success nor "no
 such entry" is an error and never an empty answer, since a query may be the negation of another.
-Referrals to other servers are not followed, as in RabbitMQ: they would be told the passwords.
+Referrals are not followed, as in RabbitMQ: other servers would receive the passwords.
 """
 
 import contextlib
@@ -25,10 +25,11 @@ from ldap3.core.results import (
 )
 from ldap3.utils.conv import escape_filter_chars
 
-from broker.auth.backends.client_tls import VERIFY_NONE, client_context
-from broker.auth.backends.ldap_queries import SINGLE_LEVEL
-from broker.clock import Clock
-from broker.config import Config
+from leveret.broker.auth.backends.client_tls import client_context
+from leveret.broker.auth.backends.ldap_queries import SINGLE_LEVEL
+from leveret.broker.clock import Clock
+from leveret.broker.config.ldap_settings import LdapSettings
+from leveret.broker.config.tls_settings import VERIFY_NONE, ClientTlsOptions
 
 REFUSALS = (
     RESULT_INAPPROPRIATE_AUTHENTICATION,
@@ -36,61 +37,64 @@ REFUSALS = (
     RESULT_INVALID_DN_SYNTAX,
     RESULT_NO_SUCH_OBJECT,
 )
-"""Results of a bind that are about the user, and not about the server."""
+"""Results of a bind that mean wrong credentials, and not a failure of the server."""
 ANY_ENTRY = "(objectClass=*)"
 
 Result = TypeVar("Result")
 
 
 class DirectoryError(Exception):
-    """The directory cannot be asked, or does not answer; the text says why."""
+    """The directory is unavailable or failed; the text says why."""
 
 
 class CredentialsRefused(Exception):
-    """A bind failed because of its name or its password."""
+    """A bind failed because of its name or password."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who asks."""
+    """The name and password of a bind."""
 
     dn: str
     password: str = field(repr=False)
 
 
 class LdapServers:
-    """The servers of the configuration, and the connections to them that nobody uses."""
+    """The configured servers, and the pool of idle connections to them."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        self._config = config
+    def __init__(self, settings: LdapSettings, clock: Clock) -> None:
+        self._settings = settings
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: list[tuple[ldap3.Connection, int]] = []
         self._is_closed = False
-        self._timeout_s = _seconds(config.auth_ldap_timeout_ms)
-        has_tls = config.auth_ldap_use_ssl or config.auth_ldap_use_starttls
-        self._tls = _tls(config) if has_tls else None
-        for name in config.auth_ldap_servers:
+        self._timeout_s = _seconds(settings.timeout_ms)
+        has_tls = settings.use_ssl or settings.use_starttls
+        self._tls = _tls(settings.tls) if has_tls else None
+        for name in settings.servers:
             self._server(name)
 
     def _server(self, name: str) -> ldap3.Server:
-        """A new one for each connection: it remembers for minutes that it could not be reached."""
+        """A new object for each connection: ldap3's remembers for minutes that it failed."""
         try:
             return ldap3.Server(
                 name,
-                port=self._config.auth_ldap_port,
-                use_ssl=self._config.auth_ldap_use_ssl,
+                port=self._settings.port,
+                use_ssl=self._settings.use_ssl,
                 tls=self._tls,
                 connect_timeout=self._timeout_s,
                 get_info=ldap3.NONE,
             )
         except LDAPException as error:
-            raise ValueError(f"auth_ldap.servers: '{name}' is no server: {error}") from None
+            raise ValueError(f"auth_ldap.servers: '{name}' is not a server: {error}") from None
 
     def ask(
         self, credentials: Credentials | None, work: Callable[["LdapDirectory"], Result]
     ) -> Result:
-        """Do the work as somebody; None is nobody. Raises CredentialsRefused, DirectoryError."""
+        """Bind and run the work. Raises CredentialsRefused, DirectoryError.
+
+        credentials: None for an anonymous bind.
+        """
         try:
             kept = self._take()
             if kept is not None:
@@ -120,7 +124,7 @@ class LdapServers:
                 _close(connection)
 
     def close(self) -> None:
-        """Close the connections; those in use are closed when they come back."""
+        """Close idle connections; those in use are closed when they are returned."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -130,8 +134,8 @@ class LdapServers:
     # Connections
 
     def _take(self) -> ldap3.Connection | None:
-        """The connection that was used last, if it was not idle for too long."""
-        longest_ms = self._config.auth_ldap_idle_timeout_ms
+        """The most recently used idle connection, unless it was idle for too long."""
+        longest_ms = self._settings.idle_timeout_ms
         now_ms = self._clock.now_ms()
         with self._lock:
             stale = [
@@ -145,16 +149,16 @@ class LdapServers:
 
     def _put_back(self, connection: ldap3.Connection) -> None:
         with self._lock:
-            is_kept = not self._is_closed and self._config.auth_ldap_idle_timeout_ms != 0
+            is_kept = not self._is_closed and self._settings.idle_timeout_ms != 0
             if is_kept:
                 self._idle.append((connection, self._clock.now_ms()))
         if not is_kept:
             _close(connection)
 
     def _opened(self) -> ldap3.Connection:
-        """A connection to the first server that can be reached."""
+        """Open a connection to the first server that can be reached. Raises DirectoryError."""
         problems = []
-        for name in self._config.auth_ldap_servers:
+        for name in self._settings.servers:
             connection = ldap3.Connection(
                 self._server(name),
                 receive_timeout=self._timeout_s,
@@ -163,10 +167,8 @@ class LdapServers:
             )
             try:
                 connection.open(read_server_info=False)
-                if self._config.auth_ldap_use_starttls and not connection.start_tls(
-                    read_server_info=False
-                ):
-                    raise DirectoryError("it does not begin TLS")
+                if self._settings.use_starttls and not connection.start_tls(read_server_info=False):
+                    raise DirectoryError("the server refuses StartTLS")
                 return connection
             except (LDAPException, OSError, DirectoryError) as error:
                 _close(connection)
@@ -181,11 +183,11 @@ class LdapDirectory:
         self._connection = connection
 
     def exists(self, dn: str) -> bool:
-        """There is such an entry."""
+        """Whether the entry exists."""
         return bool(self._search(dn, ANY_ENTRY, ldap3.BASE))
 
     def has_value(self, dn: str, attribute: str, value: str) -> bool:
-        """An attribute of the entry has the value."""
+        """Whether an attribute of the entry has the value."""
         return bool(self._search(dn, _condition(attribute, value), ldap3.BASE))
 
     def find(self, base: str, attribute: str, value: str, scope: str) -> list[str]:
@@ -221,11 +223,11 @@ def _bind(connection: ldap3.Connection, credentials: Credentials | None) -> None
         connection.authentication, connection.user = ldap3.ANONYMOUS, ""
         connection.password = None
     elif not credentials.password:
-        # A directory takes this for an anonymous bind, and lets it succeed.
+        # A directory treats this as an anonymous bind and accepts it.
         raise CredentialsRefused("a bind needs a password")
     else:
         connection.authentication, connection.user = ldap3.SIMPLE, credentials.dn
-        # ldap3 sends bytes as they are, and would change some characters of a text.
+        # ldap3 sends bytes unchanged, but normalizes some characters of a str.
         connection.password = credentials.password.encode("utf-8", "surrogateescape")
     connection.bind(read_server_info=False)
     connection.password = None
@@ -240,30 +242,26 @@ def _close(connection: ldap3.Connection) -> None:
     try:
         connection.unbind()
     except (LDAPException, OSError):
-        # It cannot say goodbye, but has a socket still.
+        # The unbind could not be sent, but the socket is still open.
         with contextlib.suppress(LDAPException, OSError):
             connection.strategy.close()
 
 
 def _seconds(timeout_ms: int | None) -> int | None:
-    """Whole ones: ldap3 gives them to the socket as such."""
+    """A timeout in whole seconds, as ldap3 needs it."""
     return None if timeout_ms is None else max(1, round(timeout_ms / 1000))
 
 
-def _tls(config: Config) -> ldap3.Tls:
-    """What ldap3 makes a context of. Raises ValueError for bad files."""
-    certfile, keyfile = config.auth_ldap_tls_certfile, config.auth_ldap_tls_keyfile
-    cacertfile, password = config.auth_ldap_tls_cacertfile, config.auth_ldap_tls_password
-    client_context(cacertfile, config.auth_ldap_tls_verify, certfile, keyfile, password)
-    is_unchecked = config.auth_ldap_tls_verify == VERIFY_NONE
-    server_name = config.auth_ldap_tls_sni
-    sni = None if server_name in ("", "none") else server_name
+def _tls(tls: ClientTlsOptions) -> ldap3.Tls:
+    """The TLS options for ldap3. Raises ValueError for invalid files."""
+    client_context(tls)
+    sni = tls.server_name
     return ldap3.Tls(
-        local_private_key_file=keyfile,
-        local_certificate_file=certfile,
-        local_private_key_password=password or None,
-        validate=ssl.CERT_NONE if is_unchecked else ssl.CERT_REQUIRED,
-        ca_certs_file=cacertfile,
+        local_private_key_file=tls.keyfile,
+        local_certificate_file=tls.certfile,
+        local_private_key_password=tls.password or None,
+        validate=ssl.CERT_NONE if tls.verify == VERIFY_NONE else ssl.CERT_REQUIRED,
+        ca_certs_file=tls.cacertfile,
         sni=sni,
         valid_names=[sni] if sni else None,
     )

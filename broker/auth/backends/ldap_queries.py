@@ -1,14 +1,14 @@
-"""The language of LDAP permissions, as RabbitMQ's documentation has it.
+"""The query language for LDAP permissions, as in RabbitMQ's documentation.
 
 A query is an Erlang term: `{in_group, "cn=${vhost}-users,ou=groups,dc=example,dc=com"}`. It is
-compiled once, so that a query that makes no sense stops the start, and then asked for each
-permission, with what the permission is about as its variables.
+compiled once, so that an invalid query stops the start, and evaluated for each permission, with the
+user, vhost and resource in question as its variables.
 
-What is filled in for a variable is a part of a name or of a pattern and never more: in a
-distinguished name it is escaped for that, and in a regular expression it stands for itself.
+The value of a variable is always a part of a name or of a pattern: it is escaped in a distinguished
+name, and matches itself in a regular expression.
 
-A query that cannot be answered (an attribute is missing, no case of a `for` applies) counts as
-false in an `and` or an `or`. Anywhere else, in a `not` above all, it makes the answer a refusal.
+A query that fails (an attribute is missing, no case of a `for` applies) counts as false in an `and`
+or an `or`. Anywhere else, in particular in a `not`, its failure makes the answer a refusal.
 """
 
 import re
@@ -16,9 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from broker.auth.backends.erlang_terms import Atom, TermError, parse_term
-from broker.patterns import OutOfTimeError, compile_pattern
+from leveret.broker.erlang.parser import TermError, parse_term
+from leveret.broker.erlang.terms import Atom, format_term
+from leveret.broker.patterns import OutOfTimeError, compile_pattern
 
+DEPTH_MAX = 100
+"""How many brackets may be open in a query: compiling one is recursive."""
 MEMBER = "member"
 SUBTREE, SINGLE_LEVEL = "subtree", "single_level"
 SCOPES = {
@@ -32,17 +35,17 @@ _IN_DN = re.compile(r'[\\,+"<>;=]')
 
 
 class QueryError(ValueError):
-    """A query is none, or has no answer; the text says why."""
+    """A query is invalid, or failed; the text says why."""
 
 
 class Directory(Protocol):
-    """What a query asks of the directory."""
+    """The searches of a query."""
 
     def exists(self, dn: str) -> bool:
-        """There is such an entry."""
+        """Whether the entry exists."""
 
     def has_value(self, dn: str, attribute: str, value: str) -> bool:
-        """An attribute of the entry has the value."""
+        """Whether an attribute of the entry has the value."""
 
     def find(self, base: str, attribute: str, value: str, scope: str) -> list[str]:
         """The distinguished names of entries below a base whose attribute has the value."""
@@ -53,7 +56,7 @@ class Directory(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """What a query is asked about. group_base: where nested groups are; empty if nobody said."""
+    """The subject of a query. group_base: the base of nested groups; empty if not configured."""
 
     variables: Mapping[str, str]
     directory: Directory
@@ -70,26 +73,26 @@ Texts = Callable[[Question], list[str]]
 
 
 def compile_query(text: str) -> Query:
-    """The query of a text. Raises QueryError."""
+    """Compile a query. Raises QueryError."""
     try:
-        return _query(parse_term(text))
+        return _query(parse_term(text, DEPTH_MAX))
     except TermError as error:
         raise QueryError(str(error)) from None
 
 
-# Filling in
+# Variables
 
 
 def fill(pattern: str, variables: Mapping[str, str]) -> str:
-    r"""A pattern with its variables filled in: a distinguished name, or whatever has no `=`.
+    r"""Replace the variables in a pattern, which is a distinguished name if it contains a `=`.
 
-    A directory may also take `name@domain` or `domain\name` for a user; nothing is escaped there.
+    A directory may also accept `name@domain` or `domain\name` for a user; they are not escaped.
     """
     return _filled(pattern, variables, escape_dn if "=" in pattern else str)
 
 
 def escape_dn(value: str) -> str:
-    """A value for a distinguished name (RFC 4514)."""
+    """Escape a value for a distinguished name (RFC 4514)."""
     escaped = _IN_DN.sub(r"\\\g<0>", value).replace("\0", "\\00")
     if escaped[:1] in (" ", "#"):
         escaped = "\\" + escaped
@@ -144,7 +147,7 @@ def _query(term: Any) -> Query:
         case (Atom("for"), list(cases)):
             return _for([_case(one) for one in cases])
         case _:
-            raise QueryError(f"{shown(term)} is not a query")
+            raise QueryError(f"{format_term(term)} is not a query")
 
 
 def _is_true(query: Query, asked: Question) -> bool:
@@ -164,7 +167,7 @@ def _in_group(pattern: str, attribute: str) -> Query:
 
 def _in_group_nested(pattern: str, attribute: str, scope: str) -> Query:
     if scope not in SCOPES:
-        raise QueryError(f"the scope {scope} is none: it is {SUBTREE} or {SINGLE_LEVEL}")
+        raise QueryError(f"the scope {scope} is unknown: scopes are {SUBTREE} and {SINGLE_LEVEL}")
 
     def query(asked: Question) -> bool:
         group = fill(pattern, asked.variables)
@@ -174,7 +177,7 @@ def _in_group_nested(pattern: str, attribute: str, scope: str) -> Query:
 
 
 def _is_below(asked: Question, group: str, attribute: str, scope: str) -> bool:
-    """The user is in the group, or in a group that is; cycles end where they began."""
+    """Whether the user is in the group, or in a group that is. Cycles are followed once."""
     base = asked.group_base or _FIRST_PART.sub("", group, count=1)
     seen: set[str] = set()
     waiting = [asked.user_dn]
@@ -194,7 +197,7 @@ def _comparable(dn: str) -> str:
 
 
 def _equals(one: Texts, other: Texts) -> Query:
-    """Several values of an attribute equal one text if one of them does."""
+    """An attribute with several values equals a text if one of its values does."""
 
     def query(asked: Question) -> bool:
         left, right = one(asked), other(asked)
@@ -213,7 +216,7 @@ def _match(one: Texts, patterns: Texts) -> Query:
         try:
             return any(compile_pattern(one).is_found_in(text) for text in left for one in right)
         except re.error as error:
-            raise QueryError(f"a pattern of match is no regular expression: {error}") from None
+            raise QueryError(f"a pattern of match is not a regular expression: {error}") from None
         except OutOfTimeError:
             raise QueryError("a pattern of match takes too long to match") from None
 
@@ -225,7 +228,9 @@ def _case(term: Any) -> tuple[str, str, Query]:
         case (Atom(name), str(value), inner):
             return str(name), str(value), _query(inner)
         case _:
-            raise QueryError(f"{shown(term)} is no case of a for: a variable, its value, a query")
+            raise QueryError(
+                f"{format_term(term)} is no case of a for: a variable, its value, a query"
+            )
 
 
 def _for(cases: list[tuple[str, str, Query]]) -> Query:
@@ -240,11 +245,11 @@ def _for(cases: list[tuple[str, str, Query]]) -> Query:
     return query
 
 
-# Texts
+# Strings and attributes
 
 
 def _texts(term: Any, escape: Callable[[str], str] = str) -> Texts:
-    """The values that a string, or an attribute, stands for: one or more."""
+    """Compile a string or an attribute to a function that returns its values, one or more."""
     match term:
         case (Atom("attribute"), str(pattern), str(name)):
             return _attribute(pattern, str(name))
@@ -253,7 +258,7 @@ def _texts(term: Any, escape: Callable[[str], str] = str) -> Texts:
         case str(pattern) if not isinstance(term, Atom):
             return lambda asked: [_filled(pattern, asked.variables, escape)]
         case _:
-            raise QueryError(f"{shown(term)} is neither a string nor an attribute")
+            raise QueryError(f"{format_term(term)} is neither a string nor an attribute")
 
 
 def _attribute(pattern: str, name: str) -> Texts:
@@ -265,16 +270,3 @@ def _attribute(pattern: str, name: str) -> Texts:
         return values
 
     return texts
-
-
-def shown(term: Any) -> str:
-    """A term as Erlang writes it, for messages."""
-    match term:
-        case tuple():
-            return f"{{{', '.join(map(shown, term))}}}"
-        case list():
-            return f"[{', '.join(map(shown, term))}]"
-        case Atom():
-            return str(term)
-        case _:
-            return f'"{term}"'

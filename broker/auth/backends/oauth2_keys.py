@@ -1,10 +1,10 @@
 """The keys that sign tokens: from files, or published by the issuer (JWKS).
 
-A key fits the algorithms of its own kind and no others. So a public key, which everybody knows, is
-never taken for the secret of a symmetric algorithm, and `none` is no algorithm at all.
+A key is used only with the algorithms of its type. So a public key, which is known to everybody, is
+never used as the secret of a symmetric algorithm, and the algorithm `none` is never accepted.
 
-Published keys are asked for when a token names one that is not known, and at most every
-`REFRESH_MS`: whoever makes up key ids does not make the node ask without end.
+Published keys are fetched when a token names an unknown key, and at most every `REFRESH_MS`, so
+that tokens with invented key ids do not cause a request each.
 """
 
 import asyncio
@@ -22,10 +22,11 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
-from broker.auth.backends.client_tls import client_context, shown_address
-from broker.auth.identity import BackendUnavailable
-from broker.clock import Clock
-from broker.config import Config
+from leveret.broker.auth.backends.client_tls import client_context, shown_address
+from leveret.broker.auth.identity import BackendUnavailable
+from leveret.broker.clock import Clock
+from leveret.broker.config.oauth2_settings import OAuth2Settings
+from leveret.broker.config.tls_settings import ClientTlsOptions
 
 REFRESH_MS = 30_000
 REFRESH_AFTER_FAILURE_MS = 5_000
@@ -51,39 +52,41 @@ logger = logging.getLogger("leveret.auth")
 
 @dataclass(frozen=True)
 class Key:
-    """A key, and the algorithms that it may be used with."""
+    """A key and the algorithms that it may be used with."""
 
     material: Any = field(repr=False)
     algorithms: tuple[str, ...]
 
 
 class SigningKeys:
-    """All keys that tokens may be signed with."""
+    """All keys that may sign tokens."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
-        _check(config)
-        self._config = config
+    def __init__(self, settings: OAuth2Settings, clock: Clock) -> None:
+        _check(settings)
+        self._settings = settings
         self._clock = clock
-        self._files = {name: key_of_file(path) for name, path in config.oauth2_signing_keys}
+        self._files = {name: key_of_file(path) for name, path in settings.signing_keys}
         self._published: dict[str, Key] = {}
         self._refreshing = asyncio.Lock()
         self._wait_until_ms: int | None = None
         self._problem = ""
-        self._context = client_context(config.oauth2_https_cacertfile, config.oauth2_https_verify)
+        self._context = client_context(
+            ClientTlsOptions(cacertfile=settings.https_cacertfile, verify=settings.https_verify)
+        )
 
     async def key(self, key_id: str) -> Key | None:
-        """The key of this id; with an empty one, the default. Raises BackendUnavailable."""
-        key_id = key_id or self._config.oauth2_default_key
+        """The key with this id, or the default for an empty id. Raises BackendUnavailable."""
+        key_id = key_id or self._settings.default_key
         if self._known(key_id) is None and self._is_published:
             async with self._refreshing:
-                # Another login may have asked in the meantime.
+                # Another login may have fetched the keys in the meantime.
                 if self._known(key_id) is None:
                     await self._refresh()
         return self._known(key_id)
 
     @property
     def _is_published(self) -> bool:
-        return bool(self._config.oauth2_jwks_url or self._config.oauth2_issuer)
+        return bool(self._settings.jwks_url or self._settings.issuer)
 
     def _known(self, key_id: str) -> Key | None:
         for keys in (self._files, self._published):
@@ -94,7 +97,7 @@ class SigningKeys:
         return None
 
     async def _refresh(self) -> None:
-        """Ask for the published keys, unless that was done of late. Raises BackendUnavailable."""
+        """Fetch the published keys, unless that was done recently. Raises BackendUnavailable."""
         now_ms = self._clock.now_ms()
         if self._wait_until_ms is None or now_ms >= self._wait_until_ms:
             try:
@@ -107,8 +110,8 @@ class SigningKeys:
             raise BackendUnavailable(self._problem)
 
     async def _fetch(self) -> dict[str, Key]:
-        """The published keys. Raises BackendUnavailable."""
-        url, issuer = self._config.oauth2_jwks_url, self._config.oauth2_issuer
+        """Fetch the published keys. Raises BackendUnavailable."""
+        url, issuer = self._settings.jwks_url, self._settings.issuer
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
         connector = aiohttp.TCPConnector(ssl=self._context)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
@@ -116,12 +119,12 @@ class SigningKeys:
                 about = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
                 url = await _asked(session, about, _jwks_uri)
             keys = await _asked(session, url, _keys_of)
-        logger.info("OAuth 2: %d keys are published at %s", len(keys), shown_address(url))
+        logger.info("OAuth 2: fetched %d keys from %s", len(keys), shown_address(url))
         return keys
 
 
 async def _asked(session: aiohttp.ClientSession, url: str, read: Callable[[Any], Read]) -> Read:
-    """What is read out of an answer. Raises BackendUnavailable."""
+    """Request a URL and parse the answer. Raises BackendUnavailable."""
     shown = shown_address(url)
     try:
         async with session.get(url) as response:
@@ -143,15 +146,15 @@ async def _asked(session: aiohttp.ClientSession, url: str, read: Callable[[Any],
 def _jwks_uri(content: Any) -> str:
     url = content.get("jwks_uri") if isinstance(content, dict) else None
     if not isinstance(url, str):
-        raise ValueError("there is no jwks_uri in it")
+        raise ValueError("it has no jwks_uri")
     return url
 
 
 def _keys_of(content: Any) -> dict[str, Key]:
-    """The keys of a JWK set. One that cannot be used is left out: there may be kinds to come."""
+    """The keys of a JWK set, without those of types that are not supported."""
     listed = content.get("keys") if isinstance(content, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("it is no set of keys")
+        raise ValueError("it is not a set of keys")
     keys = {}
     for one in listed:
         if not isinstance(one, dict) or one.get("use", "sig") != "sig":
@@ -159,22 +162,23 @@ def _keys_of(content: Any) -> dict[str, Key]:
         try:
             keys[str(one.get("kid", ""))] = key_of_jwk(one)
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            logger.warning("OAuth 2: the published key %r is of no use: %s", one.get("kid"), error)
+            key_id = one.get("kid")
+            logger.warning("OAuth 2: the published key %r cannot be used: %s", key_id, error)
     return keys
 
 
 def key_of_jwk(content: dict[str, Any]) -> Key:
-    """A published key. Raises ValueError or PyJWTError for one that cannot be used."""
+    """Make a key from a JWK. Raises ValueError or PyJWTError if it cannot be used."""
     material = jwt.PyJWK(content).key
     algorithms = _algorithms_of(material)
     named = content.get("alg")
     if named is not None and named not in algorithms:
-        raise ValueError(f"it is not one for {named}")
+        raise ValueError(f"it is not a key for {named}")
     return Key(material, algorithms if named is None else (named,))
 
 
 def key_of_file(path: Path) -> Key:
-    """A public key or a certificate in PEM, a JWK, or else a secret. Raises ValueError."""
+    """Read a key: PEM, a certificate in PEM, a JWK, or else a secret. Raises ValueError."""
     content = path.read_bytes()
     try:
         return _key_of_bytes(content)
@@ -228,20 +232,23 @@ def _algorithms_of(material: Any) -> tuple[str, ...]:
         case bytes() if material:
             return SYMMETRIC
         case _:
-            raise ValueError("it is of no kind that signs tokens")
+            raise ValueError("keys of this type do not sign tokens")
 
 
-def _check(config: Config) -> None:
-    """Raise ValueError for settings that cannot work."""
-    for name in config.oauth2_algorithms:
+def _check(settings: OAuth2Settings) -> None:
+    """Raise ValueError for invalid or missing settings."""
+    for name in settings.algorithms:
         if name not in ALGORITHMS:
             raise ValueError(
-                f"auth_oauth2.algorithms: '{name}' is unknown; known are {', '.join(ALGORITHMS)}"
+                f"auth_oauth2.algorithms: '{name}' is unknown; algorithms are "
+                f"{', '.join(ALGORITHMS)}"
             )
-    for key, url in (("jwks_url", config.oauth2_jwks_url), ("issuer", config.oauth2_issuer)):
+    for key, url in (("jwks_url", settings.jwks_url), ("issuer", settings.issuer)):
         if url and not url.startswith(("https://", "http://")):
-            raise ValueError(f"auth_oauth2.{key} = '{url}' is no address; it begins with https://")
-    if not (config.oauth2_signing_keys or config.oauth2_jwks_url or config.oauth2_issuer):
+            raise ValueError(
+                f"auth_oauth2.{key} = '{url}' is not a URL: it must begin with https://"
+            )
+    if not (settings.signing_keys or settings.jwks_url or settings.issuer):
         raise ValueError(
             "there are no keys: set auth_oauth2.signing_keys, auth_oauth2.jwks_url or "
             "auth_oauth2.issuer"

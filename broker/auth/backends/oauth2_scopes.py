@@ -1,13 +1,13 @@
-"""What the claims of a token allow: its scopes. Pure.
+"""Permissions from the claims of a token: its scopes. Pure.
 
-Scopes are in the claim `scope`, in other claims that the settings name, in the permissions of
-Keycloak and in the authorization details of RFC 9396. Those that are for this resource server begin
-with its prefix, and what comes after that counts: `read:VHOST/NAME`, `write:` and `configure:`,
-with `/ROUTING_KEY` for topic exchanges, and `tag:TAG`. An alias stands for other scopes.
+Scopes are in the claim `scope`, in other configured claims, in the permissions of Keycloak and in
+the authorization details of RFC 9396. Those for this resource server begin with its prefix. The
+rest is `read:VHOST/NAME`, `write:` or `configure:`, with `/ROUTING_KEY` for topic exchanges, or
+`tag:TAG`. An alias stands for other scopes.
 
-Patterns match as RabbitMQ's do: `*` is any text, percent encoding stands for bytes, `+` for a
-blank. What follows a `*` is looked for from left to right, the first place counts, and the text has
-to end where the pattern does: `*.log` matches `a.log` and not `a.log.log`.
+Patterns match as in RabbitMQ: `*` is any text, percent encoding stands for bytes, `+` for a blank.
+The text after a `*` is searched from left to right, the first match is final, and the name must end
+where the pattern does: `*.log` matches `a.log` and not `a.log.log`.
 
 Facts: RabbitMQ's OAuth 2 guide, `rabbit_oauth2_scope` and `wildcard`.
 """
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 class Scope(NamedTuple):
-    """A scope that gives a permission. routing_key: None if it is not for topics."""
+    """A scope that gives a permission. routing_key: None for a scope without one."""
 
     permission: str
     vhost: str
@@ -41,7 +41,7 @@ class Scope(NamedTuple):
 
 @dataclass(frozen=True)
 class ScopeRules:
-    """Which scopes are for this resource server, and where they are."""
+    """Which claims contain scopes, and which scopes are for this resource server."""
 
     resource_server_id: str
     prefix: str
@@ -67,7 +67,7 @@ class ScopeRules:
                 yield from words(value)
 
     def _of_details(self, claims: Claims) -> Iterator[str]:
-        """Rich authorization requests: what may be done, and where."""
+        """Scopes from rich authorization requests (RFC 9396)."""
         details = claims.get("authorization_details")
         for detail in details if isinstance(details, list) and self.resource_server_type else ():
             if isinstance(detail, dict) and detail.get("type") == self.resource_server_type:
@@ -76,7 +76,7 @@ class ScopeRules:
                     yield from (f"{self.prefix}{scope}" for scope in _scopes_for(action, places))
 
     def _place(self, location: str) -> str | None:
-        """`cluster:rabbit/vhost:v/queue:q` as `v/q/*`; None if it is not for this server."""
+        """`cluster:rabbit/vhost:v/queue:q` as `v/q/*`; None if it is for another server."""
         pairs = (part.partition(":") for part in location.split("/"))
         found = {name: value for name, _, value in pairs if value and name in LOCATION_WORDS}
         if not matches(found.get("cluster", ""), self.resource_server_id):
@@ -100,7 +100,7 @@ def _of_keycloak(claims: Claims) -> Iterator[str]:
 
 
 def _at(claims: Claims, path: str) -> Any:
-    """A claim of this name, dots and all, or else what the dots lead to."""
+    """The claim with this whole name, or else the nested one that the dots lead to."""
     if path in claims:
         return claims[path]
     place: Any = claims
@@ -110,29 +110,29 @@ def _at(claims: Claims, path: str) -> Any:
 
 
 def words(value: Any) -> list[str]:
-    """A text with blanks, or a list of texts, as a list; anything else is empty."""
+    """The words of a string, or a list of strings; empty for anything else."""
     return value.split() if isinstance(value, str) else listed(value)
 
 
 def listed(value: Any) -> list[str]:
-    """A text, or a list of texts, as a list; anything else is empty."""
+    """A list of one string, or a list of strings; empty for anything else."""
     if isinstance(value, str):
         return [value]
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def listed_dicts(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; anything else is empty."""
+    """The objects in a list; empty for anything else."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def tags_of(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """The tags that scopes give, in alphabetical order."""
+    """The user tags in scopes, in alphabetical order."""
     return tuple(sorted(scope[4:] for scope in scopes if scope.startswith(TAG_PREFIX)))
 
 
 def filled_in(scopes: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Scopes with `{vhost}` and `{name of a claim}` filled in; a `*` in those is no wildcard."""
+    """Replace `{vhost}` and `{name of a claim}` in scopes; a `*` in a value is not a wildcard."""
     return tuple(
         _VARIABLE.sub(lambda found: _quoted(variables.get(found[1], found[1])), scope)
         for scope in scopes
@@ -147,12 +147,12 @@ def _quoted(text: str) -> str:
 
 
 def allows_vhost(scopes: tuple[str, ...], vhost: str) -> bool:
-    """Some scope is for the vhost."""
+    """Whether some scope is for the vhost."""
     return any(matches(scope.vhost, vhost) for scope in parsed(scopes))
 
 
 def allows(scopes: tuple[str, ...], vhost: str, name: str, permission: str) -> bool:
-    """Some scope gives the permission for a queue or an exchange."""
+    """Whether some scope gives the permission for a queue or an exchange."""
     return any(
         scope.permission == permission and matches(scope.vhost, vhost) and matches(scope.name, name)
         for scope in parsed(scopes)
@@ -162,7 +162,7 @@ def allows(scopes: tuple[str, ...], vhost: str, name: str, permission: str) -> b
 def allows_topic(
     scopes: tuple[str, ...], vhost: str, exchange: str, routing_key: str, permission: str
 ) -> bool:
-    """Some scope, one with a routing key, gives the permission for this one."""
+    """Whether some scope with a routing key gives the permission for this one."""
     return any(
         scope.routing_key is not None
         and scope.permission == permission
@@ -175,7 +175,7 @@ def allows_topic(
 
 @lru_cache(maxsize=1024)
 def parsed(scopes: tuple[str, ...]) -> tuple[Scope, ...]:
-    """The scopes that give permissions; others mean nothing here."""
+    """Parse the scopes that give permissions; others are left out."""
     found = []
     for scope in scopes:
         permission, _, pattern = scope.partition(":")
@@ -187,7 +187,7 @@ def parsed(scopes: tuple[str, ...]) -> tuple[Scope, ...]:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern."""
+    """Whether a name matches a pattern."""
     parts = _parts(pattern)
     text = name.encode("utf-8", "surrogateescape")
     if parts is None or not text.startswith(parts[0]):
@@ -205,7 +205,7 @@ def matches(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parts(pattern: str) -> tuple[bytes, ...] | None:
-    """What is between the wildcards; None if the percent encoding is wrong: it matches nothing."""
+    """The texts between the wildcards; None if the percent encoding is invalid."""
     if _BAD_ESCAPE.search(pattern):
         return None
     return tuple(

@@ -1,9 +1,9 @@
-"""Schemas of who may do what, of policies and of parameters; and of definitions, with them all."""
+"""Schemas of users, permissions, policies and parameters, and of definitions with all of them."""
 
-from broker.auth.passwords import ALGORITHMS
-from broker.limits import OF_USERS, OF_VHOSTS
-from broker.policies import APPLY_TO
-from mgmt.api.description.schemas import (
+from leveret.broker.auth.passwords import ALGORITHMS
+from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS
+from leveret.broker.policies.policy_table import APPLY_TO
+from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
     FLAG,
@@ -32,7 +32,7 @@ _VHOST = {"vhost": TEXT}
 
 
 def _declared(where: dict[str, Schema]) -> dict[str, Schema]:
-    """The lists of what is in vhosts. where: the field that names the vhost, if it is named."""
+    """The lists of objects in vhosts. where: the field that names the vhost, if there is one."""
     durable = {"durable": FLAG, "auto_delete": FLAG}
     return {
         "parameters": list_of(

@@ -1,10 +1,10 @@
-"""Schemas of what requests carry. Fields that are not known are let pass, as in RabbitMQ."""
+"""Schemas of the bodies of requests. Unknown fields are allowed, as in RabbitMQ."""
 
-from broker.auth.passwords import ALGORITHMS
-from broker.exchanges import EXCHANGE_TYPES
-from broker.policies import APPLY_TO
-from mgmt.api.description.declared import QUEUE_TYPES
-from mgmt.api.description.schemas import (
+from leveret.broker.auth.passwords import ALGORITHMS
+from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.policies.policy_table import APPLY_TO
+from leveret.mgmt.api.description.declared import QUEUE_TYPES
+from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
     FLAG,
@@ -20,16 +20,16 @@ from mgmt.api.description.schemas import (
     one_of,
     record,
 )
-from mgmt.api.queues import ACK_MODES, ENCODINGS
-from mgmt.definitions.contents import OF_A_NODE, SHAPES
+from leveret.mgmt.api.queues import ACK_MODES, ENCODINGS
+from leveret.mgmt.definitions.contents import OF_A_NODE, SHAPES
 
 _SOMETHING = described({"not": NULL}, "Anything but null.")
 _TRUTH = any_of(FLAG, one_of("true", "false"), NULL)
 _NOTHING = {"type": "array", "maxItems": 0}
-_TABLE = described(any_of(OBJECT, _NOTHING, NULL), "A field table; nulls in it are refused.")
+_TABLE = described(any_of(OBJECT, _NOTHING, NULL), "A field table; it may not contain null.")
 _PATTERN = described(TEXT, "A regular expression.")
 _TAGS = any_of(TEXT, list_of(TEXT))
-_DIGITS = described(any_of(COUNT, NUMBER, TEXT), "A whole number, or one as a text.")
+_DIGITS = described(any_of(COUNT, NUMBER, TEXT), "A whole number, or a string with one.")
 _PAYLOAD = {"payload": TEXT, "payload_encoding": one_of("string", "base64")}
 _PROPERTIES = any_of(OBJECT, _NOTHING)
 _AMOUNT = any_of(TEXT, NUMBER)
@@ -65,7 +65,7 @@ USER = body(
     {
         "tags": _TAGS, "password": nullable(TEXT),
         "password_hash": described(nullable(TEXT), "In base64; empty for no password."),
-        "hashing_algorithm": described(ANYTHING, f"With a hash: {', '.join(ALGORITHMS)}."),
+        "hashing_algorithm": described(ANYTHING, f"Used with a hash: {', '.join(ALGORITHMS)}."),
     },
 )  # fmt: skip
 USERS = body({"users": list_of(TEXT)})
@@ -78,7 +78,7 @@ POLICY = body(
 LIMIT = body({"value": {"type": "integer"}})
 PARAMETER = body({"value": _SOMETHING})
 CLUSTER_NAME = body({"name": TEXT})
-NOTHING = described(ANYTHING, "What is sent is not looked at.")
+NOTHING = described(ANYTHING, "The content is ignored.")
 LOGIN = record({"username": TEXT, "password": TEXT}, is_open=True)
 
 _FILTERS = {

@@ -1,6 +1,6 @@
-"""Schemas of what clients have: connections, channels and consumers."""
+"""Schemas of connections, channels and consumers."""
 
-from mgmt.api.description.schemas import (
+from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
     FLAG,
@@ -19,7 +19,7 @@ from mgmt.api.description.schemas import (
     record,
     ref,
 )
-from mgmt.statistics.sampler import CONNECTION, MESSAGES
+from leveret.mgmt.statistics.sampler import CONNECTION, MESSAGES
 
 _NOBODY = any_of(NULL, TEXT)
 _TLS = {

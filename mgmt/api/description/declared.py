@@ -1,7 +1,7 @@
-"""Schemas of what is declared: vhosts, queues, exchanges, bindings, and messages in queues."""
+"""Schemas of vhosts, queues, exchanges, bindings, and messages in queues."""
 
-from broker.exchanges import EXCHANGE_TYPES
-from mgmt.api.description.schemas import (
+from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
     FLAG,
@@ -22,7 +22,7 @@ from mgmt.api.description.schemas import (
     record,
     ref,
 )
-from mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSAGES, QUEUE_MESSAGES
+from leveret.mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSAGES, QUEUE_MESSAGES
 
 QUEUE_TYPES = one_of("classic", "quorum", "stream")
 DESTINATION_TYPE = one_of("queue", "exchange")

@@ -1,7 +1,7 @@
-"""The OpenAPI document, made of the route table and what the operations say of themselves.
+"""The OpenAPI document, made of the route table and the descriptions of the operations.
 
-Every route has to have its operation, and every operation its route: so nothing is served that is
-not described, and nothing described that is not served.
+Every route must have an operation and every operation a route, so that everything that is served is
+described, and everything that is described is served.
 """
 
 import inspect
@@ -10,20 +10,20 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from broker.net.handshake import version
-from mgmt.api.description import (
+from leveret import __version__
+from leveret.mgmt.api.description import (
     access,
     clients,
     declared,
-    node,
+    node_schemas,
     operations_access,
     operations_declared,
     operations_node,
     operations_traces,
 )
-from mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
-from mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
-from mgmt.api.routes import ROUTES, Route
+from leveret.mgmt.api.description.operation import COLUMNS, JSON, Operation, page_of
+from leveret.mgmt.api.description.schemas import NAME, TEXT, Schema, any_of, list_of, ref, some_of
+from leveret.mgmt.api.routes import ROUTES, Route
 
 OPERATIONS = {
     (one.method, one.path): one
@@ -31,11 +31,11 @@ OPERATIONS = {
     for one in part.OPERATIONS
 }
 SCHEMAS: dict[str, Schema] = {
-    **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node.SCHEMAS,
+    **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
     **operations_traces.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
-"""Ends the names of schemas of objects of which only some fields were asked for."""
+"""The suffix of schemas of objects with only some of their fields."""
 
 _VARIABLE = re.compile(r"\{(\w+)\}")
 _VARIABLES: dict[str, tuple[Schema, str]] = {
@@ -51,18 +51,18 @@ _VARIABLES: dict[str, tuple[Schema, str]] = {
     "port": (NAME, "A port: digits."),
 }
 _REASONS = {
-    201: "It is new.",
-    204: "It is done; there is nothing to say.",
-    400: "The request makes no sense, or what it asks for is refused.",
-    401: "The login failed, or the user may not do this.",
+    201: "The object was created.",
+    204: "Done; the answer has no content.",
+    400: "The request is not valid, or was refused.",
+    401: "The login failed, or the user is not allowed to do this.",
     403: "A page of another site sent a form.",
-    404: "There is nothing of this name.",
-    406: "An answer is wanted that is not JSON.",
+    404: "There is no object of this name.",
+    406: "The client does not accept JSON.",
     408: "The body did not arrive in time.",
-    409: "The node is not in the state for this.",
-    413: "The body is over management.http.max_body_size.",
-    500: "It failed inside.",
-    503: "It is not well, or the broker is stopped on this node.",
+    409: "Not possible in the present state of the node.",
+    413: "The body is larger than management.http.max_body_size.",
+    500: "An internal error.",
+    503: "A health check failed, or the broker is stopped on this node.",
 }
 _EVERYWHERE = (401, 406, 503)
 _SECURITY = {
@@ -72,13 +72,13 @@ _SECURITY = {
 
 
 def document(prefix: str, *, with_control: bool) -> dict[str, Any]:
-    """All of it. prefix: what comes before `/api`. with_control: and what steers the node."""
+    """The document. prefix: the path before `/api`. with_control: also the control socket's."""
     shown = [one for one in ROUTES if with_control or not one.control_only]
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Leveret's HTTP API",
-            "version": version(),
+            "version": __version__,
             "description": "The HTTP API of RabbitMQ's management, and what Leveret adds to it.",
         },
         "servers": [{"url": f"{prefix}/api"}],
@@ -154,7 +154,7 @@ def _responses(route: Route, one: Operation) -> dict[str, Any]:
 
 
 def _answer(one: Operation) -> Schema:
-    """The schema of 200: all of an object, or the columns that were asked for; a list or a page."""
+    """The schema of 200: an object, or its requested columns; a list, or a page of it."""
     assert one.answer is not None
     wanted = [one.answer, some_of(one.answer, SOME)] if one.columns else [one.answer]
     if not one.paged:

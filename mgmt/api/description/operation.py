@@ -1,14 +1,14 @@
-"""What the description says of one operation, beside what the route table knows already.
+"""The description of one operation, as far as it does not follow from the route table.
 
-Summaries are the docstrings of the functions that answer, parameters in paths are read off the
-paths, and what is true of every operation (logins, methods, formats) is added by `document.py`.
+Summaries are the docstrings of the routes' functions, parameters in paths are taken from the paths,
+and properties of every operation (logins, methods, formats) are added by `document.py`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mgmt.api.description.schemas import (
+from leveret.mgmt.api.description.schemas import (
     COUNT,
     TEXT,
     WHOLE,
@@ -24,7 +24,7 @@ JSON = "application/json"
 
 
 class Parameter(NamedTuple):
-    """A parameter of a query, or a header."""
+    """A parameter of the query, or a header."""
 
     name: str
     schema: Schema
@@ -35,9 +35,9 @@ class Parameter(NamedTuple):
 class Operation:
     """One method of one path.
 
-    answer: the schema of 200, of one item if it is `paged`; None for 204. statuses: which others
-    there are, beside those that every operation has. body: of a request that takes one. columns:
-    that `columns` may pick some fields. makes: that it answers 201 and says where what it made is.
+    answer: the schema of 200, of one item if it is `paged`; None for 204. statuses: other statuses
+    than those that every operation has. body: the schema of the request's body. columns: the
+    parameter `columns` may select fields. makes: it answers 201 with the location of a new object.
     """
 
     method: str
@@ -51,12 +51,12 @@ class Operation:
     columns: bool = False
     paged: bool = False
     answer_type: str = JSON
-    """Several, with spaces between them, if it depends on what is asked for."""
+    """Several names, separated by spaces, if the answer depends on the request."""
     makes: bool = False
 
 
 class Tagged:
-    """Makes the operations of one part of the API."""
+    """Collects the operations of one part of the API."""
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
@@ -64,7 +64,7 @@ class Tagged:
     def shows(
         self, path: str, answer: Schema, *statuses: int, parameters: Iterable[Parameter] = ()
     ) -> Operation:
-        """GET of an object, of which `columns` may pick some."""
+        """GET of an object, of which `columns` may select fields."""
         return Operation(
             "GET", path, self._tag, answer, statuses, parameters=tuple(parameters), columns=True
         )
@@ -72,27 +72,27 @@ class Tagged:
     def lists(
         self, path: str, item: Schema, *statuses: int, parameters: Iterable[Parameter] = ()
     ) -> Operation:
-        """GET of a list that may be filtered, sorted and shown in pages."""
+        """GET of a list that can be filtered, sorted and divided into pages."""
         return Operation(
             "GET", path, self._tag, item, (400, *statuses), columns=True, paged=True,
             parameters=(*parameters, *PAGING),
         )  # fmt: skip
 
-    def tells(
+    def gets(
         self, path: str, answer: Schema, *statuses: int, parameters: Iterable[Parameter] = ()
     ) -> Operation:
-        """GET of what is shown as it is."""
+        """GET of an object without `columns`."""
         return Operation("GET", path, self._tag, answer, statuses, parameters=tuple(parameters))
 
     def puts(self, path: str, body: Schema, *statuses: int) -> Operation:
-        """PUT that makes or changes something."""
+        """PUT that creates or changes an object."""
         return Operation("PUT", path, self._tag, None, (400, 413, *statuses), body)
 
     def posts(
         self, path: str, body: Schema | None, answer: Schema | None, *statuses: int,
         parameters: Iterable[Parameter] = (),
     ) -> Operation:  # fmt: skip
-        """POST that does something."""
+        """POST of an action."""
         expected = statuses if body is None else (400, 413, *statuses)
         return Operation(
             "POST", path, self._tag, answer, expected, body, parameters=tuple(parameters)
@@ -106,25 +106,25 @@ class Tagged:
 COLUMNS = Parameter("columns", described(TEXT, "Names of fields with commas; a.b is b within a."))
 SORTING = (
     Parameter("sort", described(TEXT, "The field to sort by; a.b is b within a.")),
-    Parameter("sort_reverse", described(TEXT, "`true` for the other way round.")),
+    Parameter("sort_reverse", described(TEXT, "`true`: in descending order.")),
 )
 SIZE: Schema = {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}
 PAGING = (
     Parameter("page", {"type": "integer", "minimum": 1}),
-    Parameter("page_size", described(any_of(SIZE, TEXT), "Looked at with `page` only.")),
+    Parameter("page_size", described(any_of(SIZE, TEXT), "Only used with `page`.")),
     Parameter("name", described(TEXT, "With `page`: a part of the name.")),
     Parameter("use_regex", described(TEXT, "`true`: `name` is a regular expression.")),
-    Parameter("pagination", described(TEXT, "`true`: a page, as clients of old ask for it.")),
+    Parameter("pagination", described(TEXT, "`true`: a page, as older clients ask for it.")),
     *SORTING,
 )
 
 
 WHOLE_OR_NONE = any_of(WHOLE, one_of(""))
-"""A number that is the same as left out if it is empty."""
+"""A number; an empty value means the same as a missing parameter."""
 
 
 def window(*kinds: str) -> tuple[Parameter, ...]:
-    """Which samples are wanted: so many seconds back, one every so many."""
+    """The parameters of a window of samples: how many seconds, and one sample every how many."""
     return tuple(
         Parameter(f"{kind}_{part}", WHOLE_OR_NONE) for kind in kinds for part in ("age", "incr")
     )
@@ -134,8 +134,8 @@ QUEUE_WINDOWS = window("msg_rates", "lengths")
 
 
 def choice(name: str, *values: str) -> Parameter:
-    """A parameter that has a meaning for some values only, and lets others pass."""
-    return Parameter(name, described(TEXT, f"Known: {', '.join(values)}."))
+    """A parameter that has a meaning for some values, and ignores others."""
+    return Parameter(name, described(TEXT, f"One of {', '.join(values)}; others are ignored."))
 
 
 def page_of(item: Schema) -> Schema:
@@ -146,6 +146,3 @@ def page_of(item: Schema) -> Schema:
             "page_count": COUNT, "page_size": COUNT, "total_count": COUNT,
         }
     )  # fmt: skip
-
-
-STATUS_OK = record({"status": one_of("ok")})

@@ -1,8 +1,8 @@
 """Operations on users and permissions, on policies, limits and parameters, and on definitions."""
 
-from mgmt.api.description import bodies
-from mgmt.api.description.operation import Operation, Parameter, Tagged, choice
-from mgmt.api.description.schemas import TEXT, Schema, described, list_of, ref
+from leveret.mgmt.api.description import bodies
+from leveret.mgmt.api.description.operation import Operation, Parameter, Tagged, choice
+from leveret.mgmt.api.description.schemas import TEXT, Schema, described, list_of, ref
 
 _users = Tagged("users")
 _permissions = Tagged("permissions")
@@ -17,26 +17,26 @@ AUTH = Parameter("auth", described(TEXT, "Name and password in base64, for links
 
 USERS = (
     _users.lists("/users", ref("User")),
-    _users.tells("/users/without-permissions", list_of(ref("User"))),
+    _users.gets("/users/without-permissions", list_of(ref("User"))),
     _users.shows("/users/{user}", ref("User"), 404),
     _users.puts("/users/{user}", bodies.USER),
     _users.deletes("/users/{user}", 404),
     _users.posts("/users/bulk-delete", bodies.USERS, None),
 )
 PERMISSIONS = (
-    _permissions.tells("/permissions", list_of(ref("Permission"))),
-    _permissions.tells("/vhosts/{vhost}/permissions", list_of(ref("Permission")), 404),
-    _permissions.tells("/users/{user}/permissions", list_of(ref("Permission")), 404),
+    _permissions.gets("/permissions", list_of(ref("Permission"))),
+    _permissions.gets("/vhosts/{vhost}/permissions", list_of(ref("Permission")), 404),
+    _permissions.gets("/users/{user}/permissions", list_of(ref("Permission")), 404),
     _permissions.shows("/permissions/{vhost}/{user}", ref("Permission"), 404),
     _permissions.puts("/permissions/{vhost}/{user}", bodies.PERMISSION),
     _permissions.deletes("/permissions/{vhost}/{user}", 404),
-    _permissions.tells("/topic-permissions", list_of(ref("TopicPermission"))),
-    _permissions.tells("/vhosts/{vhost}/topic-permissions", list_of(ref("TopicPermission")), 404),
-    _permissions.tells("/users/{user}/topic-permissions", list_of(ref("TopicPermission")), 404),
-    _permissions.tells("/topic-permissions/{vhost}/{user}", list_of(ref("TopicPermission")), 404),
+    _permissions.gets("/topic-permissions", list_of(ref("TopicPermission"))),
+    _permissions.gets("/vhosts/{vhost}/topic-permissions", list_of(ref("TopicPermission")), 404),
+    _permissions.gets("/users/{user}/topic-permissions", list_of(ref("TopicPermission")), 404),
+    _permissions.gets("/topic-permissions/{vhost}/{user}", list_of(ref("TopicPermission")), 404),
     _permissions.puts("/topic-permissions/{vhost}/{user}", bodies.TOPIC_PERMISSION),
     _permissions.deletes("/topic-permissions/{vhost}/{user}", 404),
-    _permissions.tells(
+    _permissions.gets(
         "/topic-permissions/{vhost}/{user}/{exchange}", list_of(ref("TopicPermission")), 404
     ),
     _permissions.deletes("/topic-permissions/{vhost}/{user}/{exchange}", 404),
@@ -46,8 +46,8 @@ PERMISSIONS = (
 def _of_kind(kind: str) -> tuple[Operation, ...]:
     one = f"/{kind}/{{vhost}}/{{name}}"
     return (
-        _policies.tells(f"/{kind}", list_of(ref("Policy"))),
-        _policies.tells(f"/{kind}/{{vhost}}", list_of(ref("Policy")), 404),
+        _policies.gets(f"/{kind}", list_of(ref("Policy"))),
+        _policies.gets(f"/{kind}/{{vhost}}", list_of(ref("Policy")), 404),
         _policies.shows(one, ref("Policy"), 404),
         _policies.puts(one, bodies.POLICY, 404),
         _policies.deletes(one, 404),
@@ -55,24 +55,24 @@ def _of_kind(kind: str) -> tuple[Operation, ...]:
 
 
 LIMITS = (
-    _limits.tells("/vhost-limits", list_of(ref("VhostLimits"))),
-    _limits.tells("/vhost-limits/{vhost}", list_of(ref("VhostLimits")), 404),
+    _limits.gets("/vhost-limits", list_of(ref("VhostLimits"))),
+    _limits.gets("/vhost-limits/{vhost}", list_of(ref("VhostLimits")), 404),
     _limits.puts("/vhost-limits/{vhost}/{name}", bodies.LIMIT, 404),
     _limits.deletes("/vhost-limits/{vhost}/{name}", 404),
-    _limits.tells("/user-limits", list_of(ref("UserLimits"))),
-    _limits.tells("/user-limits/{user}", list_of(ref("UserLimits")), 404),
+    _limits.gets("/user-limits", list_of(ref("UserLimits"))),
+    _limits.gets("/user-limits/{user}", list_of(ref("UserLimits")), 404),
     _limits.puts("/user-limits/{user}/{name}", bodies.LIMIT),
     _limits.deletes("/user-limits/{user}/{name}", 404),
 )
 _ONE_PARAMETER = "/parameters/{component}/{vhost}/{name}"
 PARAMETERS = (
-    _parameters.tells("/parameters", list_of(ref("Parameter"))),
-    _parameters.tells("/parameters/{component}", list_of(ref("Parameter"))),
-    _parameters.tells("/parameters/{component}/{vhost}", list_of(ref("Parameter")), 404),
+    _parameters.gets("/parameters", list_of(ref("Parameter"))),
+    _parameters.gets("/parameters/{component}", list_of(ref("Parameter"))),
+    _parameters.gets("/parameters/{component}/{vhost}", list_of(ref("Parameter")), 404),
     _parameters.shows(_ONE_PARAMETER, ref("Parameter"), 404),
     _parameters.puts(_ONE_PARAMETER, bodies.PARAMETER, 404),
     _parameters.deletes(_ONE_PARAMETER, 404),
-    _parameters.tells("/global-parameters", list_of(ref("GlobalParameter"))),
+    _parameters.gets("/global-parameters", list_of(ref("GlobalParameter"))),
     _parameters.shows("/global-parameters/{name}", ref("GlobalParameter"), 404),
     _parameters.puts("/global-parameters/{name}", bodies.PARAMETER),
     _parameters.deletes("/global-parameters/{name}", 404),

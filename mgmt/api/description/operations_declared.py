@@ -1,7 +1,7 @@
-"""Operations on vhosts, exchanges, queues, bindings and messages, and on what clients have."""
+"""Operations on vhosts, exchanges, queues, bindings, messages, connections and channels."""
 
-from mgmt.api.description import bodies
-from mgmt.api.description.operation import (
+from leveret.mgmt.api.description import bodies
+from leveret.mgmt.api.description.operation import (
     QUEUE_WINDOWS,
     WHOLE_OR_NONE,
     Operation,
@@ -10,7 +10,7 @@ from mgmt.api.description.operation import (
     choice,
     window,
 )
-from mgmt.api.description.schemas import TEXT, described, list_of, record, ref
+from leveret.mgmt.api.description.schemas import TEXT, described, list_of, record, ref
 
 _vhosts = Tagged("vhosts")
 _exchanges = Tagged("exchanges")
@@ -21,7 +21,7 @@ _clients = Tagged("clients")
 
 RATES = window("msg_rates")
 BYTES = window("data_rates")
-REASON = Parameter("X-Reason", described(TEXT, "What the client is told."), "header")
+REASON = Parameter("X-Reason", described(TEXT, "The reason that the client gets."), "header")
 _PLACE = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
 _FILTERS = (
     Parameter("header", TEXT), Parameter("body", TEXT), Parameter("routing_key", TEXT),

@@ -1,7 +1,7 @@
-"""Operations on the node: overview, health, logins, and the steering on the control socket."""
+"""Operations on the node: overview, health, logins, and the control socket's operations."""
 
-from mgmt.api.description import bodies
-from mgmt.api.description.operation import (
+from leveret.mgmt.api.description import bodies
+from leveret.mgmt.api.description.operation import (
     QUEUE_WINDOWS,
     WHOLE_OR_NONE,
     Operation,
@@ -9,7 +9,7 @@ from mgmt.api.description.operation import (
     Tagged,
     window,
 )
-from mgmt.api.description.schemas import (
+from leveret.mgmt.api.description.schemas import (
     ANYTHING,
     COUNT,
     FLAG,
@@ -30,13 +30,13 @@ _logins = Tagged("logins")
 _control = Tagged("control socket")
 
 NODE_WINDOW = window("node_stats")
-MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by what it is for."))
+MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by category."))
 _RELATIVE = record({"memory": mapping(COUNT)})
 _ETS = record({"ets_tables": one_of("no_tables")})
 
 NODE = (
     _node.shows("/overview", ref("Overview"), 400, parameters=QUEUE_WINDOWS),
-    _node.tells("/nodes", list_of(ref("Node")), 400, parameters=NODE_WINDOW),
+    _node.gets("/nodes", list_of(ref("Node")), 400, parameters=NODE_WINDOW),
     _node.shows("/nodes/{node}", ref("Node"), 400, 404, parameters=(*NODE_WINDOW, MEMORY)),
     _node.shows("/nodes/{node}/memory", record({"memory": ref("Memory")}), 404),
     _node.shows("/nodes/{node}/memory/relative", _RELATIVE, 404),
@@ -46,15 +46,15 @@ NODE = (
     ),
     _node.shows("/cluster-name", record({"name": TEXT})),
     _node.puts("/cluster-name", bodies.CLUSTER_NAME),
-    _node.tells("/extensions", list_of(record({"javascript": NAME}))),
-    _node.tells("/feature-flags", list_of(ref("FeatureFlag"))),
+    _node.gets("/extensions", list_of(record({"javascript": NAME}))),
+    _node.gets("/feature-flags", list_of(ref("FeatureFlag"))),
     _node.puts("/feature-flags/{name}/enable", bodies.NOTHING),
-    _node.tells("/deprecated-features", list_of(ANYTHING)),
-    _node.tells("/deprecated-features/used", list_of(ANYTHING)),
+    _node.gets("/deprecated-features", list_of(ANYTHING)),
+    _node.gets("/deprecated-features/used", list_of(ANYTHING)),
     _node.deletes("/reset"),
     _node.deletes("/reset/{node}", 404),
     _node.posts("/rebalance/queues", None, None),
-    _node.tells(
+    _node.gets(
         "/audit", list_of(ref("AuditLine")), 400, parameters=[Parameter("count", WHOLE_OR_NONE)]
     ),
     _node.shows("/config/effective", OBJECT),
@@ -90,9 +90,9 @@ LOGINS = (
         "application/x-www-form-urlencoded",
     ),
     _logins.shows("/auth/hash_password/{password}", record({"ok": NAME})),
-    _logins.tells("/auth/attempts/{node}", list_of(ref("LoginAttempts")), 404),
+    _logins.gets("/auth/attempts/{node}", list_of(ref("LoginAttempts")), 404),
     _logins.deletes("/auth/attempts/{node}", 404),
-    _logins.tells("/auth/attempts/{node}/source", list_of(ref("LoginAttemptsOfAddress")), 404),
+    _logins.gets("/auth/attempts/{node}/source", list_of(ref("LoginAttemptsOfAddress")), 404),
     _logins.deletes("/auth/attempts/{node}/source", 404),
 )  # fmt: skip
 CONTROL = (

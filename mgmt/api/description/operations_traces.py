@@ -1,8 +1,8 @@
-"""Operations on traces that write files, and on the files; and what they look like."""
+"""Operations on traces and their files, with their schemas."""
 
-from broker.tracing.trace import BODIES, FORMATS, NO_BODIES
-from mgmt.api.description.operation import Operation, Tagged
-from mgmt.api.description.schemas import (
+from leveret.broker.tracing.trace import BODIES, FORMATS, NO_BODIES
+from leveret.mgmt.api.description.operation import Operation, Tagged
+from leveret.mgmt.api.description.schemas import (
     COUNT,
     NAME,
     TEXT,
@@ -18,19 +18,19 @@ from mgmt.api.description.schemas import (
 
 _traces = Tagged("traces")
 
-_PAYLOAD_BYTES = described(COUNT, "What is written of a payload; without it, all.")
+_PAYLOAD_BYTES = described(COUNT, "How many bytes of a payload are written; all by default.")
 _PAYLOAD = described(one_of(NO_BODIES, BODIES), "Whether a log has the bodies of messages.")
-_SAMPLE = described({"type": "integer", "minimum": 1}, "One message in so many is in a log.")
+_SAMPLE = described({"type": "integer", "minimum": 1}, "Log one message in so many.")
 _PATTERN = described(TEXT, "A topic pattern for publish.{exchange} and deliver.{queue}.")
 
 SCHEMAS: dict[str, Schema] = {
     "Trace": record(
         {
             "vhost": TEXT, "name": NAME, "format": one_of(*FORMATS), "pattern": TEXT,
-            "written": described(COUNT, "Records, since the trace began."),
-            "lost": described(COUNT, "Records that the disk did not take in time."),
+            "written": described(COUNT, "Records since the start of the trace."),
+            "lost": described(COUNT, "Records that were lost because the disk was too slow."),
             "waiting_bytes": COUNT,
-            "problem": described(TEXT, "Why nothing can be written; empty if all is well."),
+            "problem": described(TEXT, "Why nothing can be written; empty without an error."),
         },
         {
             "max_payload_bytes": COUNT, "tracer_connection_username": NAME, "payload": _PAYLOAD,
@@ -50,7 +50,7 @@ TRACE = body(
 
 
 def _on_node(path: str, *, has_node: bool) -> tuple[str, tuple[int, ...]]:
-    """A path for the node that is asked, or for one that is named; and how that may fail."""
+    """The path, with the name of a node in it or not, and the statuses of its errors."""
     kind, _, rest = path.partition("/")
     if not has_node:
         return f"/{path}", ()
@@ -63,12 +63,12 @@ def _operations(*, has_node: bool) -> tuple[Operation, ...]:
     trace = f"{of_vhost}/{{name}}"
     files = _on_node("trace-files", has_node=has_node)[0]
     return (
-        _traces.tells(traces, list_of(ref("Trace")), *failing),
-        _traces.tells(of_vhost, list_of(ref("Trace")), *failing),
+        _traces.gets(traces, list_of(ref("Trace")), *failing),
+        _traces.gets(of_vhost, list_of(ref("Trace")), *failing),
         _traces.shows(trace, ref("Trace"), 404, *failing),
         _traces.puts(trace, TRACE, 404),
         _traces.deletes(trace, 404, *failing),
-        _traces.tells(files, list_of(ref("TraceFile")), *failing),
+        _traces.gets(files, list_of(ref("TraceFile")), *failing),
         Operation(
             "GET",
             f"{files}/{{name}}",

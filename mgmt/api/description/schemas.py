@@ -1,8 +1,7 @@
-"""The words that the description's schemas are made of.
+"""The functions that make the schemas of the description.
 
-A schema is a JSON Schema, as OpenAPI 3.1 has it. Schemas that are used in several places have a
-name and are referred to (`ref`); a record has the fields that are listed and no others, unless it
-says that it is open.
+A schema is a JSON Schema, as in OpenAPI 3.1. Schemas that are used in several places have a name
+and are referred to (`ref`). A record has the listed fields and no others, unless it is open.
 """
 
 from collections.abc import Mapping
@@ -32,17 +31,17 @@ def ref(name: str) -> Schema:
 
 
 def one_of(*values: str) -> Schema:
-    """One of these texts."""
+    """One of these strings."""
     return {"type": "string", "enum": list(values)}
 
 
 def any_of(*schemas: Schema) -> Schema:
-    """What at least one of these is true of."""
+    """A value that matches at least one of these schemas."""
     return {"anyOf": list(schemas)}
 
 
 def nullable(schema: Schema) -> Schema:
-    """That, or null."""
+    """A value that matches the schema, or null."""
     return any_of(schema, NULL)
 
 
@@ -52,7 +51,7 @@ def list_of(schema: Schema) -> Schema:
 
 
 def mapping(schema: Schema) -> Schema:
-    """An object with any names, whose values are such."""
+    """An object with any names, whose values match the schema."""
     return {"type": "object", "additionalProperties": schema}
 
 
@@ -62,7 +61,7 @@ def record(
     *,
     is_open: bool = False,
 ) -> Schema:
-    """An object with these fields. is_open: others are let pass, and mean nothing."""
+    """An object with these fields. is_open: other fields are allowed, and ignored."""
     schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
     if required:
         schema["required"] = list(required)
@@ -74,21 +73,21 @@ def record(
 def body(
     required: Mapping[str, Schema] | None = None, optional: Mapping[str, Schema] | None = None
 ) -> Schema:
-    """A request's body: fields that are not known are let pass, as RabbitMQ lets them pass.
+    """The body of a request. Unknown fields are allowed, as in RabbitMQ.
 
-    Where nothing is required null will do, and nothing at all.
+    If no field is required, the body may also be null or empty.
     """
     content = record(required or {}, optional, is_open=True)
     return content if required else nullable(content)
 
 
 def described(schema: Schema, text: str) -> Schema:
-    """The same with a word on what it means."""
+    """The schema with a description of its meaning."""
     return {**schema, "description": text}
 
 
 def counted(*names: str) -> dict[str, Schema]:
-    """Fields of counters, each with its rate beside it."""
+    """The fields of counters, each with a field for its rate."""
     fields: dict[str, Schema] = {}
     for name in names:
         fields[name] = COUNT
@@ -97,9 +96,9 @@ def counted(*names: str) -> dict[str, Schema]:
 
 
 def some_of(schema: Schema, suffix: str) -> Schema:
-    """The schema of an object of which only some columns were asked for.
+    """The schema of an object of which only some columns were requested.
 
-    suffix: is added to the names of schemas that it refers to, which are to be made so, too.
+    suffix: is added to the names of the schemas that it refers to, which are changed likewise.
     """
     if "$ref" in schema:
         return {"$ref": schema["$ref"] + suffix}

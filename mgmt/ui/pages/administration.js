@@ -1,5 +1,5 @@
-// What the pages of administration share: the tabs between them, who may see which, and the lists
-// with a button in each row that takes something away.
+// Common parts of the administration pages: the tabs, who may see them, and a column of buttons
+// that delete rows.
 
 import {attempt, confirm} from "../dialog.js";
 import {h} from "../dom.js";
@@ -25,8 +25,8 @@ export const mayUseAdministration = everybody;
 
 const shows = new Map();
 
-// A page below admin/. pattern: such as "users/:name"; its first part is the tab.
-// show(parameters): gives {title, lists or refresh, panels, pause_ms}.
+// A page below admin/. pattern: such as "users/:name"; its first part is the tab. show(parameters):
+// returns {title, lists or refresh, panels, pause_ms}.
 export function administration(pattern, show) {
   const tab = pattern.split("/", 1)[0];
   const shown = (parameters) => draw(tab, show, parameters);
@@ -38,7 +38,8 @@ route("admin", () => shows.get(TABS.find((one) => one.isFor())?.name ?? "feature
 
 function draw(tab, show, parameters) {
   if (!TABS.find((one) => one.name === tab).isFor()) {
-    return {title: "Not for you", element: h("p", {}, "Your user's tags do not allow this page.")};
+    return {title: "Access refused",
+      element: h("p", {}, "Your user's tags do not permit this page.")};
   }
   const {title, lists = [], refresh, panels, pause_ms} = show(parameters);
   const all = async () => { await Promise.all(lists.map((list) => list.refresh())); };
@@ -55,8 +56,8 @@ function tabs(chosen) {
 export const plainPanel = (caption, ...children) =>
   h("section", {class: "panel", "aria-label": caption}, ...children);
 
-// A column of buttons. label(row), detail(row), work(row): what taking the row away is called, what
-// it comes to, and what does it. done: what is said then.
+// A column of buttons. label(row), detail(row), work(row): the name of the action, its consequence,
+// and the action. done: the notice after it.
 export function removal({text = "Delete", label, detail, work, done, may = () => true}) {
   return {key: `do-${text}`, title: "", sortable: false, cell: (row) => may(row)
     && dangerous(text, async () => {

@@ -1,4 +1,4 @@
-// The audit log: who retried, moved, edited or deleted messages by hand.
+// The audit log: who retried, moved, edited or deleted messages.
 
 import {get} from "../api.js";
 import {code} from "../dom.js";
@@ -13,10 +13,10 @@ const PAUSE_MS = 15_000;
 administration("audit", () => {
   const list = new List({
     caption: "Audit log", load, key: (row) => `${row.time}\n${row.place}`,
-    empty: "Nobody has touched messages by hand.",
+    empty: "No entries.",
     columns: [
-      {key: "time", title: "When", cell: (row) => time(row.time)},
-      {key: "user", title: "Who"}, {key: "action", title: "What"},
+      {key: "time", title: "Time", cell: (row) => time(row.time)},
+      {key: "user", title: "User"}, {key: "action", title: "Action"},
       {key: "vhost", title: "Virtual host"},
       {key: "queue", title: "Queue", cell: (row) => queueLink(row.vhost, row.queue)},
       {key: "detail", title: "Detail", sortable: false, wide: true,
@@ -26,7 +26,7 @@ administration("audit", () => {
     panels: [plainPanel("Audit log", list.element)]};
 });
 
-// The newest first. place: tells lines of the same millisecond apart, counted from the oldest.
+// Newest first. place: distinguishes lines of the same millisecond, counted from the oldest.
 async function load() {
   const lines = await get("audit", {count: LINES_MAX});
   return lines.map((line, number) => ({...line, place: lines.length - number}));

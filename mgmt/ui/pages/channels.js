@@ -1,4 +1,4 @@
-// Channels: the list, and one of them with its rates and consumers.
+// Channels: the list, and a single channel with its rates and consumers.
 
 import {get, path} from "../api.js";
 import {Chart, Period, rates} from "../chart.js";
@@ -45,7 +45,7 @@ export function channelColumns() {
 
 route("channels", () => {
   const list = new List({caption: "Channels", where: inVhost, vhosts: true, key: (row) => row.name,
-    needs: ["confirm", "transactional"], columns: channelColumns(), empty: "No channel is open."});
+    needs: ["confirm", "transactional"], columns: channelColumns(), empty: "No open channels."});
   return {title: "Channels", element: h("section", {class: "panel"}, list.element),
     refresh: () => list.refresh()};
 });
@@ -89,7 +89,7 @@ export function consumerList() {
   const list = new List({
     id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
     key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
-    empty: "There are no consumers.", columns: consumerColumns(),
+    empty: "No consumers.", columns: consumerColumns(),
   });
   const show = (found) => {
     consumers = found ?? [];

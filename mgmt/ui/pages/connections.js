@@ -1,4 +1,4 @@
-// Connections: the list, and one of them with its channels and what its client says of itself.
+// Connections: the list, and a single connection with its channels and client properties.
 
 import {del, get, path} from "../api.js";
 import {Chart, Period, rates} from "../chart.js";
@@ -21,7 +21,7 @@ route("connections", () => {
   const list = new List({
     caption: "Connections", where: inVhost, vhosts: true, key: (row) => row.name,
     needs: ["user_provided_name", "ssl_protocol"],
-    empty: "No client is connected.",
+    empty: "No connections.",
     columns: [
       {key: "name", title: "Name", cell: link},
       {key: "vhost", title: "Virtual host", minor: true},
@@ -49,7 +49,7 @@ route("connections/:name", ({name}) => {
   const period = new Period(refreshNow);
   const channels = new List({
     caption: "Channels", small: true, load: () => get(path("connections", name, "channels")),
-    key: (row) => row.name, columns: channelColumns(), empty: "It has no channels.",
+    key: (row) => row.name, columns: channelColumns(), empty: "No channels.",
   });
   const end = dangerous("Close the connection", () => closeConnection(name));
   const element = h("div", {}, panel("Connection", about, end), panel("Channels", channels.element),
@@ -80,10 +80,10 @@ function aboutConnection(row) {
 
 async function closeConnection(name) {
   const reason = input("reason", {value: `closed by ${session.user.name} in the management pages`});
-  const detail = `${name} will be closed with all its channels; messages it has not acknowledged `
-    + "go back into their queues.";
+  const detail = `${name} and all its channels will be closed, and its unacknowledged `
+    + "messages requeued.";
   const isSure = await confirm("Close this connection?", detail, "Close",
-    field("Reason that the client is told", reason));
+    field("Reason sent to the client", reason));
   if (!isSure) return;
   const work = () => del(path("connections", name), {}, {"X-Reason": asBytes(reason.value)});
   if (await attempt("Connection closed", work)) go("connections");

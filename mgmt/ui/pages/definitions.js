@@ -1,5 +1,4 @@
-// Definitions: all that is declared, as a file to keep, and taken from one after a look at what
-// would change.
+// Definitions: download as a file, and upload with a preview of the changes.
 
 import {get, path, request} from "../api.js";
 import {attempt, openForm} from "../dialog.js";
@@ -13,14 +12,14 @@ const KEPT_MS = 10_000;
 
 export function definitionsPanel() {
   const file = input("file", {type: "file", accept: "application/json,.json", required: true});
-  const take = form("Show what would change", async (values, element) => {
+  const take = form("Preview changes", async (values, element) => {
     const where = values.into ? path("definitions", values.into) : "definitions";
     await review(await values.file.text(), where);
     element.reset();
   }, field("File", file), field("Into one virtual host", input("into"), "all, if empty"));
   return panel("Definitions", h("div", {class: "halves"},
     h("div", {}, h("h3", {}, "Download"),
-      h("p", {class: "quiet"}, "Everything that is declared, with the hashes of passwords."),
+      h("p", {class: "quiet"}, "All definitions, including password hashes."),
       button("Download definitions", save)),
     h("div", {}, h("h3", {}, "Upload"), take)));
 }
@@ -41,15 +40,15 @@ async function review(text, where) {
     lines.push(h("li", {}, `… and ${plan.changes.length - SHOWN_MAX} more`));
   }
   const summary = plan.changes.length
-    ? `${plural(plan.changes.length, "change")}; ${plan.unchanged} are as they are.`
-    : `Nothing would change: all ${plan.unchanged} are as they are.`;
+    ? `${plural(plan.changes.length, "change")}; ${plan.unchanged} unchanged.`
+    : `No changes: all ${plan.unchanged} definitions exist.`;
   const sure = checkbox("Import these definitions", "sure");
   sure.querySelector("input").required = true;
   const take = form("Import", async () => {
     const done = await attempt("Definitions imported", () => request("POST", where, {raw: text}));
     if (done) dialog.close();
   }, sure);
-  const dialog = openForm("What would change", take, h("p", {}, summary),
+  const dialog = openForm("Preview of changes", take, h("p", {}, summary),
     h("ul", {class: "diff", tabindex: 0, "aria-label": "Changes"}, lines));
 }
 

@@ -1,5 +1,5 @@
-// The dialog that changes a message before it is retried. Only what was changed is sent: JSON does
-// not tell all types of headers apart, so what is not touched had better not go through it.
+// The dialog for editing a message before it is retried. Only changed parts are sent: JSON cannot
+// represent all types of headers, so unchanged parts should not be converted.
 
 import {notice, openForm} from "../dialog.js";
 import {h} from "../dom.js";
@@ -7,18 +7,18 @@ import {field, fields, form, input, messageFields, messageOf, valuesOf} from "..
 
 const PARTS = {payload: ["payload", "encoding"], properties: ["properties", "headers", "mode"]};
 
-// retry(body): does it; whether it was done.
+// retry(body): sends the request; returns whether it succeeded.
 export function edit(message, retry) {
-  // An empty table is an empty list in RabbitMQ's JSON.
+  // RabbitMQ's JSON has an empty list for an empty table.
   const properties = Array.isArray(message.properties) ? {} : message.properties;
   const element = form("Retry with these changes", async (values) => {
     const body = {ids: [message.id], edit: changesOf(original, values)};
     const {exchange, key} = values;
     if (exchange || key) body.to = {exchange, routing_key: key};
     if (await retry(body)) dialog.close();
-    else notice("The message is where it was.", true);
+    else notice("The message was not changed.", true);
   }, h("p", {class: "quiet"},
-    "Without an exchange and a routing key it goes to where it came from."),
+    "By default it is published to its original exchange and routing key."),
   fields(field("To exchange", input("exchange")), field("Routing key", input("key"))),
   messageFields(properties, message.payload, message.payload_encoding));
   const original = valuesOf(element);

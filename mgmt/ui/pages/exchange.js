@@ -1,4 +1,4 @@
-// One exchange: its rates and bindings, publishing to it, and deleting it.
+// A single exchange: rates, bindings, publishing, and deletion.
 
 import {del, get, path, post} from "../api.js";
 import {Chart, Period, rates} from "../chart.js";
@@ -36,8 +36,8 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
   }};
 });
 
-const everyQueue = () => h("p", {}, "Every queue gets what is published here with the queue's name "
-  + "as routing key; nothing else can be bound.");
+const everyQueue = () => h("p", {}, "The default exchange routes to the queue named by the routing "
+  + "key; it has no other bindings.");
 
 function aboutExchange(row) {
   const policy = row.effective_policy_definition ?? {};
@@ -52,14 +52,14 @@ function publishForm(where) {
     const message = {routing_key: values.key, ...messageOf(values)};
     const {routed} = await post(`${where}/publish`, message);
     if (routed) notice("Published");
-    else notice("Published, but no queue got the message: no binding fits", true);
+    else notice("Published, but not routed: no binding matches", true);
     refreshNow();
   }, field("Routing key", input("key")), messageFields());
 }
 
 async function remove(vhost, name, where) {
-  const unused = checkbox("Only if nothing is bound to it", "unused");
-  const detail = `The exchange ${name} in ${vhost} and all its bindings will be gone.`;
+  const unused = checkbox("Only if it has no bindings", "unused");
+  const detail = `The exchange ${name} in ${vhost} and all its bindings will be deleted.`;
   if (!await confirm(`Delete ${name}?`, detail, "Delete", unused)) return;
   const only = unused.querySelector("input").checked ? {"if-unused": "true"} : {};
   if (await attempt(`Exchange ${name} deleted`, () => del(where, only))) go("exchanges");

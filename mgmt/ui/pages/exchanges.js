@@ -47,12 +47,12 @@ function addForm(list) {
   return addPlan(element, "exchanges", bodyOf);
 }
 
-// The types that this node has.
+// The exchange types of this node.
 function typeChoice() {
   const made = select("type", []);
   get("overview", {columns: "exchange_types"}).then(({exchange_types: types}) => {
     made.append(...types.map(({name, description}) =>
       h("option", {value: name, title: description}, name)));
-  }, (error) => notice(`The types of exchanges are not known: ${error.message}`, true));
+  }, (error) => notice(`Cannot load the exchange types: ${error.message}`, true));
   return made;
 }

@@ -1,4 +1,4 @@
-// The features that RabbitMQ has flags for, and whether this node has them.
+// RabbitMQ's feature flags and their state on this node.
 
 import {get} from "../api.js";
 import {h} from "../dom.js";
@@ -11,6 +11,6 @@ administration("features", () => {
       {key: "name", title: "Name"},
       {key: "state", title: "State", cell: (row) =>
         h("span", {class: `state ${row.state === "enabled" ? "good" : ""}`}, row.state)},
-      {key: "stability", title: "Stability"}, {key: "desc", title: "What it is"}]});
+      {key: "stability", title: "Stability"}, {key: "desc", title: "Description"}]});
   return {title: "Features", lists: [list], panels: [plainPanel("Features", list.element)]};
 });

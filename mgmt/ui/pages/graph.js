@@ -1,5 +1,5 @@
-// Bindings as a picture: exchanges on the left, queues on the right, exchanges that are bound to
-// exchanges in between. Where things are drawn is worked out in layout.js.
+// Bindings as a diagram: exchanges on the left, queues on the right, exchanges that are bound to
+// exchanges in between. layout.js computes the positions.
 
 import {get, path} from "../api.js";
 import {bindingColumns, bindingKey, titleOf} from "../declared.js";
@@ -13,7 +13,7 @@ import {List} from "../table.js";
 
 const BOXES_MAX = 80;
 const BINDINGS_MAX = 300;
-// With more bindings than that, they are asked for less often.
+// With more bindings than this, they are requested less often.
 const MANY = 1000;
 const MANY_PAUSE_MS = 60_000;
 const NAME_MAX = 26;
@@ -22,17 +22,17 @@ const KEY_MAX = 24;
 route("graph", () => {
   const vhost = vhostChoice();
   const filter = input("filter", {type: "search", value: query().filter ?? ""});
-  const picture = h("div", {class: "graph", role: "region", "aria-label": "Picture of the bindings",
+  const picture = h("div", {class: "graph", role: "region", "aria-label": "Diagram of the bindings",
     tabindex: 0});
   const said = h("p", {class: "quiet", role: "status"});
   const chosen = () => vhost.value;
   let found = [];
   const list = new List({id: "list", caption: "Bindings", load: async () => [...found],
-    key: bindingKey, columns: bindingColumns(chosen()), empty: "There are no bindings."});
+    key: bindingKey, columns: bindingColumns(chosen()), empty: "No bindings."});
   const refresh = async () => {
     await vhost.filled;
     if (!chosen()) {
-      render(said, "There is no virtual host that you may open.");
+      render(said, "You have no access to a virtual host.");
       return;
     }
     found = (await get(path("bindings", chosen()))).filter((one) => one.source);
@@ -50,9 +50,9 @@ route("graph", () => {
     draw(picture, said, chosen(), found, filter.value.toLowerCase());
   };
   const controls = fields(field("Virtual host", vhost),
-    field("Names and keys that contain", filter));
+    field("Filter by name or key", filter));
   const page = {title: "Bindings", refresh, element: h("div", {},
-    panel("Who gets what", controls, said, picture), fold("As a list", list.element))};
+    panel("Bindings", controls, said, picture), fold("As a list", list.element))};
   return page;
 });
 
@@ -64,17 +64,17 @@ function draw(picture, said, vhost, found, filter) {
   const cut = wanted.length - shown.length;
   render(said, shown.length
     ? `${plural(shown.length, "binding")} between ${layout.boxes.length} exchanges and queues. The `
-      + "default exchange, which reaches every queue by its name, is left out."
-    : "There are no bindings to show.",
-  cut > 0 && h("strong", {}, ` ${plural(cut, "binding")} more would make it unreadable: filter by `
-    + "a name to see others."));
+      + "default exchange, which routes to every queue by its name, is not shown."
+    : "No bindings.",
+  cut > 0 && h("strong", {}, ` ${plural(cut, "binding")} not shown: use the filter to `
+    + "select others."));
   const {width, height} = layout;
   render(picture, shown.length > 0 && svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`,
     role: "group", "aria-label": "Bindings"},
   layout.edges.map(edgeView), layout.boxes.map((one) => boxView(one, vhost))));
 }
 
-// As many bindings as can be read: the first ones, with few enough boxes.
+// Limits the bindings to what is readable: the first ones, with few enough boxes.
 function readable(bindings) {
   const boxes = new Set();
   const shown = [];

@@ -1,9 +1,9 @@
-// Where exchanges and queues are drawn. Boxes stand in layers from left to right: an exchange
-// stands right of all that are bound to it, queues stand in the last layer. A line that goes past a
-// layer has a place of its own there, between the boxes, so that it never seems to come out of one.
-// Within a layer, all are ordered by where their neighbours stand, so that few lines cross. Each
-// line has a place of its own at both of its boxes, and a box is as high as it has lines: labels at
-// their ends do not touch.
+// Computes the layout of the bindings diagram. Boxes are in layers from left to right: an exchange
+// is to the right of all exchanges that are bound to it, queues are in the last layer. A line that
+// crosses a layer gets a slot between its boxes, so that it does not seem to start at one. Within a
+// layer, boxes are ordered by the positions of their neighbours, so that few lines cross. Each line
+// has its own slot at both of its boxes, and the height of a box is proportional to its lines, so
+// that labels at the ends do not overlap.
 
 export const BOX_WIDTH = 210;
 const LAYER_GAP = 220;
@@ -13,7 +13,7 @@ const BOX_GAP = 10;
 const MARGIN = 10;
 const SWEEPS = 4;
 
-// bindings: as the API has them. Gives {boxes, edges, width, height}.
+// bindings: as in the API. Returns {boxes, edges, width, height}.
 export function layOut(bindings) {
   const edges = edgesOf(bindings);
   const boxes = boxesOf(edges);
@@ -27,7 +27,7 @@ export function layOut(bindings) {
   return {boxes: [...boxes.values()], edges, width: Math.max(width, 0), height: lowest + MARGIN};
 }
 
-// One edge for all bindings between the same two, with their routing keys.
+// One edge for all bindings between the same two boxes, with their routing keys.
 function edgesOf(bindings) {
   const edges = new Map();
   for (const one of bindings) {
@@ -59,8 +59,7 @@ function boxesOf(edges) {
   return boxes;
 }
 
-// An edge in parts, from each layer to the next one: in between it goes through a box that is not
-// drawn.
+// Splits an edge into parts from each layer to the next one, through invisible boxes.
 function divide(edge, layers) {
   const stops = [edge.start];
   for (let layer = edge.start.layer + 1; layer < edge.end.layer; layer += 1) {
@@ -77,7 +76,7 @@ function divide(edge, layers) {
 }
 
 function layersOf(boxes, edges) {
-  // Bindings may go round in a circle: after as many turns as there are boxes it is enough.
+  // Bindings can form a cycle: stop after as many rounds as there are boxes.
   for (let turn = 0, isMoving = true; isMoving && turn < boxes.size; turn += 1) {
     isMoving = false;
     for (const {start, end} of edges) {
@@ -125,7 +124,7 @@ function place(layers) {
   }
 }
 
-// Lines reach a box in the order of where they come from.
+// Lines are attached to a box in the order of their sources.
 function attach(box) {
   const spread = (edges, other, set) => {
     edges.sort((one, two) => other(one).y - other(two).y);

@@ -1,4 +1,4 @@
-// How much virtual hosts and users may have.
+// Limits of virtual hosts and users.
 
 import {del, get, path, put} from "../api.js";
 import {panel} from "../dom.js";
@@ -27,13 +27,13 @@ function limitList(kind) {
     {key: "of", title: of}, {key: "name", title: "Limit"},
     {key: "value", title: "Value", number: true, cell: (row) => count(row.value)},
     removal({text: "Clear", label: (row) => `Clear ${row.name} of ${row.of}`, done: "Limit cleared",
-      detail: (row) => `${row.of} will have no ${row.name}.`, may: mayAdminister,
+      detail: (row) => `The limit ${row.name} of ${row.of} will be removed.`, may: mayAdminister,
       work: (row) => del(path(`${kind}-limits`, row.of, row.name))}),
   ];
   const load = async () => (await get(`${kind}-limits`)).flatMap((row) =>
     Object.entries(row.value).map(([name, value]) => ({of: row[kind], name, value})));
   return new List({id: kind, caption: `Limits of ${title.toLowerCase()}`, small: true, columns,
-    load, key: (row) => `${row.of}\n${row.name}`, empty: "There are no limits."});
+    load, key: (row) => `${row.of}\n${row.name}`, empty: "No limits."});
 }
 
 function setForm(kind) {
@@ -43,5 +43,5 @@ function setForm(kind) {
     work: (values) => put(path(`${kind}-limits`, values[kind], values.name),
       {value: Number(values.value)}),
   }, fields(of, field("Limit", select("name", KINDS[kind].names)),
-    field("Value", input("value", {type: "number", required: true}), "negative: none")));
+    field("Value", input("value", {type: "number", required: true}), "negative: unlimited")));
 }

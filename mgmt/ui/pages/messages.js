@@ -1,4 +1,4 @@
-// Publishing to a queue, getting messages from it, and how a message is shown.
+// Publishing to a queue, getting messages, and displaying a message.
 
 import {path, post} from "../api.js";
 import {DEFAULT} from "../declared.js";
@@ -9,10 +9,10 @@ import {bytes, json} from "../format.js";
 import {refreshNow} from "../live.js";
 
 const TRUNCATE_BYTES = 50_000;
-const ACK_MODES = [["ack_requeue_true", "put back, marked as redelivered"],
-  ["ack_requeue_false", "acknowledged: it is gone"],
-  ["reject_requeue_true", "rejected and put back"],
-  ["reject_requeue_false", "rejected: dead-lettered or dropped"]];
+const ACK_MODES = [["ack_requeue_true", "requeued, marked as redelivered"],
+  ["ack_requeue_false", "acknowledged and removed"],
+  ["reject_requeue_true", "rejected with requeue"],
+  ["reject_requeue_false", "rejected without requeue: dead-lettered or dropped"]];
 
 export function publishForm(vhost, queue) {
   const where = `${path("exchanges", vhost, DEFAULT)}/publish`;
@@ -31,9 +31,9 @@ export function getForm(where) {
     render(shown, found.length ? found.map(gotten) : h("p", {}, "The queue is empty."));
     refreshNow();
   }, fields(
-    field("How many", input("count", {type: "number", min: 1, max: 1000, value: 1})),
-    field("Afterwards it is", select("ackmode", ACK_MODES)),
-    field("Encoding", select("encoding", [["auto", "text if it is text"], ["base64", "base64"]])))),
+    field("Number of messages", input("count", {type: "number", min: 1, max: 1000, value: 1})),
+    field("Acknowledgement", select("ackmode", ACK_MODES)),
+    field("Encoding", select("encoding", [["auto", "text if possible"], ["base64", "base64"]])))),
   shown);
 }
 
@@ -45,7 +45,7 @@ function gotten(message, place) {
     bodyOf(message));
 }
 
-// Properties and payload, which is cut if it is long.
+// Properties and payload, which is truncated if it is long.
 export function bodyOf({properties, payload, payload_encoding: encoding, payload_bytes: size}) {
   const hasProperties = Object.keys(properties ?? {}).length > 0;
   // Four characters of base64 are three bytes.
@@ -55,7 +55,7 @@ export function bodyOf({properties, payload, payload_encoding: encoding, payload
       h("pre", {}, json(properties))),
     h("pre", {class: "payload"}, payload),
     encoding === "base64"
-      && h("p", {class: "quiet"}, "The payload is not text; this is its base64."),
-    shown < size && h("p", {class: "quiet"}, `The payload is cut here: it has ${bytes(size)}.`),
+      && h("p", {class: "quiet"}, "The payload is not text; shown as base64."),
+    shown < size && h("p", {class: "quiet"}, `Truncated: the payload has ${bytes(size)}.`),
   ];
 }

@@ -1,4 +1,4 @@
-// One node: what it takes of its limits, what its memory is for, and where its files are.
+// A single node: limits, memory, and files.
 
 import {get, path} from "../api.js";
 import {bars, meter, stacked} from "../bars.js";
@@ -9,7 +9,7 @@ import {refreshNow} from "../live.js";
 import {route} from "../router.js";
 import {mayMonitor} from "../session.js";
 
-// What the API counts apart, put together as this node can tell it. RabbitMQ has more categories.
+// Groups the API's memory categories by what this node can measure. RabbitMQ has more categories.
 const MEMORY = [
   ["Queues", "--one", ["queue_procs", "quorum_queue_procs", "stream_queue_procs", "binary",
     "msg_index"]],
@@ -17,13 +17,14 @@ const MEMORY = [
   ["Channels", "--three", ["connection_channels"]],
   ["Code", "--four", ["code", "atom"]],
   ["Statistics", "--five", ["metrics", "mgmt_db"]],
-  ["All else", "--six", ["other_proc", "other_system", "other_ets", "mnesia", "plugins",
+  ["Other", "--six", ["other_proc", "other_system", "other_ets", "mnesia", "plugins",
     "allocated_unused", "reserved_unallocated"]],
 ];
 
 route("nodes/:name", ({name}) => {
   if (!mayMonitor()) {
-    return {title: "Not for you", element: h("p", {}, "Your user's tags do not allow this page.")};
+    return {title: "Access refused",
+      element: h("p", {}, "Your user's tags do not permit this page.")};
   }
   const parts = {about: h("div"), limits: h("div"), memory: h("div"), listeners: h("div"),
     software: h("div")};
@@ -55,7 +56,7 @@ route("nodes/:name", ({name}) => {
 
 function aboutNode(row) {
   return facts({
-    "Up for": duration(row.uptime), Process: row.os_pid, Processors: count(row.processors),
+    "Uptime": duration(row.uptime), Process: row.os_pid, Processors: count(row.processors),
     Partitions: row.partitions.length ? row.partitions.join(", ") : "none",
     "Memory alarm": alarm(row.mem_alarm), "Disk alarm": alarm(row.disk_free_alarm),
     "Data directory": h("code", {}, row.db_dir || "none"),
@@ -76,12 +77,12 @@ function memoryOf(breakdown) {
     .sort(([, one], [, other]) => other - one)
     .map(([key, value]) => ({label: key.replaceAll("_", " "), value, text: bytes(value)}));
   return [...stacked("Memory", parts),
-    h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in all, measured as `
+    h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in total, measured as `
       + `${breakdown.strategy}.`),
-    bars("As the API counts it", all)];
+    bars("Categories of the API", all)];
 }
 
-// What is shown of a node here and in the overview
+// Parts shared with the overview
 
 export function nodeMeters(node) {
   return [
@@ -91,7 +92,7 @@ export function nodeMeters(node) {
   ];
 }
 
-// How near the free space is to the limit, below which publishers are blocked.
+// Free space relative to the limit below which publishers are blocked.
 function diskMeter(node) {
   const share = Math.min(1, node.disk_free_limit / Math.max(1, node.disk_free));
   const kind = node.disk_free_alarm ? "over" : share > 0.5 ? "near" : "";

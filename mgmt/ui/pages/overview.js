@@ -1,4 +1,4 @@
-// The overview: totals, live charts, what the node takes of its limits, and what listens where.
+// The overview: totals, live charts, the node's limits, and listeners.
 
 import {get} from "../api.js";
 import {Chart, Period, lengths, rates} from "../chart.js";
@@ -27,7 +27,7 @@ route("", () => {
     h("div", {class: "grid"}, messages.element, flow.element),
     mayMonitor() ? h("div", {class: "grid"}, panel("Node", parts.node),
       panel("Listeners", parts.listeners)) : "",
-    panel("Comings and goings", parts.churn),
+    panel("Churn", parts.churn),
     mayAdminister() ? definitionsPanel() : "");
   return {title: "Overview", element, async refresh() {
     const found = await get("overview", period.query("lengths", "msg_rates"));
@@ -66,7 +66,7 @@ function drawCharts(messages, flow, found) {
 
 function drawNode(element, found, nodes) {
   const versions = found.leveret_version
-    ? `Leveret ${found.leveret_version}, as RabbitMQ ${found.rabbitmq_version}`
+    ? `Leveret ${found.leveret_version}, compatible with RabbitMQ ${found.rabbitmq_version}`
     : `${found.product_name} ${found.rabbitmq_version}`;
   render(element, h("p", {class: "quiet"}, `Cluster ${found.cluster_name}. ${versions}.`),
     nodes.map((node) => h("div", {"data-key": node.name},

@@ -1,5 +1,5 @@
-// Policies, which give queues and exchanges their arguments from outside, and operator policies,
-// which limit what those may ask for. Both are listed, added and changed in the same way.
+// Policies, which set arguments of queues and exchanges, and operator policies, which limit them.
+// Both are listed, added and changed in the same way.
 
 import {del, get, path, put} from "../api.js";
 import {code, h, panel} from "../dom.js";
@@ -32,7 +32,7 @@ for (const [kind, {title, one, may, ...options}] of Object.entries(KINDS)) {
   administration(kind, () => {
     const form = may() && saveForm(kind, one, options);
     const list = new List({caption: title, load: () => get(kind), columns: columns(kind, one, form),
-      key: (row) => `${row.vhost}\n${row.name}`, empty: `There are no ${title.toLowerCase()}.`});
+      key: (row) => `${row.vhost}\n${row.name}`, empty: `No ${title.toLowerCase()}.`});
     return {title, lists: [list], panels: [plainPanel(title, list.element),
       form ? panel(`Add or change an ${one}`.replace("an policy", "a policy"), form) : ""]};
   });
@@ -53,7 +53,7 @@ function columns(kind, one, form) {
     {"aria-label": `Change ${one} ${row.name}`});
   return [...all, {key: "change", title: "", sortable: false, cell: change},
     removal({label: (row) => `Delete ${one} ${row.name}`, done: "Deleted",
-      detail: () => "What it is for loses what it asks for at once.",
+      detail: () => "It stops applying to matching queues and exchanges at once.",
       work: (row) => del(path(kind, row.vhost, row.name))})];
 }
 
@@ -66,7 +66,7 @@ function saveForm(kind, one, {appliesTo, known}) {
   }, fields(vhostField(), field("Name", input("name", {required: true})),
     field("Pattern", input("pattern", {required: true}), "regular expression for names"),
     field("Applies to", select("apply", appliesTo.map((to) => [to, to.replaceAll("_", " ")]))),
-    field("Priority", input("priority", {type: "number", value: 0}), "the highest counts")),
+    field("Priority", input("priority", {type: "number", value: 0}), "the highest applies")),
   objectField("Definition", "definition", known, {required: true}));
 }
 

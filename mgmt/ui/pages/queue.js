@@ -1,5 +1,4 @@
-// One queue: its messages over time, where they are, how old they are, who consumes, and what to do
-// with it.
+// A single queue: messages over time, storage tiers, ages, consumers, bindings, and operations.
 
 import {del, get, path, post} from "../api.js";
 import {bars, stacked} from "../bars.js";
@@ -30,7 +29,7 @@ route("queues/:vhost/:name", ({vhost, name}) => {
   const bindings = bindingList("bindings", vhost, `${where}/bindings`);
   const element = h("div", {}, panel("Queue", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
-      panel("Where the messages are", parts.tiers), panel("Age", parts.ages)),
+      panel("Storage tiers", parts.tiers), panel("Age", parts.ages)),
     panel("Consumers", consumers.element), panel("Bindings", bindings.element),
     fold("Bind this queue", bindToForm(vhost, name)),
     fold("Publish to this queue", publishForm(vhost, name)), fold("Get messages", getForm(where)),
@@ -58,7 +57,7 @@ function aboutQueue(one) {
     h("h3", {}, "Effective policy"),
     policy.length
       ? h("p", {}, policy.map(([key, value]) => tag(`${key}: ${JSON.stringify(value)}`)))
-      : h("p", {class: "quiet"}, "No policy is in effect."),
+      : h("p", {class: "quiet"}, "No policy applies."),
   ];
 }
 
@@ -70,8 +69,8 @@ function drawCharts(messages, flow, {message_stats: stats = {}, ...found}) {
 }
 
 function tiersOf({tiers}) {
-  if (!tiers) return h("p", {class: "quiet"}, "This node does not say.");
-  return stacked("Where the messages are", TIERS.map(([name, meaning]) => {
+  if (!tiers) return h("p", {class: "quiet"}, "Not available.");
+  return stacked("Storage tiers", TIERS.map(([name, meaning]) => {
     const {messages = 0, bytes: size} = tiers[name] ?? {};
     return {name, value: messages, colour: `--${name}`,
       text: `${name}, ${meaning}: ${count(messages)} (${bytes(size)})`};
@@ -89,16 +88,16 @@ function agesOf(one) {
     facts({"Oldest ready": duration(one.oldest_ready_age_ms),
       "Oldest unacked": duration(one.oldest_unacked_age_ms),
       "Mean time in queue": delivered ? duration(sum / delivered) : "–"}),
-    bars("How long delivered messages had waited", counts.map((value, place) =>
+    bars("Waiting time of delivered messages", counts.map((value, place) =>
       ({label: label(place), value, text: count(value)}))),
   ];
 }
 
-// What cannot be taken back
+// Operations that cannot be undone
 
 function operations(vhost, name, where) {
   const move = form("Move all messages", async ({destination}) => {
-    const detail = `All ready messages of ${name} will be in ${destination}, behind what is there.`;
+    const detail = `All ready messages of ${name} will be moved to the end of ${destination}.`;
     if (!await confirm("Move all messages?", detail, "Move")) return;
     await attempt(`Moved to ${destination}`, () => moved(where, {all: true, destination}));
     refreshNow();
@@ -116,8 +115,8 @@ async function moved(where, body) {
 
 async function purge(name, where) {
   const {messages_ready: ready} = await get(where, {columns: "messages_ready"});
-  const detail = `${plural(ready, "ready message")} in ${name} will be gone. Unacknowledged ones `
-    + "stay.";
+  const detail = `${plural(ready, "ready message")} in ${name} will be deleted, but no `
+    + "unacknowledged ones.";
   if (!await confirm(`Purge ${name}?`, detail, "Purge")) return;
   await attempt("Purged", () => del(`${where}/contents`));
   refreshNow();
@@ -128,7 +127,7 @@ async function remove(vhost, name, where) {
   const empty = checkbox("Only if it is empty", "empty");
   const {messages} = await get(where, {columns: "messages"});
   const detail = `The queue ${name} in ${vhost}, its bindings and ${plural(messages, "message")} `
-    + "in it will be gone.";
+    + "in it will be deleted.";
   if (!await confirm(`Delete ${name}?`, detail, "Delete", row(unused, empty))) return;
   const only = {};
   if (unused.querySelector("input").checked) only["if-unused"] = "true";

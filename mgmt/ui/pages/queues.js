@@ -1,4 +1,4 @@
-// The list of queues, and adding one; what a declaration would come to can be asked first.
+// The list of queues, and adding one, with a preview of the declaration.
 
 import {path, put} from "../api.js";
 import {FEATURES, addPlan, queueLink, shortTags} from "../declared.js";
@@ -20,7 +20,7 @@ const lengthColumn = (key, title) => ({key, title, number: true, cell: (one) => 
 
 route("queues", () => {
   const list = new List({
-    caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "There are no queues.",
+    caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "No queues.",
     needs: [...FEATURES, "idle_since"],
     key: (one) => `${one.vhost}\n${one.name}`,
     columns: [
@@ -45,7 +45,7 @@ route("queues", () => {
       fold("Add a queue", addForm(list)))};
 });
 
-// Running, or idle if nothing has gone in or out lately.
+// Running, or idle if there was no recent traffic.
 export function stateOfQueue({state, idle_since: idle, message_stats: stats = {}}) {
   const isBusy = Object.values(stats).some((details) => details.rate > 0);
   return stateOf(state === "running" && idle && !isBusy ? "idle" : state);

@@ -9,15 +9,15 @@ import {refreshNow} from "../live.js";
 import {List} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
 
-// How long the browser has to begin a download.
+// How long the browser has to start a download.
 const KEPT_MS = 60_000;
-const FORMATS = [["text", "text, as RabbitMQ's"], ["json", "JSON, as RabbitMQ's"],
+const FORMATS = [["text", "text, RabbitMQ format"], ["json", "JSON, RabbitMQ format"],
   ["log", "log for analysis"]];
 
 administration("traces", () => {
   const traces = new List({
     id: "traces", caption: "Traces", small: true, load: () => get("traces"),
-    key: (row) => `${row.vhost}\n${row.name}`, empty: "Nothing is traced to files.",
+    key: (row) => `${row.vhost}\n${row.name}`, empty: "No traces.",
     columns: [
       {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
       {key: "format", title: "Format"},
@@ -30,19 +30,21 @@ administration("traces", () => {
       {key: "problem", title: "State", wide: true, cell: (row) =>
         h("span", {class: row.problem ? "bad" : "good"}, row.problem || "well")},
       removal({text: "Stop", label: (row) => `Stop trace ${row.name}`, done: "Trace stopped",
-        detail: () => "Its files stay.", work: (row) => del(path("traces", row.vhost, row.name))}),
+        detail: () => "Its files are kept.",
+        work: (row) => del(path("traces", row.vhost, row.name))}),
     ],
   });
   const files = new List({
     id: "files", caption: "Trace files", small: true, load: () => get("trace-files"),
-    key: (row) => row.name, empty: "There are no files.",
+    key: (row) => row.name, empty: "No files.",
     columns: [
       {key: "name", title: "Name", wide: true, cell: (row) => code(row.name)},
       {key: "size", title: "Size", number: true, cell: (row) => bytes(row.size)},
       {key: "download", title: "", sortable: false, cell: (row) => button("Download",
         () => download(row.name), {"aria-label": `Download ${row.name}`})},
       removal({label: (row) => `Delete ${row.name}`, done: "File deleted",
-        detail: () => "What is in it is gone.", work: (row) => del(path("trace-files", row.name))}),
+        detail: () => "The file will be deleted.",
+        work: (row) => del(path("trace-files", row.name))}),
     ],
   });
   return {title: "Traces", lists: [traces, files],
@@ -65,7 +67,7 @@ function addForm() {
       "such as #, publish.# or deliver.orders"),
     field("Payload bytes", input("most", {type: "number", min: 0}), "empty for all"),
     field("Sample", input("sample", {type: "number", min: 1, value: 1}),
-      "of a log: one message in so many")),
+      "for logs: one message in this number")),
   checkbox("Payloads in a log", "bodies"));
 }
 

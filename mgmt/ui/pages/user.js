@@ -1,4 +1,4 @@
-// One user: what it is, what it may do in which virtual host and on which topics, and changing it.
+// A single user: tags, permissions, topic permissions, and changes to them.
 
 import {del, get, path, put} from "../api.js";
 import {attempt, confirm} from "../dialog.js";
@@ -43,11 +43,11 @@ function permissionList(name) {
   return new List({
     id: "permissions", caption: "Permissions", small: true, key: (row) => row.vhost,
     load: () => get(path("users", name, "permissions")),
-    empty: "This user may open no virtual host.",
+    empty: "No access to any virtual host.",
     columns: [{key: "vhost", title: "Virtual host"}, patternColumn("configure", "Configure"),
       patternColumn("write", "Write"), patternColumn("read", "Read"),
       removal({text: "Clear", label: (row) => `Clear permissions in ${row.vhost}`,
-        detail: (row) => `${name} will not be able to open ${row.vhost} any more.`,
+        detail: (row) => `${name} will lose access to ${row.vhost}.`,
         work: (row) => del(path("permissions", row.vhost, name)), done: "Permissions cleared"})],
   });
 }
@@ -56,11 +56,11 @@ function topicList(name) {
   return new List({
     id: "topics", caption: "Topic permissions", small: true,
     load: () => get(path("users", name, "topic-permissions")),
-    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "Its routing keys are not limited.",
+    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "No restrictions of routing keys.",
     columns: [{key: "vhost", title: "Virtual host"}, {key: "exchange", title: "Exchange"},
       patternColumn("write", "Write"), patternColumn("read", "Read"),
       removal({text: "Clear", label: (row) => `Clear topic permissions on ${row.exchange}`,
-        detail: (row) => `${name} may use any routing key on ${row.exchange} then.`,
+        detail: (row) => `${name} will be able to use any routing key on ${row.exchange}.`,
         work: (row) => del(path("topic-permissions", row.vhost, name, row.exchange || DEFAULT)),
         done: "Topic permissions cleared"})],
   });
@@ -89,7 +89,7 @@ function topicForm(name) {
 }
 
 async function remove(name, where) {
-  const detail = `The permissions of ${name} go, and its connections are closed.`;
+  const detail = `The permissions of ${name} will be deleted, and its connections closed.`;
   if (!await confirm(`Delete ${name}?`, detail)) return;
   if (await attempt(`User ${name} deleted`, () => del(where))) go("admin", "users");
 }

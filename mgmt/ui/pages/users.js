@@ -10,9 +10,9 @@ import {List} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
 
 const TAGS = ["administrator", "monitoring", "policymaker", "management", "impersonator"];
-const KEEP = ["keep", "as it is"];
-const SECRETS = [["password", "set here"], ["hash", "known by its hash"],
-  ["none", "none: no login with one"]];
+const KEEP = ["keep", "unchanged"];
+const SECRETS = [["password", "new password"], ["hash", "password hash"],
+  ["none", "none: no password login"]];
 
 administration("users", () => {
   const list = new List({
@@ -21,12 +21,13 @@ administration("users", () => {
       {key: "name", title: "Name", cell: (row) =>
         h("a", {href: to("admin", "users", row.name)}, row.name)},
       {key: "tags", title: "Tags", cell: (row) => row.tags.map((one) => tag(one))},
-      {key: "vhosts", title: "May open", cell: (row) => (row.vhosts.length ? row.vhosts.join(", ")
+      {key: "vhosts", title: "Access to", cell: (row) => (row.vhosts.length ? row.vhosts.join(", ")
         : h("span", {class: "warn"}, "no virtual host"))},
       {key: "login", title: "Login with", cell: (row) => row.login},
       removal({label: (row) => `Delete user ${row.name}`, done: "User deleted",
-        detail: (row) => `The permissions of ${row.name} go, and its connections are closed.`
-          + (row.name === session.user.name ? " It is you: you will be logged out." : ""),
+        detail: (row) => `The permissions of ${row.name} will be deleted, and its connections `
+          + "closed."
+          + (row.name === session.user.name ? " This is your user: you will be logged out." : ""),
         work: (row) => del(path("users", row.name))}),
     ],
   });
@@ -49,7 +50,7 @@ function addForm() {
   }, fields(field("Name", input("name", {required: true})), secretFields(SECRETS)), tagsField());
 }
 
-// The fields of a password. choices: of SECRETS.
+// The fields of a password. choices: a list like SECRETS.
 function secretFields(choices) {
   const choice = select("secret", choices);
   const text = input("password", {type: "password", autocomplete: "new-password"});
@@ -74,12 +75,12 @@ function tagsField(tags = []) {
     control.value = [...new Set([...known, name])].join(", ");
     control.focus();
   };
-  return h("div", {}, field("Tags", control, "with commas"),
+  return h("div", {}, field("Tags", control, "separated by commas"),
     h("div", {class: "chips", role: "group", "aria-label": "Add to the tags"},
       TAGS.map((name) => button(name, () => add(name), {class: "chip"}))));
 }
 
-// current: the user that is changed, for what is kept as it is.
+// current: the user being changed, whose unchanged values are kept.
 function bodyOf({secret, password, tags}, current) {
   if (secret === "password") return {tags, password};
   if (secret === "hash") return {tags, password_hash: password};

@@ -1,5 +1,4 @@
-// The list of virtual hosts, adding one, and one of them with what it is made of and who may open
-// it.
+// The list of virtual hosts, adding one, and a single virtual host with its permissions.
 
 import {del, get, path, put} from "../api.js";
 import {Chart, Period, lengths, rates} from "../chart.js";
@@ -42,11 +41,11 @@ administration("vhosts", () => {
 });
 
 const consequence = (row) => `${row.name} has ${plural(row.messages, "message")}: they, its `
-  + "exchanges and its queues will be gone, and its connections closed.";
+  + "exchanges and queues will be deleted, and its connections closed.";
 
 const describing = (row = {tags: []}) => fields(
   field("Description", input("description", {value: row.description ?? ""})),
-  field("Tags", input("tags", {value: row.tags.join(", ")}), "with commas"));
+  field("Tags", input("tags", {value: row.tags.join(", ")}), "separated by commas"));
 
 const bodyOf = ({description, tags}) => ({description, tags});
 
@@ -80,7 +79,7 @@ administration("vhosts/:name", ({name}) => {
   };
   const mine = [panel("Virtual host", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element)];
-  const administrators = () => [panel("Who may open it", permissions.element),
+  const administrators = () => [panel("Permissions", permissions.element),
     fold("Change the virtual host", parts.change), panel("Operations", parts.operations)];
   return {title: `Virtual host ${name}`, refresh,
     panels: mayAdminister() ? [...mine, ...administrators()] : mine};
@@ -89,16 +88,17 @@ administration("vhosts/:name", ({name}) => {
 function aboutVhost(row) {
   return facts({Description: row.description || "–",
     Tags: row.tags.length ? row.tags.map((one) => tag(one)) : "none",
-    "Type of queues": row.default_queue_type === "undefined" ? "classic" : row.default_queue_type,
+    "Default queue type":
+      row.default_queue_type === "undefined" ? "classic" : row.default_queue_type,
     Tracing: row.tracing ? "on" : "off", Ready: count(row.messages_ready),
     Unacked: count(row.messages_unacknowledged), Total: count(row.messages),
-    Queues: h("a", {href: `${to("queues")}?vhost=${encodeURIComponent(row.name)}`}, "show them")});
+    Queues: h("a", {href: `${to("queues")}?vhost=${encodeURIComponent(row.name)}`}, "show")});
 }
 
 function permissionList(where) {
   return new List({
     id: "permissions", caption: "Permissions", small: true, key: (row) => row.user,
-    load: () => get(`${where}/permissions`), empty: "No user may open it.",
+    load: () => get(`${where}/permissions`), empty: "No permissions.",
     columns: [
       {key: "user", title: "User", cell: (row) =>
         h("a", {href: to("admin", "users", row.user)}, row.user)},

@@ -1,5 +1,5 @@
-// The workbench of a queue: look at its messages without taking them, search them, see how they
-// died, and retry, edit, move or delete one of them, those that are selected, or all that match.
+// The message workbench of a queue: browse and search messages without consuming them, see why they
+// were dead-lettered, and retry, edit, move or delete single, selected or all matching ones.
 
 import {get, path, post} from "../api.js";
 import {confirm, notice, openForm} from "../dialog.js";
@@ -12,9 +12,9 @@ import {bodyOf} from "./messages.js";
 
 const PAGE = 20;
 const WORDS = {
-  retry: ["Retry", "They are published again to where they came from, and leave this queue."],
-  move: ["Move", "They leave this queue."],
-  delete: ["Delete", "They will be gone for good."],
+  retry: ["Retry", "They are published to their original exchange, and removed from this queue."],
+  move: ["Move", "They are removed from this queue."],
+  delete: ["Delete", "They are deleted permanently."],
 };
 
 export function workbench(vhost, queue) {
@@ -30,7 +30,7 @@ class Workbench {
     this.filters = {};
     this.chosen = new Set();
     this.found = {messages: [], total: 0, scanned: 0, next_offset: null};
-    // Where the pages so far began: the last one is shown.
+    // The offsets of the pages so far: the last one is shown.
     this.offsets = [0];
     this.tools = h("div", {class: "toolbar"});
     this.list = h("div");
@@ -38,7 +38,7 @@ class Workbench {
   }
 
   filterForm() {
-    return form("Look", async ({header, body, key}) => {
+    return form("Search", async ({header, body, key}) => {
       this.filters = {header, body, routing_key: key};
       await this.load([0]);
     }, fields(
@@ -63,20 +63,20 @@ class Workbench {
     const {messages} = this.found;
     this.drawTools();
     render(this.list, messages.map((message) => this.view(message)),
-      messages.length === 0 && h("p", {class: "quiet"}, "No message matches here."), this.pager());
+      messages.length === 0 && h("p", {class: "quiet"}, "No matching messages."), this.pager());
   }
 
-  // What can be done, and to how many.
+  // Actions, and their numbers of messages.
 
   drawTools() {
     const {messages, total} = this.found;
     const isFiltered = Object.values(this.filters).some(Boolean);
-    const all = isFiltered ? "all that match" : "all";
+    const all = isFiltered ? "all matching" : "all";
     const id = this.allId ??= uniqueId("all");
     const every = h("input", {type: "checkbox", id, onchange: () => this.selectAll(every.checked)});
     const none = this.chosen.size === 0;
     render(this.tools, total > 0 && [
-      row(every, h("label", {for: id}, "Select these"),
+      row(every, h("label", {for: id}, "Select all shown"),
         h("span", {class: "quiet", role: "status"}, `${this.chosen.size} selected, `
           + `${messages.length} shown, ${plural(total, "message")} ready in the queue`)),
       row(button("Retry selected", () => this.act("retry", this.selection()), {disabled: none}),
@@ -101,12 +101,12 @@ class Workbench {
     if (isFirst && next === null) return "";
     return h("div", {class: "pager"},
       button("Back", () => this.load(this.offsets.slice(0, -1)), {disabled: isFirst}),
-      button("Further on", () => this.load([...this.offsets, next]), {disabled: next === null}),
-      h("span", {}, `from place ${this.offsets.at(-1) + 1} on, `
-        + `${plural(scanned, "message")} looked at`));
+      button("Next", () => this.load([...this.offsets, next]), {disabled: next === null}),
+      h("span", {}, `from position ${this.offsets.at(-1) + 1}, `
+        + `${plural(scanned, "message")} searched`));
   }
 
-  // Acting
+  // Actions
 
   selection() {
     return {ids: [...this.chosen]};
@@ -117,19 +117,19 @@ class Workbench {
     return {all: true, ...others, ...(header ? {header: [header]} : {})};
   }
 
-  // Whether it was done.
+  // Returns whether it succeeded.
   async act(action, body) {
     const [word, consequence] = WORDS[action];
     const which = body.ids ? plural(body.ids.length, "message")
-      : Object.values(this.filters).some(Boolean) ? "all messages that match" : "all messages";
-    const target = body.destination ? ` They go to ${body.destination}.` : "";
+      : Object.values(this.filters).some(Boolean) ? "all matching messages" : "all messages";
+    const target = body.destination ? ` Destination: ${body.destination}.` : "";
     const detail = `${which} of ${this.queue}. ${consequence}${target}`;
     if (!body.edit && !await confirm(`${word} ${which}?`, detail, word)) return false;
     let isDone = false;
     try {
-      isDone = told(word, await post(`${this.where}/${action}`, body));
+      isDone = report(word, await post(`${this.where}/${action}`, body));
     } catch (error) {
-      notice(`That failed: ${error.message}`, true);
+      notice(`Failed: ${error.message}`, true);
     }
     await this.load();
     refreshNow();
@@ -137,13 +137,13 @@ class Workbench {
   }
 
   askWhere(body) {
-    const dialog = openForm("Move to which queue?", form("Go on", async ({destination}) => {
+    const dialog = openForm("Move to queue", form("Continue", async ({destination}) => {
       dialog.close();
       await this.act("move", {...body, destination});
     }, field("Queue", input("destination", {required: true}))));
   }
 
-  // One message
+  // A single message
 
   view(message) {
     const id = uniqueId("message");
@@ -171,12 +171,11 @@ class Workbench {
 
   async edit(message) {
     try {
-      // What is edited has to be there in full: a payload that was cut would be published like
-      // that.
+      // Editing needs the complete payload: a truncated one would be published as it is.
       const {messages: [whole]} = await get(this.where,
         {offset: message.position, count: 1, truncate: message.payload_bytes});
       if (whole?.id !== message.id) {
-        throw new Error("The message is no longer where it was: look again.");
+        throw new Error("The message is no longer in the queue: search again.");
       }
       edit(whole, (body) => this.act("retry", body));
     } catch (error) {
@@ -185,8 +184,8 @@ class Workbench {
   }
 }
 
-// Whether all was done; says what was.
-function told(word, {done, failed}) {
+// Reports the result; returns whether all succeeded.
+function report(word, {done, failed}) {
   if (!failed.length) {
     notice(`${word}: ${plural(done, "message")} done`);
     return true;
@@ -200,11 +199,11 @@ function told(word, {done, failed}) {
 function deaths(found) {
   if (!found.length) return "";
   const first = [...found].reverse();
-  return h("ol", {class: "timeline", "aria-label": "How it died"}, first.map((death) =>
-    h("li", {}, h("b", {}, death.reason ?? "died"), ` in ${death.queue}`,
+  return h("ol", {class: "timeline", "aria-label": "Deaths"}, first.map((death) =>
+    h("li", {}, h("b", {}, death.reason ?? "dead-lettered"), ` in ${death.queue}`,
       death.count > 1 ? ` ${death.count} times, first` : "",
       death.time ? ` ${time(death.time * 1000)}` : "",
       h("div", {class: "quiet"}, `published to ${death.exchange || "(default)"} with `
         + `${death.routing_keys.join(", ")}`,
-      death.original_expiration ? `; was to expire after ${death.original_expiration} ms` : ""))));
+      death.original_expiration ? `; original expiration ${death.original_expiration} ms` : ""))));
 }

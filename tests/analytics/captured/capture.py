@@ -1,11 +1,11 @@
-"""The traffic of which rabbitmq-3.10.text.log and rabbitmq-3.10.json.log are the log.
+"""The traffic that is logged in rabbitmq-3.10.text.log and rabbitmq-3.10.json.log.
 
-They were made by RabbitMQ 3.10.8 with its plugin rabbitmq_tracing, by running
+The logs were written by RabbitMQ 3.10.8 with its plugin rabbitmq_tracing, by running
 
     python tests/analytics/captured/capture.py localhost 5672 15672 TRACE_DIRECTORY
 
-as guest, where TRACE_DIRECTORY is what the plugin writes to (/var/tmp/rabbitmq-tracing). The node's
-name is replaced by rabbit@host. test_captured_logs.py has the facts of it.
+as guest, where TRACE_DIRECTORY is the plugin's directory (/var/tmp/rabbitmq-tracing). The node's
+name was replaced by rabbit@host. test_captured_logs.py has the expected facts.
 """
 
 import base64
@@ -34,7 +34,7 @@ LONG_ID = "long-" + "0123456789" * 12
 
 
 class Api:
-    """The management plugin."""
+    """The management plugin's API."""
 
     def __init__(self, host, port):
         self._url = f"http://{host}:{port}/api/"
@@ -60,7 +60,7 @@ def declare(channel):
 
 
 def publish(channel):
-    """Sixteen messages, of which two go nowhere."""
+    """Publish sixteen messages, of which two are unroutable."""
 
     def send(exchange, key, body, mandatory=False, **properties):
         if isinstance(body, str):
@@ -89,7 +89,7 @@ def publish(channel):
 
 
 def consume(channel):
-    """All of `orders`, acknowledged; all of `audit`, without; some messages more than once."""
+    """Consume `orders` with acks, `audit` without; some messages more than once."""
     while (found := channel.basic_get("orders"))[0] is not None:
         channel.basic_ack(found[0].delivery_tag)
     while channel.basic_get("audit", auto_ack=True)[0] is not None:
@@ -103,7 +103,7 @@ def consume(channel):
 
 
 def capture(kind, api, address, directory):
-    """All of it once, in a vhost that is named like the kind of trace."""
+    """Capture the traffic once, in a vhost named after the format of the trace."""
     clients = [pika.BlockingConnection(address) for _ in range(2)]
     publisher, consumer = [client.channel() for client in clients]
     declare(publisher)

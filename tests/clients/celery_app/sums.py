@@ -11,13 +11,13 @@ app.conf.broker_connection_retry_on_startup = True
 
 @app.task
 def add(x, y):
-    """A sum."""
+    """Add two numbers."""
     return x + y
 
 
 @app.task(bind=True, max_retries=3)
 def succeed_the_second_time(self):
-    """Fails once, and asks to be tried again."""
+    """Fail once, and request a retry."""
     if self.request.retries == 0:
         raise self.retry(countdown=0.1)
     return self.request.retries
@@ -25,5 +25,5 @@ def succeed_the_second_time(self):
 
 @app.task
 def fail():
-    """An error that the caller is to see."""
+    """Raise an error for the caller."""
     raise ValueError("it failed")

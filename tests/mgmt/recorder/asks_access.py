@@ -1,4 +1,4 @@
-"""Users, permissions, logins, and what a user's tags allow."""
+"""Users, permissions, logins, and the rights of user tags."""
 
 from tests.mgmt.recorder.requests import Request, delete, get, head, options_of, post, put
 from tests.mgmt.recorder.scenario import Scenario
@@ -173,7 +173,7 @@ CHANGES: tuple[Request, ...] = (
 
 
 def statuses_for(tag: str) -> tuple[Request, ...]:
-    """All that a tag may see, and what it may change."""
+    """Everything that a tag may see, and what it may change."""
     seen = (get(path, user=tag, settles="?" in path or "quoted" in path) for path in SEEN_BY_TAGS)
     return (*seen, *(request._replace(user=tag) for request in CHANGES))
 

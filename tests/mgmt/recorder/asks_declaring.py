@@ -1,4 +1,4 @@
-"""Declaring and deleting vhosts, exchanges, queues and bindings, well and badly."""
+"""Declaring and deleting vhosts, exchanges, queues and bindings; valid and invalid requests."""
 
 from tests.mgmt.recorder.requests import delete, get, head, options_of, post, put
 from tests.mgmt.recorder.scenario import Scenario

@@ -1,4 +1,4 @@
-"""Lists: paging, sorting, searching and choosing columns, and what is wrong with asking so."""
+"""Lists: paging, sorting, filtering and columns, with valid and invalid parameters."""
 
 from tests.mgmt.recorder.requests import get, put
 from tests.mgmt.recorder.scenario import Scenario

@@ -1,4 +1,4 @@
-"""Publishing, getting and purging, and everything about a client that is at work."""
+"""Publishing, getting and purging, and lists of a busy client's objects."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ GET = "queues/{v}/q/get"
 
 
 def published(**changes: Any) -> dict[str, Any]:
-    """A request that is in order but for the changes; None leaves a field out."""
+    """A valid publish request with changes; None removes a field."""
     body = {"properties": {}, "routing_key": "q", "payload": "hi", "payload_encoding": "string"}
     return {key: value for key, value in (body | changes).items() if value is not None}
 
 
 def got(**changes: Any) -> dict[str, Any]:
-    """Likewise for getting messages."""
+    """A valid request for getting messages with changes."""
     body = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
     return {key: value for key, value in (body | changes).items() if value is not None}
 
 
 def with_properties(**properties: Any) -> tuple[Request, Request]:
-    """A message with the properties, and what it has when it is taken out again."""
+    """Publish a message with properties, and get it."""
     return (
         post(PUBLISH, published(properties=properties)),
         post(GET, got(ackmode="ack_requeue_false")),

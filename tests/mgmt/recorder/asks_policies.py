@@ -39,7 +39,7 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
 
 
 def policy(**changes: Any) -> dict[str, Any]:
-    """A policy that is in order but for the changes; None leaves a field out."""
+    """A valid policy with changes; None removes a field."""
     body = {"pattern": "^a", "definition": {"max-length": 5}, "apply-to": "queues", "priority": 0}
     return {key: value for key, value in (body | changes).items() if value is not None}
 

@@ -1,7 +1,7 @@
-"""Any broker with RabbitMQ's HTTP API, spoken to as plainly as HTTP allows.
+"""An HTTP client for any broker with RabbitMQ's API, which sends requests unmodified.
 
-Requests go out as they are written in a scenario: paths percent-encoded by hand, bodies that are no
-JSON, methods that nothing allows. One connection is kept, since a run makes a thousand requests.
+Requests are sent as written in a scenario: paths percent-encoded by hand, bodies that are not JSON,
+methods that are not allowed. One connection is reused, since a run has a thousand requests.
 """
 
 import base64
@@ -16,7 +16,7 @@ CHOSEN_HEADERS = ("Allow", "Cache-Control", "Content-Type", "Location", "WWW-Aut
 
 
 class Answer(NamedTuple):
-    """What was answered. body: the JSON, or the text if it is none; None if there is nothing."""
+    """A response. body: the decoded JSON, or the text if it is not JSON; None if it is empty."""
 
     status: int
     headers: dict[str, str]
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 
 
 class Broker:
-    """Where a broker's AMQP and HTTP listeners are; and its node's name, which it tells itself."""
+    """The addresses of a broker's AMQP and HTTP listeners, and its node's name."""
 
     def __init__(self, amqp_port: int, http_port: int) -> None:
         self.amqp_port = amqp_port
@@ -40,7 +40,7 @@ class Broker:
         user: str | None = "guest:guest",
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """One request. path: below /api, or whole if it begins with a slash."""
+        """Send a request. path: below /api, or absolute if it begins with a slash."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         if user is not None:
             sent["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
@@ -49,7 +49,7 @@ class Broker:
         try:
             return self._exchanged(method, whole, data, sent)
         except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-            # A server may close a connection that was idle, and after some errors.
+            # A server may close an idle connection, and after some errors.
             self._connection.close()
             return self._exchanged(method, whole, data, sent)
 
@@ -63,7 +63,7 @@ class Broker:
         return Answer(response.status, chosen, _parsed(raw))
 
     def wait_until(self, condition: Any, what: str) -> None:
-        """Wait for a condition; an error says what it was if it does not come."""
+        """Wait for a condition; the error names it."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while not condition():
             if time.monotonic() > deadline:
@@ -71,7 +71,7 @@ class Broker:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._connection.close()
 
 

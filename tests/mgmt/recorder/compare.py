@@ -1,7 +1,7 @@
-"""Where an answer differs from a recorded one, in lines that say what was expected.
+"""Compares an answer with a recorded one, and describes the differences in lines.
 
-Keys that were recorded have to be there, others may be; values have to be the same, or of the type
-that stands for them. Items of lists are matched by what identifies them, unless order matters.
+Recorded keys must be present, others may be; values must be equal, or of the recorded type. Items
+of lists are matched by what identifies them, unless order matters.
 """
 
 import json
@@ -17,7 +17,7 @@ IDENTIFYING = (
 
 
 def differences(expected: Any, found: Any, where: str, ordered: bool = False) -> Iterator[str]:
-    """One line for each difference."""
+    """Return one line for each difference."""
     if isinstance(expected, dict) and EACH in expected:
         yield from _each(expected[EACH], found, where)
     elif isinstance(expected, dict):
@@ -92,7 +92,7 @@ def _by_identity(expected: list[Any], found: list[Any], where: str) -> Iterator[
 
 
 def identity(item: Any) -> str:
-    """What tells an item of a list from the others."""
+    """Return what distinguishes an item of a list from the others."""
     if not isinstance(item, dict):
         return _shown(item)
     parts = [str(item[key]) for key in IDENTIFYING if key in item and not is_type(item[key])]

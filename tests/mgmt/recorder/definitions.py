@@ -1,4 +1,4 @@
-"""Definitions as a RabbitMQ exports them: made over its API, kept in golden/definitions.json.
+"""Definitions exported by RabbitMQ: created over its API, stored in golden/definitions.json.
 
 python -m tests.mgmt.recorder.definitions --http-port 15672
 """
@@ -14,7 +14,7 @@ from tests.mgmt.recorder.broker import Broker
 PREFIX = "defs"
 PATH = Path(__file__).parents[1] / "golden" / "definitions.json"
 WILD = "wild / ünïcödé %2F"
-"""A name that has to be encoded wherever it goes."""
+"""A name that must be encoded everywhere."""
 
 DEFINITIONS: dict[str, Any] = {
     "vhosts": [
@@ -73,7 +73,7 @@ REQUESTS: list[tuple[str, str, Any]] = [
 
 
 def ours(definitions: dict[str, Any]) -> dict[str, Any]:
-    """What these requests made, without versions, in an order of its own."""
+    """Return the objects created here, without versions, in a fixed order."""
     kept = {}
     for name, items in definitions.items():
         if isinstance(items, list):
@@ -87,7 +87,7 @@ def _is_ours(item: dict[str, Any]) -> bool:
 
 
 def clean(broker: Broker) -> None:
-    """Delete what the requests make."""
+    """Delete the objects created here."""
     for vhost in DEFINITIONS["vhosts"]:
         broker.ask("DELETE", f"vhosts/{quote(vhost['name'], safe='')}")
     for user in ("plain", "sha512", "without"):
@@ -96,7 +96,7 @@ def clean(broker: Broker) -> None:
 
 
 def make(broker: Broker) -> None:
-    """Make everything."""
+    """Create all objects."""
     _succeed(broker, "POST", "definitions", DEFINITIONS)
     names = {"{a}": "defs-a", "{wild}": f"defs-{WILD}", "{w}": WILD}
     for method, path, body in REQUESTS:
@@ -112,7 +112,7 @@ def _succeed(broker: Broker, method: str, path: str, body: Any) -> None:
 
 
 def main() -> None:
-    """Record."""
+    """Record the definitions."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--http-port", type=int, default=15672)
     broker = Broker(0, parser.parse_args().http_port)

@@ -1,8 +1,8 @@
-"""What is kept of an answer: values that are the same every time, and of all others the type.
+"""Normalises answers: values that are always the same are kept, others are replaced by their type.
 
-A type is written `<number>`, `<text>`, `<boolean>`, `<null>`; a list of which only the kind of its
-items is known is `{"<each>": item}`. Two recordings are merged: what differs in them is known by
-its type only, and a key that only one has is no key that must be there.
+A type is written `<number>`, `<text>`, `<boolean>`, `<null>`; a list of which only the type of its
+items is known is `{"<each>": item}`. Two recordings are merged: a value that differs is replaced by
+its type, and a key that only one has is not required.
 """
 
 import re
@@ -29,9 +29,9 @@ VOLATILE = re.compile(
     """,
     re.VERBOSE,
 )
-"""Names of values that no two brokers, or no two runs, have alike."""
+"""Names of values that differ between brokers or runs."""
 OURS = (PREFIX, "{v}")
-"""What names of ours begin with: as a broker has them, and with the scenario's vhost left out."""
+"""Prefixes of the recorder's names: in a broker, and after replacing the scenario's vhost."""
 _LISTS_OF_NAMED = {
     "vhosts",
     "users",
@@ -42,7 +42,7 @@ _LISTS_OF_NAMED = {
 
 
 def only_ours(body: Any, name: str = "") -> Any:
-    """The body without items of lists that others have made. name: the key that it belongs to."""
+    """Remove items of lists that the recorder did not create. name: the key of the body."""
     if isinstance(body, dict):
         return {key: only_ours(value, key) for key, value in body.items()}
     if isinstance(body, list):
@@ -53,12 +53,12 @@ def only_ours(body: Any, name: str = "") -> Any:
 
 
 def without_hash(key: str) -> str:
-    """A binding's key without the hash of its arguments, of which each broker makes its own."""
+    """Return a binding's key without the hash of its arguments, which differs between brokers."""
     return re.sub(r"~[\w-]{6}$", "~{hash}", key)
 
 
 def normalised(body: Any, name: str = "") -> Any:
-    """The body with types in the place of what is volatile."""
+    """Replace volatile values by their types."""
     if VOLATILE.fullmatch(name):
         return typed(body)
     if isinstance(body, dict):
@@ -77,7 +77,7 @@ def _is_ours(item: Any, list_name: str) -> bool:
 
 
 def typed(value: Any) -> Any:
-    """The type of a value; of an object the types of its values, of a list that of its items."""
+    """Return the type of a value; for an object or list, the types of its values or items."""
     if isinstance(value, dict):
         return {key: typed(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -86,7 +86,7 @@ def typed(value: Any) -> Any:
 
 
 def type_name(value: Any) -> str:
-    """How a plain value's type is written."""
+    """Return the written form of a plain value's type."""
     if value is None:
         return "<null>"
     if isinstance(value, bool):
@@ -97,12 +97,12 @@ def type_name(value: Any) -> str:
 
 
 def is_type(value: Any) -> bool:
-    """It is the name of a type and no value."""
+    """Tell whether a value is the name of a type."""
     return isinstance(value, str) and value in TYPES
 
 
 def merged(one: Any, other: Any) -> Any:
-    """What two recordings of the same have in common."""
+    """Return what two recordings of the same request have in common."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: merged(one[key], other[key]) for key in one if key in other}
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

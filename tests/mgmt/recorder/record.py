@@ -1,7 +1,7 @@
-"""Record what a running RabbitMQ answers: `python -m tests.mgmt.recorder.record --help`.
+"""Records the answers of a running RabbitMQ: `python -m tests.mgmt.recorder.record --help`.
 
-Meant for RabbitMQ 3.10.8 with nothing in it but the management and prometheus plugins. It makes and
-deletes vhosts and users whose names begin with `golden`, and leaves everything else as it is.
+For RabbitMQ 3.10.8 without other objects, with the plugins management and prometheus. It creates
+and deletes vhosts and users whose names begin with `golden`, and changes nothing else.
 """
 
 import argparse
@@ -14,7 +14,7 @@ STATISTICS_SECONDS = 11
 
 
 def main() -> None:
-    """Record all scenarios, or those that are named."""
+    """Record all scenarios, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--amqp-port", type=int, default=5672)
     parser.add_argument("--http-port", type=int, default=15672)

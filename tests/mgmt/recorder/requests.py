@@ -1,24 +1,24 @@
-"""How requests are written down in scenarios: `get("queues/{v}")`, `put("vhosts/{v}", {...})`.
+"""The notation of requests in scenarios: `get("queues/{v}")`, `put("vhosts/{v}", {...})`.
 
-In paths and bodies `{v}` stands for the scenario's own vhost; what a scenario prepares adds other
-names of this kind, as `{connection}`. A user is named by the tag it has (see state.py).
+In paths and bodies `{v}` stands for the scenario's own vhost; the preparation of a scenario adds
+further names, such as `{connection}`. A user is named by its tag (see state.py).
 """
 
 import json
 from typing import Any, NamedTuple
 
 PREFIX = "golden"
-"""All that is made for a recording has a name that begins with it."""
+"""Prefix of all names created for a recording."""
 
 
 TITLE_MAX = 160
 
 
 class Request(NamedTuple):
-    """One request.
+    """A request.
 
-    ordered: the order of lists matters. settles: the answer comes true only some time after the
-    requests before. types_only: it tells of the whole node, and no two nodes are alike.
+    ordered: the order of lists matters. settles: the answer becomes correct some time after the
+    preceding requests. types_only: it describes the whole node, and nodes differ.
     """
 
     method: str
@@ -32,11 +32,11 @@ class Request(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """It may change something, in statistics at least."""
+        """It may change something, at least statistics."""
         return self.method in ("PUT", "POST", "DELETE")
 
     def title(self) -> str:
-        """What identifies it in a recording."""
+        """Its identification in a recording."""
         words = [self.method, self.path]
         if self.body is not None:
             words.append(self.body.decode() if isinstance(self.body, bytes) else _json(self.body))
@@ -71,7 +71,7 @@ def options_of(path: str, **options: Any) -> Request:
 
 
 def filled(value: Any, names: dict[str, str]) -> Any:
-    """The value with names in the places that are left for them."""
+    """Insert names for the placeholders."""
     if isinstance(value, str):
         for name, found in names.items():
             value = value.replace("{" + name + "}", found)
@@ -86,7 +86,7 @@ def filled(value: Any, names: dict[str, str]) -> Any:
 
 
 def emptied(value: Any, names: dict[str, str]) -> Any:
-    """The reverse: places in the stead of names, so that recordings of two brokers are alike."""
+    """Replace names by placeholders, so that recordings of two brokers are equal."""
     if isinstance(value, str):
         for name, found in names.items():
             value = value.replace(found, "{" + name + "}")

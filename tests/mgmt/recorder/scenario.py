@@ -1,7 +1,7 @@
-"""A scenario: what is prepared, what is asked; and how it is run against a broker.
+"""A scenario: a prepared state and requests; recorded from one broker, replayed against another.
 
-Recorded answers are a list, one entry a request: its title, the status, chosen headers, the body as
-normal.py leaves it. A replay compares with them and tells where the broker answers otherwise.
+A recording is a list with one entry for each request: its title, the status, selected headers, and
+the body after normal.py. A replay compares with it and reports differences.
 """
 
 import json
@@ -24,7 +24,7 @@ Recorded = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Requests that are asked one after the other, in a state that is prepared before."""
+    """Requests that are sent one after the other, in a prepared state."""
 
     name: str
     requests: tuple[Request, ...]
@@ -36,7 +36,7 @@ class Scenario:
 
     @property
     def recording(self) -> list[Recorded]:
-        """What RabbitMQ answered."""
+        """The recorded answers of RabbitMQ."""
         recorded: list[Recorded] = json.loads(self._path.read_text(encoding="utf-8"))
         return recorded
 
@@ -45,7 +45,7 @@ class Scenario:
         return GOLDEN / f"{self.name}.json"
 
     def record(self, broker: Broker, settle_seconds: float) -> None:
-        """Write down what the broker answers both of two times."""
+        """Record the answers that the broker gives in both of two runs."""
         answers = [self._answers(broker, settle_seconds) for _ in range(2)]
         for one, other in zip(*answers, strict=True):
             if one["status"] != other["status"]:
@@ -74,9 +74,9 @@ class Scenario:
     def replay(
         self, broker: Broker, settle_seconds: float, is_deliberate: Callable[[str], bool]
     ) -> list[str]:
-        """Where the broker answers otherwise than RabbitMQ, one line each.
+        """Return the differences from RabbitMQ's answers, one line each.
 
-        settle_seconds: for the statistics to come true, in all.
+        settle_seconds: total time for statistics to become correct.
         """
         recorded = self.recording
         titles = [request.title() for request in self.requests]
@@ -109,7 +109,7 @@ class Scenario:
 
 
 def asked(broker: Broker, request: Request, names: Names) -> Recorded:
-    """The broker's answer to one request, with what is volatile in it."""
+    """Return the broker's answer to a request, including volatile values."""
     path, body = filled([request.path, request.body], names)
     answer = broker.ask(request.method, path, body, login(request.user), request.headers)
     last_segment = request.path.partition("?")[0].rpartition("/")[2]
@@ -132,7 +132,7 @@ def _comparable(headers: dict[str, str]) -> dict[str, str]:
 
 
 def compared(broker: Broker, request: Request, names: Names, entry: Recorded) -> list[str]:
-    """The differences of the broker's answer to one request now."""
+    """Return the differences of the broker's current answer to a request."""
     found = asked(broker, request, names)
     lines = _of_answers(entry, found, request.ordered)
     return [f"{entry['request']} | {line.lstrip('.')}" for line in lines]
@@ -140,7 +140,7 @@ def compared(broker: Broker, request: Request, names: Names, entry: Recorded) ->
 
 def _of_answers(expected: Recorded, found: Recorded, ordered: bool) -> Iterator[str]:
     if expected["status"] == 500 and found["status"] < 500:
-        # Where RabbitMQ crashes on a bad request, any answer is better than its.
+        # RabbitMQ fails with an internal error: any other answer is acceptable.
         return
     if expected["status"] == found["status"]:
         yield from differences(expected, found, "", ordered)

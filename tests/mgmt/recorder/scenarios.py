@@ -1,4 +1,4 @@
-"""All scenarios."""
+"""The list of all scenarios."""
 
 from tests.mgmt.recorder.asks_access import ACCESS
 from tests.mgmt.recorder.asks_declaring import DECLARING

@@ -1,7 +1,7 @@
-"""What a broker is brought to before the requests of a scenario, and what is taken away after.
+"""Prepares a broker for the requests of a scenario, and cleans up afterwards.
 
-Every scenario has a vhost of its own, and a user for each tag who has all permissions in it. The
-busy state adds a working client: channels with confirms, consumers, unacked and returned messages.
+Every scenario has a vhost of its own, and a user for each tag with all permissions in it. The busy
+state adds a working client: channels with confirms, consumers, unacked and returned messages.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from tests.mgmt.recorder.requests import PREFIX
 
 TAGS = ("administrator", "monitoring", "policymaker", "management", "none")
 STRANGER = "stranger"
-"""A user with the tag management who has permissions nowhere."""
+"""A user with the tag management and without permissions."""
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
 Names = dict[str, str]
@@ -24,7 +24,7 @@ Prepare = Callable[[Broker, str], AbstractContextManager[Names]]
 
 
 def login(user: str | None) -> str | None:
-    """The name and password of a user who is given by the tag; or as they are, as in `a:b`."""
+    """Return the login of a user given by tag, or unchanged if given as `a:b`."""
     if user is None or ":" in user:
         return user
     return "guest:guest" if user == "guest" else f"{PREFIX}-{user}:secret"
@@ -32,7 +32,7 @@ def login(user: str | None) -> str | None:
 
 @contextmanager
 def empty_vhost(broker: Broker, vhost: str) -> Iterator[Names]:
-    """A vhost with nothing in it."""
+    """An empty vhost."""
     broker.ask("DELETE", f"vhosts/{vhost}")
     broker.ask("PUT", f"vhosts/{vhost}", {})
     broker.ask("PUT", f"permissions/{vhost}/guest", EVERYTHING)
@@ -44,7 +44,7 @@ def empty_vhost(broker: Broker, vhost: str) -> Iterator[Names]:
 
 @contextmanager
 def users_of_each_tag(broker: Broker, vhost: str) -> Iterator[Names]:
-    """A vhost, and users who may do all in it but for their tags."""
+    """A vhost, and users of each tag with all permissions in it."""
     with empty_vhost(broker, vhost) as names:
         for tag in TAGS:
             _put_user(broker, tag, "" if tag == "none" else tag)
@@ -77,7 +77,7 @@ def declared(broker: Broker, vhost: str) -> Iterator[Names]:
 
 @contextmanager
 def busy(broker: Broker, vhost: str) -> Iterator[Names]:
-    """All that, and a client of guest's and one of the management user's at work."""
+    """The same, with working clients of guest and of the management user."""
     with declared(broker, vhost) as names:
         connection = connect(broker, vhost)
         other = connect(broker, vhost, login("management"))
@@ -88,7 +88,7 @@ def busy(broker: Broker, vhost: str) -> Iterator[Names]:
         finally:
             for one in (connection, other):
                 with suppress(pika.exceptions.AMQPError):
-                    # A scenario may have had it closed.
+                    # A scenario may have closed it.
                     one.close()
 
 
@@ -101,7 +101,7 @@ def _names_of(broker: Broker, connection: pika.BlockingConnection, which: str) -
 def connect(
     broker: Broker, vhost: str, user: str | None = "guest:guest"
 ) -> pika.BlockingConnection:
-    """A connection of a real client with a name of its own."""
+    """Open a connection of a real client with a name of its own."""
     parameters = pika.ConnectionParameters(
         "127.0.0.1", broker.amqp_port, vhost,
         pika.PlainCredentials(*(user or "").split(":")), heartbeat=60,
@@ -111,7 +111,7 @@ def connect(
 
 
 def work(connection: pika.BlockingConnection) -> None:
-    """Publish confirmed and returned messages, take some, ack some, and leave some unacked."""
+    """Publish confirmed and returned messages, consume some, ack some, and leave some unacked."""
     persistent = pika.BasicProperties(delivery_mode=2, headers={"h": 1}, content_type="text/plain")
     publisher = connection.channel()
     publisher.confirm_delivery()

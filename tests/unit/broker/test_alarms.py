@@ -1,6 +1,6 @@
-"""Reasons to hold publishers back."""
+"""Alarms that block publishers."""
 
-from broker.alarms import DISK, MEMORY, Alarms
+from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 
 
 def test_there_are_none_at_first():

@@ -1,38 +1,52 @@
-"""Events: who hears them, and what is told of vhosts, users, permissions, parameters and alarms."""
+"""Events and listeners: vhosts, users, permissions, parameters and alarms."""
 
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
 
-from broker.alarms import DISK, MEMORY, Alarms
-from broker.auth.permissions import PermissionTable
-from broker.auth.users import UserDirectory
-from broker.events import Events, acting_user
-from broker.limits import Limits
-from broker.net.connection_events import connection_closed, login_failed, login_succeeded
-from broker.node_events import NodeEvents
-from broker.object_events import vhost_created, vhost_deleted, vhost_updated
-from broker.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY, Parameters
-from broker.policies import Policy, PolicyTable
-from broker.vhost import VirtualHost
-from broker.virtual_clock import VirtualClock
-from storage.metadata import NoMetadata
-from storage.metadata_rows import PermissionRow, TopicPermissionRow
+from leveret.broker.auth.users import with_hash, with_password
+from leveret.broker.declarations import (
+    DeleteParameter,
+    DeletePermission,
+    DeletePolicy,
+    DeleteTopicPermission,
+    DeleteUser,
+    DeleteVhost,
+    Permission,
+    Policy,
+    PutParameter,
+    PutPermission,
+    PutPolicy,
+    PutTopicPermission,
+    PutUser,
+    PutVhost,
+    TopicPermission,
+)
+from leveret.broker.events.alarm_events import AlarmEvents
+from leveret.broker.events.connection_events import connection_closed, login_failed, login_succeeded
+from leveret.broker.events.events import Events
+from leveret.broker.policies.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY
+from leveret.broker.registry.object_events import vhost_created, vhost_deleted, vhost_updated
+from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
+from tests.declaring import Declared
 
 
 class Turns:
     now_ms = 0
 
     def wake(self, sleeper):
-        """Nobody's turn comes here."""
+        """No turns are executed here."""
 
 
 class Owner:
     name = "1.2.3.4:5 -> 6.7.8.9:5672"
 
+    def __init__(self):
+        self.exclusive_queues = {}
+
     def forget_queue(self, name):
-        """It is gone."""
+        """Ignore a deleted queue."""
 
 
 @pytest.fixture
@@ -42,7 +56,7 @@ def events():
 
 @pytest.fixture
 def heard(events):
-    """What was told, in order."""
+    """The events, in order."""
     told = []
     events.listen(told.append)
     return told
@@ -50,7 +64,7 @@ def heard(events):
 
 @pytest.fixture
 def vhost(events):
-    return VirtualHost("v", Turns(), VirtualClock(), NoMetadata(), events=events)
+    return Declared(events=events).vhost("v")
 
 
 def names(heard):
@@ -58,7 +72,7 @@ def names(heard):
 
 
 def facts(event):
-    """Without the name and the time."""
+    """Return an event without name and time."""
     return {name: fact for name, fact in event.items() if name not in ("event", "timestamp_in_ms")}
 
 
@@ -87,7 +101,7 @@ class TestListeners:
         events.tell("a", {})
         events.tell("b", {})
         assert names(heard) == ["a", "b"]
-        assert caplog.text.count("a listener failed on a") == 1
+        assert caplog.text.count("an event listener failed on a") == 1
 
     def test_an_id_of_a_connection_has_its_name_without_spaces(self, events):
         assert events.pid("a:1 -> b:2 (3)") == "<rabbit@here.a:1->b:2(3)>"
@@ -191,7 +205,7 @@ class TestObjects:
 
 
 class Client:
-    """A connection, as far as it is told of."""
+    """A connection with the attributes that events use."""
 
     name, mechanism = "1.2.3.4:5 -> 6.7.8.9:5671", "EXTERNAL"
     own_host, own_port, peer_host, peer_port = "6.7.8.9", 5671, "1.2.3.4", 5
@@ -227,58 +241,52 @@ class TestLogins:
         assert heard[0]["pid"] == "<rabbit@here.1.2.3.4:5->6.7.8.9:5671>"
 
 
-class TestUsers:
-    @pytest.fixture
-    def users(self, events):
-        return UserDirectory(NoMetadata(), events)
+@pytest.fixture
+def declared(events):
+    return Declared(events=events)
 
-    def test_a_life(self, users, heard):
-        users.add("anna", "secret", ["management"])
-        users.set_tags("anna", ["monitoring"])
-        users.change_password("anna", "other")
-        users.change_password("anna", None)
-        users.delete("anna")
-        users.delete("anna")
+
+class TestUsers:
+    def test_a_life(self, declared, heard):
+        declared.put(
+            PutUser(with_password("anna", "secret", ["management"])),
+            PutUser(with_hash("anna", b"hash", tags=["monitoring"]), acting_user="boss"),
+            PutUser(with_password("anna", None, ["monitoring"])),
+            DeleteUser("anna"),
+            DeleteUser("anna"),
+        )
         assert names(heard) == [
-            "user.created", "user.tags.set", "user.tags.set", "user.password.changed",
+            "user.created", "user.tags.set", "user.password.changed", "user.tags.set",
             "user.password.cleared", "user.deleted",
         ]  # fmt: skip
         assert facts(heard[0]) == {"name": "anna", "user_who_performed_action": "rmq-internal"}
-        assert [event["tags"] for event in heard[1:3]] == [["management"], ["monitoring"]]
+        assert [heard[place]["tags"] for place in (1, 3)] == [["management"], ["monitoring"]]
+        assert heard[2]["user_who_performed_action"] == "boss"
 
-    def test_nothing_secret_is_told(self, users, heard):
-        users.add("anna", "sesame")
-        users.add_with_hash("anna", b"hashed-sesame")
+    def test_nothing_secret_is_told(self, declared, heard):
+        declared.put(PutUser(with_password("anna", "sesame")))
+        declared.put(PutUser(with_hash("anna", b"hashed-sesame")))
         told = repr(heard)
         assert "sesame" not in told
         assert "hash" not in told
 
-    def test_what_stays_as_it_is_is_not_told(self, users, heard):
-        users.add_with_hash("anna", b"hash", tags=["a"])
+    def test_what_stays_as_it_is_is_not_told(self, declared, heard):
+        declared.put(PutUser(with_hash("anna", b"hash", tags=["a"])))
         heard.clear()
-        users.add_with_hash("anna", b"hash", tags=["a"])
-        users.set_tags("anna", ["a"])
+        declared.put(PutUser(with_hash("anna", b"hash", tags=["a"])))
         assert not heard
-
-    def test_for_whom_management_works(self, users, heard):
-        token = acting_user.set("boss")
-        users.add("anna", None)
-        acting_user.reset(token)
-        assert heard[0]["user_who_performed_action"] == "boss"
 
 
 class TestPermissions:
-    @pytest.fixture
-    def permissions(self, events):
-        return PermissionTable(NoMetadata(), events)
-
-    def test_they_come_and_go(self, permissions, heard):
-        permissions.set(PermissionRow("v", "anna", "c", "w", "r"))
-        permissions.clear("v", "anna")
-        permissions.clear("v", "anna")
-        permissions.set_topic(TopicPermissionRow("v", "anna", "amq.topic", "w", "r"))
-        permissions.clear_topic("v", "anna")
-        permissions.clear_topic("v", "anna")
+    def test_they_come_and_go(self, declared, heard):
+        declared.put(
+            PutPermission(Permission("v", "anna", "c", "w", "r")),
+            DeletePermission("v", "anna"),
+            DeletePermission("v", "anna"),
+            PutTopicPermission(TopicPermission("v", "anna", "amq.topic", "w", "r")),
+            DeleteTopicPermission("v", "anna", None),
+            DeleteTopicPermission("v", "anna", None),
+        )
         by = {"user_who_performed_action": "rmq-internal"}
         whose = {"user": "anna", "vhost": "v", **by}
         assert [(event["event"], facts(event)) for event in heard] == [
@@ -289,31 +297,32 @@ class TestPermissions:
             ("topic.permission.deleted", whose),
         ]  # fmt: skip
 
-    def test_those_in_a_vhost_go_with_it(self, permissions, heard):
+    def test_those_in_a_vhost_go_with_it(self, declared, heard):
         for vhost in ("v", "w"):
-            permissions.set(PermissionRow(vhost, "anna", "", "", ""))
-            permissions.set_topic(TopicPermissionRow(vhost, "anna", "amq.topic", "", ""))
+            declared.put(
+                PutVhost(vhost),
+                PutPermission(Permission(vhost, "anna", "", "", "")),
+                PutTopicPermission(TopicPermission(vhost, "anna", "amq.topic", "", "")),
+            )
         heard.clear()
-        permissions.forget_vhost("v")
-        assert [(event["event"], event["vhost"]) for event in heard] == [
-            ("permission.deleted", "v"),
-            ("topic.permission.deleted", "v"),
+        declared.put(DeleteVhost("v", acting_user="boss"))
+        told = [event for event in heard if "permission" in event["event"]]
+        by = {"user": "anna", "vhost": "v", "user_who_performed_action": "boss"}
+        assert [(event["event"], facts(event)) for event in told] == [
+            ("permission.deleted", by),
+            ("topic.permission.deleted", by),
         ]
 
 
 class TestParameters:
     @pytest.fixture
-    def parameters(self, events):
-        made = Parameters(NoMetadata())
+    def alarms(self, events):
         self.alarms = Alarms()
-        NodeEvents(events, made, self.alarms)
-        return made
+        AlarmEvents(events, self.alarms)
 
-    def test_a_policy(self, parameters, heard):
-        policies = PolicyTable(parameters)
+    def test_a_policy(self, declared, heard):
         policy = Policy("v", "p", "^q", "queues", {"max-length": 3}, 1)
-        policies.set(POLICY, policy)
-        policies.clear(POLICY, "v", "p")
+        declared.put(PutPolicy(POLICY, policy), DeletePolicy(POLICY, "v", "p"))
         assert names(heard) == ["policy.set", "policy.cleared"]
         assert facts(heard[0]) == {
             "name": "p", "vhost": "v", "pattern": "^q", "apply-to": "queues",
@@ -322,46 +331,46 @@ class TestParameters:
         }  # fmt: skip
         assert (heard[1]["name"], heard[1]["vhost"]) == ("p", "v")
 
-    def test_an_operator_policy_is_a_parameter_too(self, parameters, heard):
-        policies = PolicyTable(parameters)
-        policies.set(OPERATOR_POLICY, Policy("v", "p", "^q", "queues", {"max-length": 3}, 0))
-        policies.clear(OPERATOR_POLICY, "v", "p")
+    def test_an_operator_policy_is_a_parameter_too(self, declared, heard):
+        policy = Policy("v", "p", "^q", "queues", {"max-length": 3}, 0)
+        declared.put(PutPolicy(OPERATOR_POLICY, policy), DeletePolicy(OPERATOR_POLICY, "v", "p"))
         assert names(heard) == [
             "parameter.set", "policy.set", "parameter.cleared", "operator.policy.cleared"
         ]  # fmt: skip
         assert heard[0]["value"]["definition"] == {"max-length": 3}
 
-    def test_limits(self, parameters, heard):
-        limits = Limits(parameters)
-        limits.set_for_vhost("v", {"max-queues": 3})
-        limits.clear_for_vhost("v")
-        limits.set_for_user("anna", {"max-channels": 5})
-        limits.clear_for_user("anna")
+    def test_limits(self, declared, heard):
+        limits, by = declared.registry.limits, {"acting_user": "boss"}
+        declared.put(limits.with_vhost_limits("v", {"max-queues": 3}, **by))
+        declared.put(limits.without_vhost_limit("v", "max-queues", **by))
+        declared.put(limits.with_user_limits("anna", {"max-channels": 5}, **by))
+        declared.put(limits.without_user_limit("anna", "max-channels", **by))
         assert names(heard) == [
             "parameter.set", "vhost.limits.set", "parameter.cleared", "vhost.limits.cleared",
             "user.limits.set", "user.limits.cleared",
         ]  # fmt: skip
-        by = {"user_who_performed_action": "rmq-internal"}
+        by = {"user_who_performed_action": "boss"}
         assert facts(heard[1]) == {"name": "limits", "vhost": "v", "max-queues": 3, **by}
         assert facts(heard[4]) == {"name": "limits", "username": "anna", "max-channels": 5, **by}
         assert facts(heard[5]) == {"name": "limits", "username": "anna", **by}
 
     @pytest.mark.parametrize("component", ["federation-upstream", "shovel"])
-    def test_values_that_may_hold_a_password_are_not_told(self, parameters, heard, component):
-        parameters.set(component, "v", "up", {"uri": "amqp://user:sesame@host"})
-        parameters.clear(component, "v", "up")
+    def test_values_that_may_hold_a_password_are_not_told(self, declared, heard, component):
+        value = {"uri": "amqp://user:sesame@host"}
+        declared.put(PutParameter(component, "v", "up", value))
+        declared.put(DeleteParameter(component, "v", "up"))
         assert names(heard) == ["parameter.set", "parameter.cleared"]
         assert (heard[0]["component"], heard[0]["vhost"]) == (component, "v")
         assert "sesame" not in repr(heard)
 
-    def test_a_global_parameter_is_in_no_vhost(self, parameters, heard):
-        parameters.set(GLOBAL, NO_VHOST, "cluster_name", "farm")
+    def test_a_global_parameter_is_in_no_vhost(self, declared, heard):
+        declared.put(PutParameter(GLOBAL, NO_VHOST, "cluster_name", "farm"))
         assert facts(heard[0]) == {
             "component": "global", "name": "cluster_name",
             "user_who_performed_action": "rmq-internal",
         }  # fmt: skip
 
-    def test_alarms(self, parameters, heard):
+    def test_alarms(self, alarms, heard):
         self.alarms.set(MEMORY)
         self.alarms.set(DISK, "monitor")
         self.alarms.set(DISK, "store")
@@ -374,7 +383,7 @@ class TestParameters:
         ]  # fmt: skip
         assert heard[0]["node"] == "rabbit@here"
 
-    def test_an_alarm_of_before_is_not_new_to_a_late_listener(self, parameters, events):
+    def test_an_alarm_of_before_is_not_new_to_a_late_listener(self, alarms, events):
         self.alarms.set(MEMORY)
         late = []
         events.listen(late.append)

@@ -1,4 +1,4 @@
-"""The memory and the disk monitor: limits, measures, and when they set and clear their alarms."""
+"""The memory and disk monitors: limits, measurements, and when alarms are set and cleared."""
 
 import logging
 import mmap
@@ -7,13 +7,21 @@ import resource
 
 import pytest
 
-from broker import memory_measures, memory_monitor
-from broker.alarms import DISK, MEMORY, Alarms
-from broker.config import Config
-from broker.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
-from broker.memory_measures import allocated_bytes, give_back_freed_memory, resident_bytes
-from broker.memory_monitor import MemoryMonitor, memory_limit_bytes, total_memory_bytes
-from broker.virtual_clock import VirtualClock
+from leveret.broker.config import Config, DiskSettings, MemorySettings
+from leveret.broker.resources import memory_measures, memory_monitor
+from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
+from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes, free_bytes
+from leveret.broker.resources.memory_measures import (
+    allocated_bytes,
+    give_back_freed_memory,
+    resident_bytes,
+)
+from leveret.broker.resources.memory_monitor import (
+    MemoryMonitor,
+    memory_limit_bytes,
+    total_memory_bytes,
+)
+from leveret.broker.virtual_clock import VirtualClock
 
 INTERVAL_S = 2.5
 ALLOCATED, RESIDENT = 111, 222
@@ -21,7 +29,7 @@ MEGABYTE = 1_000_000
 
 
 class Measured:
-    """A measure that a test changes. looks: how often it was asked."""
+    """A measurement that a test changes. looks: number of calls."""
 
     def __init__(self, value):
         self.value = value
@@ -56,7 +64,7 @@ def used():
 
 @pytest.fixture
 def trims(monkeypatch):
-    """What happens when the C library is asked to give memory back: a test adds functions."""
+    """Called when the C library is asked to release memory: a test adds functions."""
     calls = []
     monkeypatch.setattr(
         memory_monitor, "give_back_freed_memory", lambda: [call() for call in calls]
@@ -66,8 +74,8 @@ def trims(monkeypatch):
 
 @pytest.fixture
 def memory(clock, alarms, used, trims):
-    """A monitor with a limit of 1000 bytes that has begun to look; 500 is where paging begins."""
-    monitor = MemoryMonitor(Config(vm_memory_high_watermark_bytes=1000), clock, alarms, used)
+    """A running monitor with a limit of 1000 bytes, and paging from 500."""
+    monitor = MemoryMonitor(MemorySettings(high_watermark_bytes=1000), clock, alarms, used)
     monitor.start()
     return monitor
 
@@ -100,19 +108,19 @@ class TestMemoryAlarm:
 
     def test_is_in_force_before_the_first_interval_is_over(self, clock, alarms, used, trims):
         used.value = 2000
-        MemoryMonitor(Config(vm_memory_high_watermark_bytes=1000), clock, alarms, used).start()
+        MemoryMonitor(MemorySettings(high_watermark_bytes=1000), clock, alarms, used).start()
         assert alarms.are_in_force
 
     @pytest.mark.parametrize(
         "watermark",
-        [{"vm_memory_high_watermark_relative": 0.0}, {"vm_memory_high_watermark_bytes": 0}],
+        [MemorySettings(high_watermark_relative=0.0), MemorySettings(high_watermark_bytes=0)],
     )
     def test_a_watermark_of_0_holds_back_all_publishers_at_once(self, clock, alarms, watermark):
-        MemoryMonitor(Config(**watermark), clock, alarms).start()
+        MemoryMonitor(watermark, clock, alarms).start()
         assert alarms.are_in_force
 
     def test_a_monitor_looks_as_often_as_configured_until_it_is_stopped(self, clock, alarms, used):
-        monitor = MemoryMonitor(Config(memory_monitor_interval_ms=100), clock, alarms, used)
+        monitor = MemoryMonitor(MemorySettings(monitor_interval_ms=100), clock, alarms, used)
         monitor.start()
         clock.advance(1)
         assert used.looks == 11
@@ -163,7 +171,7 @@ class TestFreedMemory:
         assert calls == [501] * 4
 
     def test_goes_back_to_the_system(self):
-        """Blocks of the C library, of which only the last holds up the end of its heap."""
+        """Blocks of the C library, of which only the last one keeps the heap from shrinking."""
         blocks = [bytes(1000) for _ in range(50_000)]
         full = resident_bytes()
         del blocks[:-1]
@@ -183,39 +191,38 @@ class TestWhatMessagesMayTake:
     )
     def test_is_what_is_left_to_the_paging_limit(self, clock, alarms, trims, in_use, held, allowed):
         told = []
-        config = Config(vm_memory_high_watermark_bytes=1000)
+        settings = MemorySettings(high_watermark_bytes=1000)
         monitor = MemoryMonitor(
-            config, clock, alarms, Measured(in_use), held=lambda: held, allow=told.append
+            settings, clock, alarms, Measured(in_use), held=lambda: held, allow=told.append
         )
         monitor.check()
         assert told == [allowed]
 
     def test_the_ratio_is_configured(self, clock, alarms):
-        config = Config(
-            vm_memory_high_watermark_bytes=1000, vm_memory_high_watermark_paging_ratio=0.75
-        )
-        assert MemoryMonitor(config, clock, alarms, Measured(0)).paging_bytes == 750
+        settings = MemorySettings(high_watermark_bytes=1000, paging_ratio=0.75)
+        assert MemoryMonitor(settings, clock, alarms, Measured(0)).paging_bytes == 750
 
 
 class TestLimits:
     def test_a_share_of_the_memory(self):
-        config = Config(total_memory_bytes=10_000)
-        assert memory_limit_bytes(config) == 4000
+        assert memory_limit_bytes(MemorySettings(total_bytes=10_000)) == 4000
 
     def test_an_amount_goes_before_the_share(self):
-        config = Config(total_memory_bytes=10_000, vm_memory_high_watermark_bytes=123)
-        assert memory_limit_bytes(config) == 123
+        settings = MemorySettings(total_bytes=10_000, high_watermark_bytes=123)
+        assert memory_limit_bytes(settings) == 123
 
     def test_of_the_disk(self):
         assert disk_limit_bytes(Config()) == 50_000_000
-        config = Config(total_memory_bytes=10_000, disk_free_limit_relative=1.5)
+        config = Config(
+            memory=MemorySettings(total_bytes=10_000), disk=DiskSettings(free_limit_relative=1.5)
+        )
         assert disk_limit_bytes(config) == 15_000
 
 
 class TestTotalMemory:
     @pytest.fixture(autouse=True)
     def _machine(self, monkeypatch):
-        """A machine of 4 GB, in a process without a limit of its own."""
+        """A machine with 4 GB, and a process without a limit of its own."""
         self.soft_limit = resource.RLIM_INFINITY
         pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1_000_000}
         monkeypatch.setattr(memory_monitor.os, "sysconf", pages.get)
@@ -226,7 +233,7 @@ class TestTotalMemory:
         )
 
     def total(self, *files, **settings):
-        return total_memory_bytes(Config(**settings), files)
+        return total_memory_bytes(MemorySettings(**settings), files)
 
     def test_is_the_machines(self, tmp_path):
         assert self.total() == 4_096_000_000
@@ -255,7 +262,7 @@ class TestTotalMemory:
     def test_is_what_is_configured_before_all_else(self, tmp_path):
         file = tmp_path / "memory.max"
         file.write_text("1000")
-        assert self.total(file, total_memory_bytes=8_000_000_000) == 8_000_000_000
+        assert self.total(file, total_bytes=8_000_000_000) == 8_000_000_000
 
 
 class TestMeasures:
@@ -266,8 +273,8 @@ class TestMeasures:
     def test_are_known_by_rabbitmqs_names(self, clock, alarms, monkeypatch, strategy, measured):
         monkeypatch.setattr(memory_monitor, "allocated_bytes", lambda: ALLOCATED)
         monkeypatch.setattr(memory_monitor, "resident_bytes", lambda: RESIDENT)
-        config = Config(vm_memory_calculation_strategy=strategy)
-        monitor = MemoryMonitor(config, clock, alarms)
+        settings = MemorySettings(calculation_strategy=strategy)
+        monitor = MemoryMonitor(settings, clock, alarms)
         monitor.check()
         assert monitor.used_bytes == measured
 
@@ -327,8 +334,10 @@ class TestDiskAlarm:
 
     @pytest.fixture
     def disk(self, clock, alarms, free):
-        """A monitor with a limit of 1 GB that has begun to look."""
-        monitor = DiskMonitor(Config(disk_free_limit_bytes=1000 * MEGABYTE), clock, alarms, free)
+        """A running monitor with a limit of 1 GB."""
+        monitor = DiskMonitor(
+            Config(disk=DiskSettings(free_limit_bytes=1000 * MEGABYTE)), clock, alarms, free
+        )
         monitor.start()
         return monitor
 
@@ -359,7 +368,7 @@ class TestDiskAlarm:
     )
     def test_comes_the_sooner_the_less_is_left(self, clock, alarms, left, looks):
         free = Measured(1000 * MEGABYTE + left)
-        config = Config(disk_free_limit_bytes=1000 * MEGABYTE)
+        config = Config(disk=DiskSettings(free_limit_bytes=1000 * MEGABYTE))
         DiskMonitor(config, clock, alarms, free).start()
         clock.advance(10)
         assert free.looks == looks + 1

@@ -1,10 +1,11 @@
-"""Names in texts, and names that the broker makes up."""
+"""Names in texts, and names that the broker generates."""
 
 import re
 
 import pytest
 
-from broker.names import EXCHANGE, QUEUE, generate_name, resource, without_line_breaks
+from leveret.broker.generated_names import generate_name
+from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 
 
 def test_resources_are_named_as_rabbitmq_names_them():

@@ -1,12 +1,12 @@
-"""Regular expressions that users write do not hold the broker up."""
+"""Regular expressions of users do not block the broker."""
 
 import re
 import time
 
 import pytest
 
-from broker import patterns
-from broker.patterns import OutOfTimeError, compile_pattern, expanded_size
+from leveret.broker import patterns
+from leveret.broker.patterns import OutOfTimeError, compile_pattern, expanded_size
 
 SLOW = ("(a+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$", "(?:(?:a?){30})(?:a{30})b")
 HUGE = (
@@ -14,7 +14,7 @@ HUGE = (
     "x" * 3000, "(?:[ab]{3,999}){2,999}", "(?:\\d{999}){999}",
 )  # fmt: skip
 SECONDS_MAX = 0.5
-"""A tenth of it is what a busy machine needs; without bounds these take minutes, or all memory."""
+"""A busy machine needs a tenth of this; without bounds these take minutes, or all memory."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_what_was_slow_is_tried_again_later(monkeypatch):
 
 
 def test_names_that_somebody_makes_up_have_no_others_refused():
-    """A pattern is many users' and many queues'."""
+    """Many users and queues share a pattern."""
     pattern = compile_pattern("(a+)+$")
     assert not any(pattern.matches("a" * 200 + "!") for _ in range(5))
     assert pattern.matches("aaa")

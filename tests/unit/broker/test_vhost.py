@@ -1,19 +1,27 @@
-"""A virtual host: what is declared in it, and its dead letters."""
+"""A virtual host: declarations and dead letters."""
+
+from contextlib import closing
 
 import pytest
 
-from broker.amqp.content import encode_address
-from broker.amqp.errors import ConnectionFault
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.vhost import PREDECLARED_EXCHANGES, VirtualHost
-from broker.virtual_clock import VirtualClock
-from storage.message import Address, Message
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
+from leveret.broker.exchanges.router import route
+from leveret.broker.routing import publish
+from leveret.broker.vhost import PREDECLARED_EXCHANGES
+from leveret.storage.message import Address, Message
+from leveret.storage.metadata import SqliteMetadata
+from tests.declaring import Declared
+from tests.storage.reading import ready_entries
+from tests.unit.broker.queues.fakes import got
 
 PLAIN = ContentHeader(b"\0\0")
 
 
 class FakeTurns:
-    """Turns that are taken when the test says so."""
+    """Executes turns when the test says so."""
 
     def __init__(self):
         self.woken = []
@@ -31,45 +39,34 @@ class FakeTurns:
             actor.take_turn()
 
 
-class FakeMetadata:
-    """The names of what is kept, as the operations leave it."""
-
-    def __init__(self):
-        self.kept = set()
-        self.operations = 0
-
-    def __getattr__(self, operation):
-        verb, _, kind = operation.partition("_")
-
-        def note(*arguments):
-            self.operations += 1
-            what = arguments[0] if len(arguments) == 1 else arguments
-            if verb == "put":
-                self.kept.add((kind, *what) if kind == "binding" else (kind, *what[:2]))
-            else:
-                self.kept.discard((kind, *what))
-
-        return note
-
-
 class FakeHolder:
     """The connection of an exclusive queue."""
 
+    name = "1.2.3.4:5 -> 6.7.8.9:5672"
+
     def __init__(self):
-        self.forgotten = []
+        self.forgotten, self.exclusive_queues = [], {}
 
     def forget_queue(self, name):
         self.forgotten.append(name)
 
 
 @pytest.fixture
-def metadata():
-    return FakeMetadata()
+def metadata(tmp_path):
+    with closing(SqliteMetadata(tmp_path / "metadata.sqlite")) as metadata:
+        yield metadata
 
 
 @pytest.fixture
 def vhost(metadata):
-    return VirtualHost("/", FakeTurns(), VirtualClock(), metadata)
+    return Declared(metadata, turns=FakeTurns()).vhost()
+
+
+def kept(metadata):
+    """What is on disk: exchanges, queues and bindings."""
+    found = metadata.load()
+    assert not found.damaged
+    return {row[1:-1] for row in (*found.exchanges, *found.queues, *found.bindings)}
 
 
 def exchange(vhost, name, kind="direct", auto_delete=False, durable=False, arguments=None):
@@ -77,7 +74,7 @@ def exchange(vhost, name, kind="direct", auto_delete=False, durable=False, argum
 
 
 def queue(vhost, name, durable=False, holder=None, **arguments):
-    """A queue; x_max_length=5 is its argument x-max-length."""
+    """Declare a queue; x_max_length=5 is its argument x-max-length."""
     letters = {int: "I", str: "S"}
     table = {key.replace("_", "-"): (letters[type(of)], of) for key, of in arguments.items()}
     return vhost.declare_queue(name, durable, False, table, holder)
@@ -90,18 +87,18 @@ def message(body=b"body", exchange_name="", key="key", header=PLAIN):
 
 def routed(vhost, source, key):
     """The names of the queues that a message reaches."""
-    return [found.name for found in vhost.route(source, [key], PLAIN).queues]
+    return [found.name for found in route(source, [key], PLAIN).queues]
 
 
 def ready(of):
-    return [entry.message for entry in of.backing.entries()]
+    return [entry.message for entry in ready_entries(of.backing)]
 
 
 def test_a_vhost_begins_with_its_own_exchanges(vhost, metadata):
     assert set(vhost.exchanges) == {"", *(name for name, _, _ in PREDECLARED_EXCHANGES)}
     assert vhost.exchanges["amq.rabbitmq.trace"].internal
     assert all(one.durable for one in vhost.exchanges.values())
-    assert metadata.operations == 0
+    assert kept(metadata) == set()
 
 
 def test_the_default_exchange_knows_every_queue_by_its_name(vhost):
@@ -116,21 +113,23 @@ def test_durable_things_are_kept_and_others_are_not(vhost, metadata):
     for one in (source, other):
         for end in (target, passing):
             vhost.bind(one, end, "k", {})
-    binding = ("binding", "/", "e", "queue", "q", "k", b"\0\0\0\0")
-    assert metadata.kept == {("exchange", "/", "e"), ("queue", "/", "q"), binding}
+    exchange_row, queue_row = ("e", "direct", True, False, False), ("q", True, False, 1)
+    assert kept(metadata) == {exchange_row, queue_row, ("e", "queue", "q", "k")}
     vhost.unbind(source, target, "k", {})
+    assert kept(metadata) == {exchange_row, queue_row}
     vhost.delete_queue(target)
+    assert kept(metadata) == {exchange_row}
     vhost.delete_exchange(source)
-    assert metadata.kept == set()
+    assert kept(metadata) == set()
 
 
 def test_binding_twice_is_binding_once(vhost, metadata):
     source, target = exchange(vhost, "e", durable=True), queue(vhost, "q", durable=True)
     vhost.bind(source, target, "k", {})
-    generation, operations = vhost.generation, metadata.operations
+    generation, changes = vhost.generation, metadata.changes
     vhost.bind(source, target, "k", {})
     assert len(source.bindings) == len(target.bindings) == 1
-    assert (vhost.generation, metadata.operations) == (generation, operations)
+    assert (vhost.generation, metadata.changes) == (generation, changes)
     vhost.unbind(source, target, "k", {})
     assert routed(vhost, source, "k") == []
 
@@ -138,11 +137,11 @@ def test_binding_twice_is_binding_once(vhost, metadata):
 def test_unbinding_what_is_not_bound_does_nothing(vhost, metadata):
     source, target = exchange(vhost, "e", durable=True), queue(vhost, "q", durable=True)
     vhost.bind(source, target, "k", {})
-    generation, operations = vhost.generation, metadata.operations
+    generation, changes = vhost.generation, metadata.changes
     vhost.unbind(source, target, "other", {})
     vhost.unbind(source, target, "k", {"a": ("I", 1)})
     assert routed(vhost, source, "k") == ["q"]
-    assert (vhost.generation, metadata.operations) == (generation, operations)
+    assert (vhost.generation, metadata.changes) == (generation, changes)
 
 
 def test_bindings_that_differ_in_arguments_are_two(vhost):
@@ -186,12 +185,13 @@ def test_a_deleted_queue_takes_its_bindings_along(vhost):
     for key in ("a", "b"):
         vhost.bind(source, target, key, {})
     vhost.bind(source, other, "a", {})
-    target.publish([message(), message()], 8, None, 0)
-    assert vhost.delete_queue(target) == 2
+    target.publish([message(), message()], 8, None, None, 0)
+    vhost.delete_queue(target)
     assert "q" not in vhost.queues
     assert routed(vhost, source, "a") == ["other"]
     assert len(source.bindings) == 1
-    assert vhost.delete_queue(target) == 0
+    assert target.is_deleted
+    vhost.delete_queue(target)
 
 
 def test_the_connection_of_an_exclusive_queue_forgets_it(vhost):
@@ -229,7 +229,7 @@ def test_being_bound_to_does_not_keep_an_auto_delete_exchange(vhost):
 
 
 def chain_of_auto_delete_exchanges(vhost, length):
-    """Exchanges, each bound to the next one, and the last one to a queue, which is returned."""
+    """Return a queue bound to the last of a chain of auto-delete exchanges."""
     target = end = queue(vhost, "end")
     for number in range(length):
         source = exchange(vhost, f"chain-{number}", "fanout", auto_delete=True)
@@ -261,18 +261,12 @@ def test_a_long_chain_of_auto_delete_exchanges_goes_too(vhost):
 
 
 def test_a_restored_vhost_routes_as_before(vhost):
-    class Row:
-        name, type, durable, auto_delete, internal = "e", "direct", True, False, False
-        storage_id = 1
-
-    class BindingRow:
-        source, destination_kind, destination, routing_key = "e", "queue", "e", "k"
-
-    vhost.restore_exchange(Row, {})
-    vhost.restore_binding(BindingRow, {})
+    registry = vhost.registry
+    registry.apply(PutExchange("/", "e", "direct", durable=True))
+    registry.apply(PutBinding("/", "e", "e", "k"))
     assert not vhost.exchanges["e"].bindings
-    vhost.restore_queue(Row, {})
-    vhost.restore_binding(BindingRow, {})
+    registry.apply(PutQueue("/", "e", durable=True, storage_id=1))
+    registry.apply(PutBinding("/", "e", "e", "k"))
     assert routed(vhost, vhost.exchanges["e"], "k") == ["e"]
 
 
@@ -282,8 +276,8 @@ def test_a_restored_vhost_routes_as_before(vhost):
 def died(source, *messages):
     """Publish messages to a queue, and reject them."""
     for one in messages:
-        source.publish([one], len(one.body), None, 0)
-        source.reject(source.get(True))
+        source.publish([one], len(one.body), None, None, 0)
+        source.discard([got(source)])
 
 
 def test_a_dead_letter_goes_to_the_exchange_under_its_own_key(vhost):
@@ -330,7 +324,7 @@ def test_a_rejected_message_may_come_back_for_ever(vhost):
     source = queue(vhost, "q", x_dead_letter_exchange="", x_dead_letter_routing_key="q")
     died(source, message())
     for _ in range(3):
-        source.reject(source.get(True))
+        source.discard([got(source)])
     (letter,) = ready(source)
     ((_, death),) = letter.header.headers["x-death"][1]
     assert death["count"] == ("l", 4)
@@ -340,7 +334,7 @@ def test_a_message_that_comes_back_by_itself_is_dropped(vhost):
     source = queue(
         vhost, "q", x_message_ttl=10, x_dead_letter_exchange="", x_dead_letter_routing_key="q"
     )
-    source.publish([message()], 4, None, 0)
+    source.publish([message()], 4, None, None, 0)
     vhost.clock.advance(10)
     assert ready(source) == []
 
@@ -351,14 +345,14 @@ def test_the_time_of_a_death_is_the_clocks(vhost):
         vhost, "q", x_message_ttl=5000, x_dead_letter_exchange="", x_dead_letter_routing_key="dead"
     )
     started_s = vhost.clock.wall_time_s()
-    source.publish([message()], 4, None, 0)
+    source.publish([message()], 4, None, None, 0)
     vhost.clock.advance(5)
     (letter,) = ready(target)
     assert letter.header.headers["x-death"][1][0][1]["time"] == ("T", int(started_s + 5))
 
 
 def chain_of_full_queues(vhost, length):
-    """Queues that have no room, each with the next one for its dead letters: first and last."""
+    """Declare full queues, each with the next one for dead letters; returns first and last."""
     for number in range(length):
         queue(
             vhost, f"q{number}", x_max_length=0, x_dead_letter_exchange="",
@@ -369,7 +363,7 @@ def chain_of_full_queues(vhost, length):
 
 def test_a_message_may_die_in_many_queues_one_after_the_other(vhost):
     first, last = chain_of_full_queues(vhost, 50)
-    first.publish([message()], 4, None, 0)
+    first.publish([message()], 4, None, None, 0)
     vhost.turns.run()
     (letter,) = ready(last)
     deaths = [death["queue"][1] for _, death in letter.header.headers["x-death"][1]]
@@ -378,9 +372,11 @@ def test_a_message_may_die_in_many_queues_one_after_the_other(vhost):
 
 def test_a_chain_of_2000_queues_is_no_chain_of_calls(vhost, monkeypatch):
     # Without the x-death of 2000 entries, which alone would take a minute to write so often.
-    monkeypatch.setattr("broker.vhost.dead_letter_header", lambda header, *_, **__: header)
+    monkeypatch.setattr(
+        "leveret.broker.dead_lettering.dead_letter_header", lambda header, *_, **__: header
+    )
     first, last = chain_of_full_queues(vhost, 2000)
-    first.publish([message()], 4, None, 0)
+    first.publish([message()], 4, None, None, 0)
     assert vhost.turns.woken
     vhost.turns.run()
     assert len(ready(last)) == 1
@@ -393,13 +389,13 @@ def test_many_dead_letters_keep_their_order(vhost):
     )
     bodies = [str(number).encode() for number in range(1500)]
     for body in bodies:
-        source.publish([message(body)], len(body), None, 0)
+        source.publish([message(body)], len(body), None, None, 0)
     vhost.clock.advance(1)
     vhost.turns.run()
     assert [letter.body for letter in ready(target)] == bodies
 
 
-# Exchanges that keep messages
+# Exchanges that store messages
 
 
 def test_a_delayed_message_goes_on_when_its_delay_is_over(vhost):
@@ -409,8 +405,8 @@ def test_a_delayed_message_goes_on_when_its_delay_is_over(vhost):
     target = queue(vhost, "q")
     vhost.bind(source, target, "key", {})
     header = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 500)}}))
-    assert vhost.route(source, ["key"], header).delaying == [source]
-    vhost.delay(source, message(exchange_name="late", header=header), ["key"], None)
+    assert route(source, ["key"], header).delaying == [source]
+    publish(vhost, source, message(exchange_name="late", header=header), ["key"])
     vhost.clock.advance(0.499)
     assert ready(target) == []
     vhost.clock.advance(0.001)
@@ -421,7 +417,7 @@ def test_a_delayed_message_is_lost_with_its_exchange(vhost):
     arguments = {"x-delayed-type": ("S", "direct")}
     source = exchange(vhost, "late", "x-delayed-message", arguments=arguments)
     header = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 500)}}))
-    vhost.delay(source, message(exchange_name="late", header=header), ["key"], None)
+    publish(vhost, source, message(exchange_name="late", header=header), ["key"])
     vhost.delete_exchange(source)
     again = exchange(vhost, "late", "x-delayed-message", arguments=arguments)
     target = queue(vhost, "q")

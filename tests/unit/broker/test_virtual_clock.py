@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.virtual_clock import VirtualClock
+from leveret.broker.virtual_clock import VirtualClock
 
 
 @pytest.fixture

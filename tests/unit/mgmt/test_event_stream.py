@@ -1,11 +1,11 @@
-"""Events on their way to a listener: lines of JSON, bounded, and what was missed is told."""
+"""The event stream of a listener: JSON lines, a bounded buffer, and a count of missed events."""
 
 import asyncio
 import json
 
 import pytest
 
-from mgmt.event_stream import EventStream, line_of
+from leveret.mgmt.event_stream import EventStream, line_of
 
 PATIENCE_SECONDS = 5.0
 
@@ -15,13 +15,13 @@ def event(number, **facts):
 
 
 async def taken(stream):
-    """What can be taken now."""
+    """Return what is available now."""
     lines = (await stream.take(PATIENCE_SECONDS)).decode().splitlines()
     return [json.loads(line) for line in lines]
 
 
 def short(events):
-    """Names of queues, and counts of what was missed."""
+    """Return names of queues, and counts of missed events."""
     return [one.get("name", one.get("count")) for one in events]
 
 
@@ -47,7 +47,7 @@ def test_any_name_can_be_told(name):
 async def test_what_waits_is_taken_in_order():
     stream = EventStream()
     for number in range(3):
-        stream.hear(event(number))
+        stream.add(event(number))
     assert short(await taken(stream)) == ["q0", "q1", "q2"]
 
 
@@ -55,7 +55,7 @@ async def test_whoever_waits_gets_what_comes():
     stream = EventStream()
     waiting = asyncio.ensure_future(taken(stream))
     await asyncio.sleep(0)
-    stream.hear(event(1))
+    stream.add(event(1))
     assert short(await waiting) == ["q1"]
 
 
@@ -66,16 +66,16 @@ async def test_nothing_comes_in_time():
 async def test_a_slow_listener_is_told_how_many_it_missed_where_they_are_missing():
     stream = EventStream(held_bytes_max=len(line_of(event(0))) * 2)
     for number in range(5):
-        stream.hear(event(number))
+        stream.add(event(number))
     assert short(await taken(stream)) == ["q0", "q1"]
-    stream.hear(event(5))
+    stream.add(event(5))
     assert short(await taken(stream)) == [3, "q5"]
 
 
 async def test_what_was_missed_is_told_though_nothing_happens_any_more():
     stream = EventStream(held_bytes_max=1)
-    stream.hear(event(0))
-    stream.hear(event(1))
+    stream.add(event(0))
+    stream.add(event(1))
     assert short(await taken(stream)) == ["q0"]
     [missed] = await taken(stream)
     assert (missed["event"], missed["count"]) == ("events.missed", 1)
@@ -85,7 +85,7 @@ async def test_what_was_missed_is_told_though_nothing_happens_any_more():
 async def test_it_never_holds_much_more_than_it_may():
     stream = EventStream(held_bytes_max=1_000_000)
     for number in range(20_000):
-        stream.hear(event(number, arguments={"x": ("S", "y" * 1000)}))
+        stream.add(event(number, arguments={"x": ("S", "y" * 1000)}))
     pieces = []
     while piece := await stream.take(0.001):
         pieces.append(piece)

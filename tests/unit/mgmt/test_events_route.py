@@ -1,4 +1,4 @@
-"""How the stream of events begins and ends, with a node in the process of the test."""
+"""Start and end of the event stream, with a node in the test's process."""
 
 import asyncio
 import json
@@ -7,10 +7,10 @@ import socket
 import aiohttp
 import pytest
 
-from broker.config import Config, Listener
-from broker.server import Broker
-from mgmt.api.server import CONTROL_SOCKET, ManagementServer
-from mgmt.node import Node
+from leveret.broker.config import Config, Listener, TcpSettings
+from leveret.broker.server import Broker
+from leveret.mgmt.api.server import CONTROL_SOCKET, ManagementServer
+from leveret.mgmt.running_node import Node
 
 WAIT_SECONDS = 10
 URL = "http://node/api/node/events"
@@ -18,7 +18,7 @@ URL = "http://node/api/node/events"
 
 @pytest.fixture
 async def node():
-    config = Config(tcp_listeners=(Listener("127.0.0.1", 0),))
+    config = Config(tcp=TcpSettings(listeners=(Listener("127.0.0.1", 0),)))
     made = Node(config, lambda: Broker(config), None)
     await made.start_broker()
     yield made
@@ -41,7 +41,7 @@ async def client(control_socket):
 
 
 async def until(condition):
-    """Wait for it."""
+    """Wait for a condition."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not condition():
             await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from storage.data_directory import (
+from leveret.storage.data_directory import (
     LOCK_FILE,
     DataDirectoryError,
     DataDirectoryInUse,
@@ -17,7 +17,7 @@ from storage.data_directory import (
 HOLDER = """
 import sys
 from pathlib import Path
-from storage.data_directory import DataDirectoryLock
+from leveret.storage.data_directory import DataDirectoryLock
 lock = DataDirectoryLock(Path(sys.argv[1]))
 lock.acquire()
 sys.stdout.write("held\\n")

@@ -1,4 +1,4 @@
-"""Records come back as they were written, and what is not a record is never taken for one."""
+"""Records are decoded unchanged, and other data is never taken for a record."""
 
 from zlib import crc32
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.formats import (
+from leveret.storage.formats import (
     FORMAT_VERSION,
     LOG_MAGIC,
     NUMBERED,
@@ -33,7 +33,7 @@ from storage.formats import (
     read_record,
     read_records,
 )
-from storage.intervals import Intervals
+from leveret.storage.intervals import Intervals
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 TARGETS = st.lists(st.tuples(U64, U64), min_size=1, max_size=4)
@@ -78,7 +78,7 @@ def test_numbered_runs_whose_bodies_are_elsewhere(stored, number):
 
 @given(BODIES, TARGETS)
 def test_a_run_without_numbers_is_as_version_1_wrote_it(bodies, run_targets):
-    """Flag 4 is not set and nothing stands between the checksums and the address."""
+    """Flag 4 is not set, and there is nothing between the checksums and the address."""
     head = read_record(
         encode_run(5, PERSISTENT | NUMBERED, run_targets, b"at", b"props", bodies)
         + b"".join(bodies), 0,

@@ -1,15 +1,16 @@
-"""A set of positions kept as intervals behaves as a set of numbers does."""
+"""A set of positions stored as intervals behaves like a set of numbers."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.intervals import Intervals
+from leveret.storage.intervals import Intervals
 
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["add", "remove", "one"]), st.integers(0, 60), st.integers(0, 15))
 )
 
 
+@settings(deadline=None)
 @given(OPERATIONS, st.integers(0, 70), st.integers(0, 70))
 def test_it_is_a_set(operations, start, end):
     model: set[int] = set()

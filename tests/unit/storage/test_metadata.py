@@ -1,4 +1,4 @@
-"""The metadata database: what comes back after a restart, a crash and a mishap."""
+"""The metadata database: its contents after a restart, a crash and failures."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from storage.metadata import Metadata, MetadataError, NoMetadata, SqliteMetadata
-from storage.metadata_rows import (
+from leveret.storage.metadata import Metadata, MetadataError, NoMetadata, SqliteMetadata
+from leveret.storage.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
@@ -24,7 +24,7 @@ from storage.metadata_rows import (
     UserRow,
     VhostRow,
 )
-from storage.metadata_tables import META, MetaRow
+from leveret.storage.metadata_tables import META, MetaRow
 
 PROJECT = Path(__file__).parents[3]
 NO_ARGUMENTS = b"\0\0\0\0"
@@ -45,7 +45,7 @@ def metadata(path: Path) -> Iterator[SqliteMetadata]:
 
 @pytest.fixture
 def not_as_root(tmp_path: Path) -> Iterator[None]:
-    """For tests of directories that may not be written, which root may do all the same."""
+    """For tests of read-only directories, which root may write nevertheless."""
     tmp_path.chmod(0o500)
     if os.access(tmp_path, os.W_OK):
         pytest.skip("this user may write anywhere")
@@ -55,7 +55,7 @@ def not_as_root(tmp_path: Path) -> Iterator[None]:
 
 
 def after_restart(path: Path) -> Definitions:
-    """What a server that starts on the file finds declared."""
+    """Return the definitions that a server finds at start."""
     metadata = SqliteMetadata(path)
     try:
         return metadata.load()
@@ -257,7 +257,7 @@ class TestBatches:
 
 
 class TestCheckpoints:
-    """What is in the database file itself is seen in a copy of it that leaves out the log."""
+    """A copy of the database file without its log shows what the file itself contains."""
 
     @staticmethod
     def queues_without_the_log(path: Path) -> int:
@@ -275,7 +275,7 @@ class TestCheckpoints:
         self, metadata: SqliteMetadata, path: Path
     ) -> None:
         self.checkpoint_in_a_thread(metadata)
-        for number in range(1200):  # SQLite by itself would begin one after 1,000 pages
+        for number in range(1200):  # SQLite by itself would start one after 1,000 pages
             metadata.put_queue(queue(f"q{number}"))
         assert self.queues_without_the_log(path) == 0
         self.checkpoint_in_a_thread(metadata)
@@ -318,9 +318,9 @@ class TestCheckpoints:
 
 
 def start(script: str, path: Path) -> subprocess.Popen[str]:
-    """A process that uses the file; it says on its output what it has done."""
-    preamble = "import sys; from pathlib import Path; from storage.metadata import *; "
-    preamble += "from storage.metadata_rows import *\n"
+    """Start a process that uses the file and reports its progress on its output."""
+    preamble = "import sys; from pathlib import Path; from leveret.storage.metadata import *; "
+    preamble += "from leveret.storage.metadata_rows import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", preamble + script, str(path)],
         cwd=PROJECT,
@@ -371,7 +371,7 @@ class TestCrashes:
         assert process.returncode == -signal.SIGKILL
         names = [row.name for row in after_restart(path).queues]
         assert names == [f"q{number}" for number in range(len(names))]
-        # The one more that there may be was put, and the process had no time left to say so.
+        # One more may have been stored before the process could report it.
         assert returned <= len(names) <= returned + 1
 
     def test_kill_9_in_a_batch_leaves_nothing_of_it(self, path: Path) -> None:

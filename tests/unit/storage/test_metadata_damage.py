@@ -1,4 +1,4 @@
-"""Damage to the metadata file and its log: nothing that comes back is silently wrong."""
+"""Damage to the metadata file and its log is always detected."""
 
 import random
 import shutil
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.metadata import MetadataError, SqliteMetadata
-from storage.metadata_rows import (
+from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata_rows import (
     BindingRow,
     Definitions,
     ExchangeRow,
@@ -59,7 +59,7 @@ def rows_of(definitions: Definitions) -> Definitions:
 
 
 def killed(path: Path, copy_to: Path, prepare: Callable[[SqliteMetadata], None]) -> Definitions:
-    """The files as kill -9 leaves them are copied; what they hold."""
+    """Copy the files that `kill -9` leaves, and return their definitions."""
     metadata = SqliteMetadata(path)
     try:
         prepare(metadata)
@@ -71,11 +71,11 @@ def killed(path: Path, copy_to: Path, prepare: Callable[[SqliteMetadata], None])
 
 
 def check_every_flip(crashed: Path, work: Path, name: str, expected: Definitions) -> list[str]:
-    """Flip bits of a file, one at a time. What was reported or refused."""
+    """Flip bits of a file, one at a time. Returns what was reported or refused."""
     random_ = random.Random(name)
     original = (crashed / name).read_bytes()
     places = {random_.randrange(len(original)) for _ in range(FLIPS)}
-    # Headers of the file, its pages and the log's frames are small, and matter most.
+    # Headers of the file, its pages and the log's frames are small and the most important.
     places.update(
         range(0, 120, 3), range(4096, 4096 + 12), range(len(original) - 24, len(original))
     )
@@ -178,7 +178,7 @@ class TestRows:
     def test_a_row_that_was_changed_is_left_out(
         self, change: str, path: Path, declared: Definitions
     ) -> None:
-        # The trigger takes this for a change, so of the totals there is nothing to complain.
+        # The trigger treats this as a change, so the totals are correct.
         self.edit(path, f"UPDATE queues SET {change} WHERE name = 'q2'")
         found = load(path)
         assert found.queues == declared.queues[:1]
@@ -239,8 +239,8 @@ class TestLostLogs:
         log.write_bytes(log.read_bytes()[:-1])
         # The last operation deleted a queue and its binding: two rows.
         assert load(copy).damaged == [
-            f"{copy}: the last changes are missing (2 rows put or deleted), since {log} is damaged "
-            "or was taken away"
+            f"{copy}: the last changes are missing (2 rows put or deleted), because {log} is "
+            "damaged or was removed"
         ]
 
     def test_after_a_power_cut_only_what_was_synced_is_missed(
@@ -259,7 +259,9 @@ class TestLostLogs:
             metadata.put_vhost(VhostRow("not synced"))
 
         killed(path, crashed, prepare)
-        monkeypatch.setattr("storage.metadata_witness._read_boot_id", lambda: b"another boot")
+        monkeypatch.setattr(
+            "leveret.storage.metadata_witness._read_boot_id", lambda: b"another boot"
+        )
         found = []
         for log in logs:
             work = tmp_path / log.name.replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Storage ids are handed out once, and what changed can be told and synced."""
+"""Storage ids are assigned once, and changes can be detected and synced."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.metadata import MetadataError, NoMetadata, SqliteMetadata
-from storage.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
-from storage.metadata_tables import META, MetaRow
+from leveret.storage.metadata import MetadataError, NoMetadata, SqliteMetadata
+from leveret.storage.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
+from leveret.storage.metadata_tables import META, MetaRow
 
 EMPTY = bytes(4)
 
@@ -29,7 +29,7 @@ def metadata(path: Path) -> Iterator[SqliteMetadata]:
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were synced. fdatasync is for files, not for their directory."""
+    """The synced files. fdatasync is for files, not for their directory."""
     done: list[Path] = []
     sync = os.fdatasync
 

@@ -1,9 +1,9 @@
-"""Which queue may keep how much in memory."""
+"""Distribution of memory between queues."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.paging import DURATION_SECONDS, Figures, targets
+from leveret.storage.paging import DURATION_SECONDS, Figures, targets
 
 FIGURES = st.lists(
     st.builds(
@@ -23,7 +23,7 @@ def test_within_the_budget_all_may_keep_everything():
 def test_an_idle_queue_gives_way_to_a_busy_one():
     idle, busy = targets([Figures(10_000, 0, False), Figures(10_000, 900, False)], 10_000)
     demand = 900 * DURATION_SECONDS
-    # The thousand bytes that are left over are shared by what each holds beside.
+    # The remaining thousand bytes are shared by what each queue holds beyond its demand.
     assert busy == demand + 1000 * 1000 // 11_000
     assert idle == 10_000 * 1000 // 11_000
 

@@ -1,11 +1,8 @@
-"""Messages in memory, in their order."""
+"""A queue in memory. tests/storage/backing_contract has the contract in any order of calls."""
 
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from storage.message import Message
-from storage.transient_queue import TransientQueue
+from leveret.storage.message import Message
+from leveret.storage.transient_queue import TransientQueue
+from tests.storage.reading import ready_entries
 
 
 def message(body):
@@ -27,14 +24,14 @@ def test_an_empty_queue():
     queue = TransientQueue()
     assert queue.peek() is None
     assert queue.fetch(5, True) == []
-    assert list(queue.entries()) == []
+    assert ready_entries(queue) == []
     assert queue.purge() == 0
 
 
 def test_messages_come_in_the_order_in_which_they_were_published():
     queue = queue_with(b"1", b"2")
     queue.publish([message(b"3")], 1, 0)
-    assert bodies(queue.entries()) == [b"1", b"2", b"3"]
+    assert bodies(ready_entries(queue)) == [b"1", b"2", b"3"]
     assert bodies(queue.fetch(2, True)) == [b"1", b"2"]
     assert bodies(queue.fetch(9, True)) == [b"3"]
 
@@ -63,7 +60,7 @@ def test_counts_of_entries_and_bytes():
     first, second = queue.fetch(2, True)
     assert (queue.ready_count, queue.ready_bytes) == (1, 3)
     assert (queue.unacked_count, queue.unacked_bytes) == (2, 3)
-    queue.ack(first)
+    queue.ack([first])
     assert (queue.unacked_count, queue.unacked_bytes) == (1, 2)
     queue.requeue([second])
     assert (queue.ready_count, queue.ready_bytes) == (2, 5)
@@ -74,12 +71,12 @@ def test_what_is_requeued_goes_back_to_its_place():
     queue = queue_with(b"1", b"2", b"3", b"4")
     one, two, three = queue.fetch(3, True)
     queue.requeue([three])
-    assert bodies(queue.entries()) == [b"3", b"4"]
+    assert bodies(ready_entries(queue)) == [b"3", b"4"]
     queue.requeue([one])
     assert queue.peek() is one
     queue.requeue([two])
-    assert bodies(queue.entries()) == [b"1", b"2", b"3", b"4"]
-    assert [entry.redelivered for entry in queue.entries()] == [True, True, True, False]
+    assert bodies(ready_entries(queue)) == [b"1", b"2", b"3", b"4"]
+    assert [entry.redelivered for entry in ready_entries(queue)] == [True, True, True, False]
     assert bodies(queue.fetch(4, True)) == [b"1", b"2", b"3", b"4"]
 
 
@@ -102,81 +99,26 @@ def test_purge_leaves_what_is_unacked():
     assert queue.fetch(9, True) == [one]
 
 
-class AnyOrder(RuleBasedStateMachine):
-    """Whatever happens in whatever order, the queue is a sorted list of numbered messages."""
-
-    def __init__(self):
-        super().__init__()
-        self.queue = TransientQueue()
-        self.published = 0
-        self.ready = []
-        self.unacked = {}
-        self.redelivered = set()
-
-    def number(self, entry):
-        """A message's number is in its body; so is what makes its size its own."""
-        body = entry.message.body
-        number = int(body.split(b":")[0])
-        assert entry.redelivered == (number in self.redelivered)
-        return number
-
-    @rule(sizes=st.lists(st.integers(0, 20), min_size=1, max_size=5))
-    def publish(self, sizes):
-        numbers = range(self.published, self.published + len(sizes))
-        messages = [
-            message(b"%d:" % number + b"x" * size)
-            for number, size in zip(numbers, sizes, strict=True)
-        ]
-        self.queue.publish(messages, sum(len(one.body) for one in messages), 0)
-        self.ready += numbers
-        self.published += len(sizes)
-
-    @rule(count=st.integers(1, 8), ack_required=st.booleans())
-    def fetch(self, count, ack_required):
-        entries = self.queue.fetch(count, ack_required)
-        expected, self.ready = self.ready[:count], self.ready[count:]
-        assert [self.number(entry) for entry in entries] == expected
-        if ack_required:
-            self.unacked.update(zip(expected, entries, strict=True))
-
-    @rule(data=st.data())
-    def ack(self, data):
-        if self.unacked:
-            number = data.draw(st.sampled_from(sorted(self.unacked)))
-            self.queue.ack(self.unacked.pop(number))
-
-    @rule(data=st.data())
-    def requeue(self, data):
-        if self.unacked:
-            numbers = data.draw(st.lists(st.sampled_from(sorted(self.unacked)), unique=True))
-            self.queue.requeue([self.unacked.pop(number) for number in numbers])
-            self.redelivered.update(numbers)
-            self.ready = sorted(self.ready + numbers)
-
-    @rule()
-    def drop(self):
-        if self.ready:
-            assert self.number(self.queue.drop()) == self.ready.pop(0)
-
-    @rule()
-    def purge(self):
-        assert self.queue.purge() == len(self.ready)
-        self.ready = []
-
-    @invariant()
-    def the_queue_is_what_it_should_be(self):
-        queue = self.queue
-        entries = list(queue.entries())
-        assert [self.number(entry) for entry in entries] == self.ready
-        assert queue.peek() is (entries[0] if entries else None)
-        assert queue.ready_count == len(self.ready)
-        assert queue.ready_bytes == sum(len(entry.message.body) for entry in entries)
-        assert queue.unacked_count == len(self.unacked)
-        unacked_bytes = sum(len(entry.message.body) for entry in self.unacked.values())
-        assert queue.unacked_bytes == unacked_bytes
+def test_entries_are_taken_out_of_the_middle_and_put_back():
+    queue = queue_with(b"1", b"2", b"3", b"4")
+    taken = queue.take([1, 3, 9])
+    assert bodies(taken) == [b"2", b"4"]
+    assert (queue.ready_count, queue.unacked_count) == (2, 2)
+    queue.requeue(taken, redelivered=False)
+    assert bodies(ready_entries(queue)) == [b"1", b"2", b"3", b"4"]
+    assert not any(entry.redelivered for entry in queue.fetch(4, True))
 
 
-TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, database=None, derandomize=True
-)
+def test_it_is_as_safe_as_it_will_be_at_once():
+    confirmed = []
+    queue = queue_with()
+    assert not queue.publish([message(b"1")], 1, 0)
+    assert not queue.needs_identities
+    assert not queue.is_duplicate(message(b"1"))
+    queue.when_safe(Confirmed(confirmed), 7, queue)
+    assert confirmed == [7]
+
+
+class Confirmed:
+    def __init__(self, numbers):
+        self.confirm = lambda sequence, *holder: numbers.append(sequence)

@@ -1,8 +1,8 @@
-"""Deliveries in frames."""
+"""Encoding of deliveries into frames."""
 
 import pytest
 
-from broker.amqp.content import (
+from leveret.broker.amqp.content import (
     body_frames,
     content_frames,
     deliver_prefix,
@@ -11,19 +11,19 @@ from broker.amqp.content import (
     header_frame,
     pack_tag,
 )
-from broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, encode_frame
-from broker.amqp.methods import decode_method
+from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, encode_frame
+from leveret.broker.amqp.methods import decode_method
 
 
 class Frames(list):
-    """A sink that keeps frames."""
+    """A sink that stores frames."""
 
     def on_frame(self, kind, channel, payload):
         self.append((kind, channel, payload))
 
 
 def scanned(data):
-    """The frames in these bytes, which hold nothing else."""
+    """Return the frames in these bytes, which must contain nothing else."""
     frames = Frames()
     scanner = FrameScanner(frames, 0)
     scanner.add(data)

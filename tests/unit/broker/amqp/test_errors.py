@@ -1,9 +1,9 @@
-"""Refusals, and the texts in which they reach clients."""
+"""Channel and connection errors, and their texts for clients."""
 
 import pytest
 
-from broker.amqp import errors, reply_codes
-from broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp import errors, reply_codes
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, format_snippet
 
 MAKERS = {
     errors.access_refused: (ChannelFault, 403, "ACCESS_REFUSED"),
@@ -13,7 +13,6 @@ MAKERS = {
     errors.connection_forced: (ConnectionFault, 320, "CONNECTION_FORCED"),
     errors.login_refused: (ConnectionFault, 403, "ACCESS_REFUSED"),
     errors.frame_error: (ConnectionFault, 501, "FRAME_ERROR"),
-    errors.syntax_error: (ConnectionFault, 502, "SYNTAX_ERROR"),
     errors.command_invalid: (ConnectionFault, 503, "COMMAND_INVALID"),
     errors.channel_error: (ConnectionFault, 504, "CHANNEL_ERROR"),
     errors.unexpected_frame: (ConnectionFault, 505, "UNEXPECTED_FRAME"),
@@ -71,3 +70,10 @@ def test_bytes_that_are_not_utf_8_pass():
     text = errors.not_found("no queue '\udcff'").reply_text
     assert text.encode("utf-8", "surrogateescape").endswith(b"'\xff'")
     assert len(errors.not_found("\udcff" * 300).reply_text) <= 255
+
+
+def test_payloads_are_shown_up_to_16_octets():
+    assert format_snippet(b"") == "all octets = <<>>"
+    assert format_snippet(b"A" * 16) == f'all octets = <<"{"A" * 16}">>'
+    assert format_snippet(b"A" * 17) == f'first 16 octets = <<"{"A" * 16}">>'
+    assert format_snippet(b"A" * 16 + b"\0") == f'first 16 octets = <<"{"A" * 16}">>'

@@ -1,10 +1,10 @@
-"""Field tables: each type there and back, and what is none."""
+"""Field tables: encoding and decoding of each type, and invalid tables."""
 
 import struct
 
 import pytest
 
-from broker.amqp.field_table import (
+from leveret.broker.amqp.field_table import (
     NESTING_MAX,
     FieldTableError,
     decode_table,
@@ -26,7 +26,7 @@ EVERY_TYPE = {
 
 
 def field_table(*encoded_fields: bytes) -> bytes:
-    """A table of the bytes of its names and values."""
+    """Return a table with these encoded names and values."""
     body = b"".join(encoded_fields)
     return struct.pack(">I", len(body)) + body
 
@@ -99,7 +99,7 @@ def test_a_type_that_does_not_exist_makes_it_none(letter):
 
 
 def nested(depth: int) -> bytes:
-    """A table with tables inside it, so many below the outermost one."""
+    """Return tables nested to this depth."""
     encoded = field_table()
     for _ in range(depth):
         encoded = field_table(b"\1t", b"F", encoded)

@@ -1,10 +1,10 @@
-"""The scanner that cuts the stream into frames, however the stream comes in."""
+"""The scanner that splits the byte stream into frames, for any chunks."""
 
 import pytest
 
-from broker.amqp.content import header_frame
-from broker.amqp.errors import ConnectionFault
-from broker.amqp.frames import (
+from leveret.broker.amqp.content import header_frame
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.frames import (
     BASIC_ACK,
     BASIC_PUBLISH,
     BODY,
@@ -23,7 +23,7 @@ PUBLISH_METHOD = BASIC_PUBLISH.to_bytes(4, "big") + ARGUMENTS
 
 
 class Recorder:
-    """A sink that writes down how it was called; raises at the calls whose numbers it is given."""
+    """A sink that records calls, and raises at the calls with the given numbers."""
 
     def __init__(self, *failures):
         self.calls = []
@@ -45,20 +45,20 @@ class Recorder:
 
 
 def publish(body, channel=1):
-    """The frames of one message."""
+    """Return the frames of one message."""
     frames = encode_frame(METHOD, channel, PUBLISH_METHOD)
     frames += header_frame(channel, PROPERTIES, len(body))
     return frames + (encode_frame(BODY, channel, body) if body else b"")
 
 
 def ack(tag, multiple=0, channel=1):
-    """A basic.ack."""
+    """Return a basic.ack."""
     payload = BASIC_ACK.to_bytes(4, "big") + tag.to_bytes(8, "big") + bytes((multiple,))
     return encode_frame(METHOD, channel, payload)
 
 
 def scan(*chunks, frame_bytes_max=0):
-    """What a sink is told when these arrive one after the other."""
+    """Return the sink's calls for these chunks."""
     recorder = Recorder()
     scanner = FrameScanner(recorder, frame_bytes_max)
     for chunk in chunks:
@@ -68,7 +68,7 @@ def scan(*chunks, frame_bytes_max=0):
 
 
 def flattened(calls):
-    """Frames, whichever way they were handed over."""
+    """Return the frames, by whatever method they were delivered."""
     frames = []
     for name, channel, *rest in calls:
         if name == "publish":
@@ -166,7 +166,7 @@ def test_channels_may_take_turns():
 
 
 def broken_by(*chunks, frame_bytes_max=0):
-    """The text with which a stream is given up, after which its scanner does nothing any more."""
+    """Return the fault's text; the scanner then ignores further input."""
     recorder = Recorder()
     scanner = FrameScanner(recorder, frame_bytes_max)
     with pytest.raises(ConnectionFault) as caught:

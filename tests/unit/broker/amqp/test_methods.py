@@ -1,4 +1,4 @@
-"""Methods: every one of AMQP there and back, and the text for those that cannot be read."""
+"""Encoding and decoding of every AMQP method, and the errors for invalid ones."""
 
 import struct
 
@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands
 
-from broker.amqp.erlang_terms import format_binary
-from broker.amqp.errors import ConnectionFault
-from broker.amqp.frames import METHOD, FrameScanner
-from broker.amqp.methods import (
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.frames import METHOD, FrameScanner
+from leveret.broker.amqp.methods import (
     METHODS,
     SECRET_METHODS,
     AccessRequest,
@@ -23,6 +22,7 @@ from broker.amqp.methods import (
     method_name,
     table_argument,
 )
+from leveret.broker.erlang.terms import format_binary
 
 RUN = settings(max_examples=15, deadline=None, database=None, derandomize=True)
 
@@ -48,7 +48,7 @@ every_method = pytest.mark.parametrize("method", METHODS.values(), ids=method_na
 
 
 def signature(method):
-    """Names and types of a method's arguments."""
+    """Return names and types of a method's arguments."""
     names = method.attributes()
     if method is AccessRequest:
         names = [*names, *ACCESS_BITS]
@@ -56,7 +56,7 @@ def signature(method):
 
 
 def plain_payload(method):
-    """A method with arguments that are no matter."""
+    """Return a method with arbitrary arguments."""
     arguments = {name: PLAIN[kind] for name, kind in signature(method).items()}
     return encode_method(method, **arguments)
 
@@ -78,7 +78,7 @@ def test_every_method_comes_back(method, data):
 
 
 def cannot_decode(payload):
-    """Check the fault for what cannot be read, and that it names the method."""
+    """Check the error for an invalid payload, which must name the method."""
     with pytest.raises(ConnectionFault) as caught:
         decode_method(payload)
     fault = caught.value

@@ -1,9 +1,9 @@
-"""The properties of messages: what is read of them, and how seldom."""
+"""Message properties: which ones are decoded, and when."""
 
 import pytest
 
-from broker.amqp.field_table import encode_table
-from broker.amqp.properties import (
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PROPERTY_TYPES,
     ContentHeader,
@@ -23,7 +23,7 @@ EVERY_PROPERTY = {
 
 
 def header(**properties):
-    """The content header of a message with these properties."""
+    """Return the content header of a message with these properties."""
     return ContentHeader(encode_properties(properties))
 
 
@@ -75,13 +75,13 @@ def test_properties_that_go_on_too_long_are_none(name):
         b"",
         b"\0",
         b"\0\0\0",
-        b"\x00\x01\x00\x00",  # the flags go on
-        b"\x10\x01\x02",  # likewise, beside a delivery mode
-        b"\x18\x00\x02",  # a priority is announced
-        b"\x20\x00\x00\x00\x00\x03\x01aZ",  # a table with a type that there is not
-        b"\x80\x00\x05abc",  # a short string that ends early
-        b"\x88\x00\x05abc\x01",  # likewise, with something behind it
-        b"\x00\x40\x00\x00\x00",  # a short timestamp
+        b"\x00\x01\x00\x00",  # a further word of flags is announced
+        b"\x10\x01\x02",  # likewise, besides a delivery mode
+        b"\x18\x00\x02",  # a priority is announced and missing
+        b"\x20\x00\x00\x00\x00\x03\x01aZ",  # a table with an unknown type
+        b"\x80\x00\x05abc",  # a truncated short string
+        b"\x88\x00\x05abc\x01",  # likewise, with data behind it
+        b"\x00\x40\x00\x00\x00",  # a truncated timestamp
     ],
 )
 def test_malformed_properties(raw):

@@ -1,14 +1,14 @@
-"""Failed logins are counted by where they come from."""
+"""Failed logins are counted by address."""
 
 import asyncio
 
 import pytest
 
-from broker.auth.access_control import AccessControl
-from broker.auth.attempts import ADDRESSES_MAX, AttemptLimiter, source_of
-from broker.auth.identity import Identity, LoginAttempt
-from broker.config import Config
-from broker.virtual_clock import VirtualClock
+from leveret.broker.auth.access_control import AccessControl
+from leveret.broker.auth.attempts import ADDRESSES_MAX, AttemptLimiter, source_of
+from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.config import AuthenticationSettings, Config
+from leveret.broker.virtual_clock import VirtualClock
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 
@@ -43,7 +43,7 @@ def test_others_are_not_locked_out(limiter):
 
 
 def test_a_success_in_between_gives_no_further_tries(limiter):
-    """Whoever has an account here would otherwise guess at others for ever."""
+    """Otherwise an attacker with an account could guess other passwords without limit."""
     for _ in range(3):
         fail(limiter, HERE)
         limiter.note(HERE, succeeded=True)
@@ -73,7 +73,7 @@ def test_what_an_address_is_counted_as(address, source):
 
 
 def test_a_reset_of_the_numbers_gives_nobody_further_tries(limiter):
-    """Any monitor may reset them."""
+    """Any user with the tag monitoring may reset the statistics."""
     fail(limiter, HERE, 3)
     limiter.reset()
     assert limiter.by_address() == {}
@@ -87,7 +87,7 @@ def test_not_all_addresses_are_remembered(limiter):
 
 
 class SlowChain:
-    """A directory that takes its time. It knows the password `right`."""
+    """A slow directory that knows the password `right`."""
 
     def __init__(self):
         self.may_answer, self.asked = asyncio.Event(), 0
@@ -99,9 +99,10 @@ class SlowChain:
 
 
 async def log_in_all(clock, passwords):
-    """How many logins that come at once the directory is asked about, and who is let in."""
+    """Return how many simultaneous logins reach the directory, and how many succeed."""
     chain = SlowChain()
-    access = AccessControl(Config(auth_failures_per_minute=3), clock, internal=None, chain=chain)
+    config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
+    access = AccessControl(config, clock, internal=None, chain=chain)
     logins = [
         asyncio.ensure_future(access.log_in(LoginAttempt("anna", one, HERE))) for one in passwords
     ]

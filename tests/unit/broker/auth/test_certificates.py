@@ -1,4 +1,4 @@
-"""User names out of client certificates. Expected names are what RabbitMQ made of the same ones."""
+"""User names from client certificates, compared with RabbitMQ's for the same certificates."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
-from broker.auth.certificates import (
+from leveret.broker.auth.certificates import (
     CertificateLogin,
     CertificateRefused,
     distinguished_name,
@@ -17,7 +17,7 @@ from broker.auth.certificates import (
     peer_name,
     validity,
 )
-from broker.config import Config
+from leveret.broker.config import TlsOptions, TlsSettings
 from tests.feature.certificate_authority import CertificateAuthority, name_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -30,12 +30,12 @@ def authority(tmp_path):
 
 
 def parts(*pairs):
-    """A name of parts of one attribute each."""
+    """Return a name of parts with one attribute each."""
     return x509.Name([x509.NameAttribute(oid, value) for oid, value in pairs])
 
 
 def alternative(der, kind, index=0):
-    """The user name, if it is to be an alternative name."""
+    """Return the user name for an alternative name."""
     return peer_name(der, CertificateLogin("subject_alternative_name", kind, index))
 
 
@@ -168,7 +168,7 @@ class TestAlternativeNames:
 
     @pytest.mark.parametrize("value", [b"\x30\x02\xa3\x00", b"\x30\x02\xa5\x00", b"\x05\x00"])
     def test_kinds_that_nobody_reads(self, authority, value):
-        """An X.400 address or an EDI party, which an authority may well put in."""
+        """An X.400 address or an EDI party, which an authority may include."""
         names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, value)
         certificate = (
             x509.CertificateBuilder()
@@ -208,28 +208,29 @@ class Session:
 
 
 class TestSessions:
-    CONFIG = Config(tls_verify="verify_peer", tls_login_from="common_name")
+    CHECKED = TlsOptions(verify="verify_peer")
+    SETTINGS = TlsSettings(options=CHECKED, login_from="common_name")
 
     def test_the_name_that_the_configuration_asks_for(self, authority):
         session = Session(authority.issue("hare", names=["hare.example"]).der)
-        assert name_from_session(session, self.CONFIG) == "hare"
-        config = Config(tls_verify="verify_peer", tls_login_from="subject_alternative_name")
-        assert name_from_session(session, config) == "hare.example"
+        assert name_from_session(session, self.SETTINGS) == "hare"
+        settings = TlsSettings(options=self.CHECKED, login_from="subject_alternative_name")
+        assert name_from_session(session, settings) == "hare.example"
 
     def test_a_plain_connection_is_refused(self):
         with pytest.raises(CertificateRefused, match="not a TLS-enabled connection"):
-            name_from_session(None, self.CONFIG)
+            name_from_session(None, self.SETTINGS)
 
     def test_a_client_without_a_certificate_is_refused(self):
-        with pytest.raises(CertificateRefused, match="has sent no certificate"):
-            name_from_session(Session(None), self.CONFIG)
+        with pytest.raises(CertificateRefused, match="has not sent a certificate"):
+            name_from_session(Session(None), self.SETTINGS)
 
     def test_without_verification_a_certificate_proves_nothing(self, authority):
         session = Session(authority.issue("hare").der)
         with pytest.raises(CertificateRefused, match=r"set ssl_options.verify to verify_peer"):
-            name_from_session(session, Config())
+            name_from_session(session, TlsSettings())
 
     def test_a_certificate_without_that_name_is_refused(self, authority):
-        config = Config(tls_verify="verify_peer", tls_login_from="subject_alternative_name")
-        with pytest.raises(CertificateRefused, match=r"no name .* san_type='dns'"):
-            name_from_session(Session(authority.issue("hare").der), config)
+        settings = TlsSettings(options=self.CHECKED, login_from="subject_alternative_name")
+        with pytest.raises(CertificateRefused, match=r"no user name: .* san_type='dns'"):
+            name_from_session(Session(authority.issue("hare").der), settings)

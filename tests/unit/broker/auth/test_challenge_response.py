@@ -1,9 +1,9 @@
-"""The mechanism RABBIT-CR-DEMO: a name, a question, and a sentence with the password."""
+"""The mechanism RABBIT-CR-DEMO: a user name, a challenge, and an answer with the password."""
 
 import pytest
 
-from broker.auth.challenge_response import ChallengeResponse
-from broker.auth.sasl import SaslError
+from leveret.broker.auth.challenge_response import ChallengeResponse
+from leveret.broker.auth.sasl import SaslError
 
 
 def test_a_name_a_question_and_a_password():

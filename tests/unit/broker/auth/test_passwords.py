@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from broker.auth.passwords import (
+from leveret.broker.auth.passwords import (
     SHA256,
     SHA512,
     hash_from_text,

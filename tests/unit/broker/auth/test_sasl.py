@@ -1,13 +1,13 @@
-"""What clients answer to connection.start."""
+"""Clients' responses in connection.start-ok."""
 
 import pytest
 
-from broker.amqp.field_table import encode_table
-from broker.auth.sasl import SaslError, read_response
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.auth.sasl import SaslError, read_response
 
 
 def amqplain(**fields):
-    """A field table without its length."""
+    """Return a field table without its length."""
     return encode_table(fields)[4:]
 
 

@@ -1,11 +1,11 @@
-"""A message put together from its frames."""
+"""Assembling a message from its frames."""
 
 import pytest
 
-from broker.amqp.content import header_frame
-from broker.amqp.errors import ConnectionFault
-from broker.amqp.frames import BODY, HEADER, METHOD
-from broker.channel.content_assembler import Content, ContentAssembler
+from leveret.broker.amqp.content import header_frame
+from leveret.broker.amqp.errors import ConnectionFault
+from leveret.broker.amqp.frames import BODY, HEADER, METHOD
+from leveret.broker.channel.content_assembler import Content, ContentAssembler
 
 ARGUMENTS = b"\0\0\0\1q\0"
 PROPERTIES = b"\x08\x00\x05"
@@ -16,20 +16,20 @@ GOT_NO_BODY = "UNEXPECTED_FRAME - expected content body, got non content body fr
 
 
 def header(body_bytes, class_id=60, weight=0):
-    """The payload of a header frame."""
+    """Return the payload of a header frame."""
     start = class_id.to_bytes(2, "big") + weight.to_bytes(2, "big")
     return start + body_bytes.to_bytes(8, "big") + PROPERTIES
 
 
 def in_the_middle(body_bytes=6):
-    """An assembler that knows the header."""
+    """Return an assembler that has received the header."""
     assembler = ContentAssembler(ARGUMENTS)
     assert assembler.add(HEADER, header(body_bytes)) is None
     return assembler
 
 
 def fault_of(assembler, kind, payload):
-    """What the frame is answered with."""
+    """Return the fault for the frame."""
     with pytest.raises(ConnectionFault) as caught:
         assembler.add(kind, payload)
     return caught.value

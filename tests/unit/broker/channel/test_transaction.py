@@ -1,8 +1,9 @@
-"""What a transaction remembers until it is committed."""
+"""The operations that a transaction stores until it is committed."""
 
-from broker.channel.transaction import ACK, DISCARD, REQUEUE, Transaction
-from broker.channel.unacked import Unacked, UnackedMessages
-from storage.message import Entry
+from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE, Transaction
+from leveret.broker.channel.unacked import Unacked, UnackedMessages
+from leveret.broker.queues.confirm_holder import ConfirmHolder
+from leveret.storage.message import Entry
 
 
 def record(tag):
@@ -50,3 +51,43 @@ def test_a_rollback_opens_what_was_taken():
     unacked.put_back(transaction.taken())
     assert [tag for tag, _ in unacked] == [1, 2, 3]
     assert unacked.take_up_to(3) is not None
+
+
+def committed(settled):
+    """A transaction of two messages that are published: the log holds one, a mirror both."""
+    transaction = Transaction(lambda: settled.append("settled"))
+    assert [transaction.next_number(), transaction.next_number()] == [1, 2]
+    mirror = ConfirmHolder("mirror")
+    mirror.hold(transaction, 1, 1)
+    mirror.hold(transaction, 2, 1)
+    transaction.hold(2, 1, "log")
+    return transaction, mirror
+
+
+def test_a_commit_waits_for_every_holder_in_whatever_order():
+    settled = []
+    transaction, mirror = committed(settled)
+    transaction.confirm(2, "log")
+    mirror.confirm(transaction, 2)
+    assert transaction.is_held
+    assert settled == []
+    mirror.confirm(transaction, 1)
+    assert not transaction.is_held
+    assert settled == ["settled"]
+
+
+def test_a_commit_fails_with_a_holder_that_dies():
+    settled = []
+    transaction, mirror = committed(settled)
+    mirror.die(is_settled=False)
+    assert transaction.has_failed
+    assert transaction.refused_count == 2
+    transaction.confirm(2, "log")
+    assert settled == ["settled"]
+
+
+def test_a_holder_that_confirms_for_another_transaction_settles_nothing_here():
+    settled = []
+    transaction, _ = committed(settled)
+    transaction.confirm(1, "log")
+    assert transaction.is_held

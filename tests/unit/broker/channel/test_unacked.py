@@ -1,21 +1,21 @@
-"""Deliveries that wait for being settled."""
+"""Unacknowledged deliveries."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.channel.unacked import Unacked, UnackedMessages
-from storage.message import Entry
+from leveret.broker.channel.unacked import Unacked, UnackedMessages
+from leveret.storage.message import Entry
 
 RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
 
 
 def record(tag):
-    """A delivery; its position says which."""
+    """A delivery, identified by its position."""
     return Unacked(Entry(None, tag), None, None, 0)
 
 
 def delivered(*tags):
-    """What is open after deliveries with these tags."""
+    """Return the unacknowledged deliveries with these tags."""
     unacked = UnackedMessages()
     for tag in tags:
         unacked.records[tag] = record(tag)
@@ -23,7 +23,7 @@ def delivered(*tags):
 
 
 def tags_of(taken):
-    """The tags, each of which belongs to its own record."""
+    """Return the tags, each of which must have its own record."""
     for tag, one in taken:
         assert one.entry.position == tag
     return [tag for tag, _ in taken]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.exchanges.consistent_hash import ConsistentHash, jump_consistent_hash
-from broker.exchanges.exchange_type import Destination
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.exchanges.consistent_hash import ConsistentHash, jump_consistent_hash
+from leveret.broker.exchanges.exchange_type import Destination
 
 HEADER = ContentHeader(b"\0\0")
 KEYS = [f"key {number}" for number in range(6_000)]
@@ -27,7 +27,7 @@ def exchange_with(**weights: int) -> ConsistentHash:
 
 
 def owners(exchange: ConsistentHash) -> dict[str, Destination]:
-    """The one destination of each key."""
+    """Return the destination of each key."""
     found = {}
     for key in KEYS:
         (found[key],) = exchange.route(key, HEADER)
@@ -82,7 +82,7 @@ def test_only_the_first_binding_of_a_destination_counts() -> None:
 
 
 def test_any_of_its_bindings_takes_a_destination_off_the_ring() -> None:
-    """As in RabbitMQ, where the other binding stays in the table without an effect."""
+    """As in RabbitMQ, where the other binding stays in the table without effect."""
     exchange = exchange_with(a=1, b=1)
     exchange.bind("a", "3", {})
     exchange.unbind("a", "3", {})
@@ -153,7 +153,7 @@ def test_an_argument_of_another_type_closes_the_connection(name: str) -> None:
 
 
 def spread(arguments: Table, headers: list[ContentHeader]) -> int:
-    """Among how many of eight destinations these are distributed, with routing keys that vary."""
+    """Return over how many of eight destinations these are distributed, with varying keys."""
     exchange = ConsistentHash(arguments)
     for destination in range(8):
         exchange.bind(destination, "1", {})

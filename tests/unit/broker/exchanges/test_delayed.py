@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.exchanges.delayed import DELAY_MS_MAX, DelayedMessage, header_after_delay
-from broker.exchanges.recent_history import RecentHistory
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.exchanges.delayed import DELAY_MS_MAX, DelayedMessage, header_after_delay
+from leveret.broker.exchanges.recent_history import RecentHistory
 
 HEADER = ContentHeader(b"\0\0")
 DIRECT: Table = {"x-delayed-type": ("S", "direct")}

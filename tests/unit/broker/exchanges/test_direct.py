@@ -1,7 +1,7 @@
 """The direct exchange."""
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.direct import Direct
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.direct import Direct
 
 HEADER = ContentHeader(b"\0\0")
 

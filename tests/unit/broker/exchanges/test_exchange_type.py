@@ -1,6 +1,6 @@
-"""What the exchange types share: counting how often a destination is bound."""
+"""Common code of exchange types: counting the bindings of a destination."""
 
-from broker.exchanges.exchange_type import DestinationCounts
+from leveret.broker.exchanges.exchange_type import DestinationCounts
 
 
 def test_a_destination_comes_once_however_often_it_was_added() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.amqp.errors import ChannelFault, ConnectionFault
-from broker.exchanges import EXCHANGE_TYPES, create_exchange_type
-from broker.exchanges.topic import Topic
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
+from leveret.broker.exchanges.topic import Topic
 
 
 def test_the_types_of_rabbitmq_and_its_plugins_are_there() -> None:

@@ -1,7 +1,7 @@
 """The fanout exchange."""
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.fanout import Fanout
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.fanout import Fanout
 
 HEADER = ContentHeader(b"\0\0")
 

@@ -1,11 +1,11 @@
-"""The headers exchange, with what RabbitMQ 3.10.8 answered."""
+"""The headers exchange, compared with RabbitMQ 3.10.8."""
 
 import pytest
 
-from broker.amqp.errors import ChannelFault
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.exchanges.headers import Headers
+from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.exchanges.headers import Headers
 
 ONE, TWO = ("S", "1"), ("S", "2")
 ALL, ANY = ("S", "all"), ("S", "any")
@@ -36,7 +36,7 @@ MODES: list[tuple[Table, Table | None, bool]] = [
     ({"a": ONE, "b": TWO}, {"a": ONE, "b": TWO, "c": ONE}, True),
     ({"a": ONE, "b": TWO}, {"a": ONE}, False),
     ({"a": ONE, "b": TWO}, None, False),
-    # Bindings that ask for nothing.
+    # Bindings without conditions.
     ({}, {}, True),
     ({}, None, True),
     ({}, {"q": ONE}, True),
@@ -45,7 +45,7 @@ MODES: list[tuple[Table, Table | None, bool]] = [
     ({"x-match": ANY}, None, False),
     ({"x-match": ANY}, {"a": ONE}, False),
     ({"x-match": ANY_WITH_X}, {"x-match": ANY_WITH_X}, False),
-    # Names that start with x-.
+    # Names that begin with x-.
     ({"x-match": ALL, "x-a": ONE, "b": TWO}, {"b": TWO}, True),
     ({"x-match": ALL, "x-a": ONE, "b": TWO}, {"x-a": ("S", "0"), "b": TWO}, True),
     ({"x-match": ALL, "x-a": ONE, "b": TWO}, {"x-a": ONE}, False),
@@ -58,7 +58,7 @@ MODES: list[tuple[Table, Table | None, bool]] = [
     ({"x-match": ALL_WITH_X, "x-a": ONE, "b": TWO}, {"x-a": ONE}, False),
     ({"X-a": ONE}, {}, False),
     ({"x": ONE}, {}, False),
-    # A void asks that the header is there.
+    # A void requires only that the header exists.
     ({"a": VOID}, {"a": ("S", "anything")}, True),
     ({"a": VOID}, {"a": VOID}, True),
     ({"a": VOID}, {"b": ONE}, False),

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.modulus_hash import ModulusHash
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.modulus_hash import ModulusHash
 
 HEADER = ContentHeader(b"\0\0")
 

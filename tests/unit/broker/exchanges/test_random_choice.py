@@ -1,10 +1,10 @@
-"""The random exchange, with the lot drawn by the test."""
+"""The random exchange, with choices made by the test."""
 
 from collections.abc import Sequence
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.exchange_type import Destination
-from broker.exchanges.random_choice import RandomChoice
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.exchange_type import Destination
+from leveret.broker.exchanges.random_choice import RandomChoice
 
 HEADER = ContentHeader(b"\0\0")
 

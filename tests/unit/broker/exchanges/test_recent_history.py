@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.amqp.errors import ChannelFault
-from broker.amqp.field_table import Field
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.exchanges.recent_history import RecentHistory
+from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.amqp.field_table import Field
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.exchanges.recent_history import RecentHistory
 
 HEADER = ContentHeader(b"\0\0")
 

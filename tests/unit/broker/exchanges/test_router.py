@@ -1,12 +1,12 @@
-"""From exchange to exchange to queues, with what RabbitMQ 3.10.8 did in each of these graphs."""
+"""Routing from exchange to exchange to queues, compared with RabbitMQ 3.10.8."""
 
 from typing import Any
 
-from broker.amqp.field_table import Field, Table
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.exchanges import create_exchange_type
-from broker.exchanges.recent_history import RecentHistory
-from broker.exchanges.router import route
+from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.exchanges import create_exchange_type
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.exchanges.router import route
 
 HEADER = ContentHeader(b"\0\0")
 

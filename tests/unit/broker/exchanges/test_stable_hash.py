@@ -1,10 +1,10 @@
-"""The hash of the exchanges that distribute."""
+"""The hash function of distributing exchanges."""
 
-from broker.exchanges.stable_hash import stable_hash
+from leveret.broker.exchanges.stable_hash import stable_hash
 
 
 def test_it_never_changes() -> None:
-    """Nodes of a cluster agree on it, and so does a node with itself after an upgrade."""
+    """The nodes of a cluster, and versions before and after an upgrade, must agree on it."""
     assert stable_hash("order.42") == 0xDE3CAB324FF0EA87
     assert stable_hash(("I", 42)) == 0x1D38F00065D32BDF
 

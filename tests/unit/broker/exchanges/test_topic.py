@@ -1,7 +1,7 @@
 """The topic exchange. What each pattern matches is in test_topic_trie.py."""
 
-from broker.amqp.properties import ContentHeader
-from broker.exchanges.topic import Topic
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.exchanges.topic import Topic
 
 HEADER = ContentHeader(b"\0\0")
 
@@ -20,7 +20,7 @@ def test_overlapping_bindings_of_one_destination_keep_each_other() -> None:
 
 
 def test_routes_among_a_thousand_bindings() -> None:
-    """The size at which a look at every binding would show; see the cost in topic_trie.py."""
+    """With so many bindings, checking each one would be noticeable; see topic_trie.py."""
     topic = Topic({})
     for number in range(1_000):
         topic.bind(f"host {number}", f"region.{number % 10}.host{number}.*", {})

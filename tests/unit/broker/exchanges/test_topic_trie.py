@@ -1,4 +1,4 @@
-"""Topic patterns: what RabbitMQ answered for the odd ones, and a regular expression as oracle."""
+"""Topic patterns, compared with RabbitMQ for special cases and with a regular expression."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.exchanges.topic_trie import TopicTrie
+from leveret.broker.exchanges.topic_trie import TopicTrie
 
 RECORDED = {
     "*": {"": False, "a": True, "a.b": False, ".": False, "a.": False, ".a": False},
@@ -24,11 +24,11 @@ RECORDED = {
     "Über.a": {"Über.a": True, "über.a": False, "Über.A": False},
     "k" * 255: {"k" * 255: True, "k" * 254: False},
 }  # fmt: skip
-"""Pattern, key and whether RabbitMQ 3.10.8 found that they match."""
+"""Pattern, key, and whether they match in RabbitMQ 3.10.8."""
 
 
 def trie_of(*patterns: str) -> TopicTrie:
-    """A trie in which each pattern leads to itself."""
+    """Return a trie in which each pattern leads to itself."""
     trie = TopicTrie()
     for pattern in patterns:
         trie.add(pattern, pattern)
@@ -40,7 +40,7 @@ def matches(pattern: str, key: str) -> bool:
 
 
 def oracle(pattern: str, key: str) -> bool:
-    """The same by a regular expression over words that each end with a dot."""
+    """Match by a regular expression over words that each end with a dot."""
     forms = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}
     words = pattern.split(".") if pattern else []
     expression = "".join(forms.get(word, re.escape(word) + r"\.") for word in words)
@@ -77,7 +77,7 @@ def test_a_destination_comes_once_for_each_pattern_that_matches() -> None:
     ids=["hashes", "hashes in vain", "hashes and words", "stars for stars", "hashes and stars"],
 )
 def test_no_pattern_makes_the_walk_explode(pattern: str, key: str, expected: int) -> None:
-    """Each of these takes forever where every way to match is tried."""
+    """These take forever with an algorithm that tries every way to match."""
     assert len(trie_of(pattern).match(key)) == expected
 
 

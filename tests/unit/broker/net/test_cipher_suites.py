@@ -1,8 +1,8 @@
-"""What a cipher suite is called by OpenSSL, by IANA and by Erlang."""
+"""Names of cipher suites in OpenSSL, IANA and Erlang."""
 
 import pytest
 
-from broker.net.cipher_suites import (
+from leveret.broker.net.cipher_suites import (
     is_known_to_erlang_only,
     known_suites,
     openssl_name,

@@ -1,6 +1,6 @@
-"""TLS contexts: what they permit, what is said of files that are wrong, and how they are replaced.
+"""TLS contexts: their restrictions, errors for invalid files, and reloading.
 
-Handshakes are done in memory, between the context of a listener and one of a client.
+Handshakes are executed in memory, between the contexts of a listener and of a client.
 """
 
 import logging
@@ -11,17 +11,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.config import Config, ConfigError, load_config
-from broker.config.tls_settings import TlsOptions
-from broker.net.tls import (
+from leveret.broker.config import Config, ConfigError, load_config
+from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.net.tls import (
     CertificateWatcher,
     TlsError,
     expiries_of,
-    expiry_of,
     make_server_context,
     session_facts,
 )
-from broker.virtual_clock import VirtualClock
+from leveret.broker.virtual_clock import VirtualClock
 from tests.feature.certificate_authority import CertificateAuthority
 
 LOOK_S = 5.0
@@ -50,9 +49,9 @@ def client_context(authority, identity=None, version=None):
 
 
 class Handshake:
-    """A handshake in memory. server, client: the two sessions, once it is over.
+    """A handshake in memory. server, client: the two sessions after it.
 
-    session: a former one that the client would like to resume. Raises the error of the side that
+    session: an earlier one that the client would like to resume. Raises the error of the side that
     fails first.
     """
 
@@ -79,7 +78,7 @@ class Handshake:
 
 
 def issuer_seen_by(handshake):
-    """The common name of who issued the server's certificate."""
+    """Return the common name of the issuer of the server's certificate."""
     return dict(pair for (pair,) in handshake.client.getpeercert()["issuer"])["commonName"]
 
 
@@ -104,7 +103,7 @@ class TestVersionsAndSuites:
         name = "ECDHE-ECDSA-AES128-GCM-SHA256"
         context = make_server_context(replace(options, ciphers=(name,)))
         session = Handshake(context, client_context(authority)).server
-        # There is none of TLS 1.3 in the list, so that it is not spoken.
+        # The list has no suite of TLS 1.3, so that version is not used.
         assert (session.version(), session.cipher()[0]) == ("TLSv1.2", name)
 
     def test_suites_may_have_their_iana_names(self, authority, options):
@@ -143,7 +142,7 @@ class TestVersionsAndSuites:
                 {"ciphers": ("AES256-SHA",), "versions": ("tlsv1.3",)},
                 "none of the cipher suites AES256-SHA is of tlsv1.3",
             ),
-            ({"verify": "peer"}, "verify is 'peer': it has to be verify_peer or verify_none"),
+            ({"verify": "peer"}, "verify is 'peer': it must be verify_peer or verify_none"),
             ({"cacertfile": None}, "verify_peer needs authorities.*set cacertfile"),
             (
                 {"verify": "verify_none", "fail_if_no_peer_cert": True},
@@ -209,15 +208,16 @@ class TestFiles:
     def test_passwords_are_not_shown(self):
         assert "burrow" not in repr(TlsOptions(password="burrow"))
 
-    def test_when_certificates_end(self, authority, tmp_path):
+    async def test_when_certificates_end(self, authority, tmp_path):
         soon = authority.issue("soon", lifetime=timedelta(days=2), chain=[authority])
-        assert len(expiries_of(soon.certfile)) == 2
-        left = expiry_of(soon.certfile) - datetime.now(UTC)
+        ends = await expiries_of(soon.certfile)
+        assert len(ends) == 2
+        left = min(ends) - datetime.now(UTC)
         assert timedelta(days=1, hours=23) < left < timedelta(days=2)
 
-    def test_when_what_is_no_certificate_ends(self, options, tmp_path, caplog):
-        assert expiry_of(options.keyfile) is None
-        assert expiry_of(tmp_path / "lost.pem") is None
+    async def test_when_what_is_no_certificate_ends(self, options, tmp_path, caplog):
+        assert await expiries_of(options.keyfile) == []
+        assert await expiries_of(tmp_path / "lost.pem") == []
         assert "server.key cannot be read" in caplog.text
         assert "No such file" in caplog.text
 
@@ -317,12 +317,12 @@ class TestReplacingCertificates:
 
     @pytest.fixture
     def other(self, options, tmp_path):
-        """An authority that is to take over."""
+        """A second authority, to replace the first."""
         return CertificateAuthority(tmp_path, "other")
 
     @staticmethod
     def take_over(other, options):
-        """Put another authority, and a certificate of it, in the place of the first."""
+        """Replace the authority and the certificate by those of another one."""
         os.replace(other.certfile, options.cacertfile)
         other.certfile = options.cacertfile
         other.issue("server", names=["localhost"])
@@ -383,7 +383,7 @@ class TestReplacingCertificates:
             assert issuer_seen_by(Handshake(one, client_context(other))) == "other"
 
     def test_a_link_that_points_elsewhere_is_seen(self, watcher, options, tmp_path):
-        """Kubernetes puts certificates behind a link, and moves the link."""
+        """Kubernetes changes certificates by changing a symbolic link."""
         old, new = tmp_path / "old", tmp_path / "new"
         for folder, name in ((old, "one"), (new, "two")):
             folder.mkdir()
@@ -430,12 +430,11 @@ class TestSettings:
         config = load_config(file, {}, {})
         assert config.settings_without_effect == ()
         assert "burrow" not in repr(config)
-        for prefix, key in (
-            ("tls", "ssl_options"),
-            ("management_tls", "management.ssl"),
-            ("prometheus_tls", "prometheus.ssl"),
+        for found, key in (
+            (config.tls.options, "ssl_options"),
+            (config.management.tls, "management.ssl"),
+            (config.prometheus.tls, "prometheus.ssl"),
         ):
-            found = config.tls_options(prefix)
             assert str(found.certfile) == f"{key}.pem"
             assert (found.verify, found.depth, found.versions) == ("verify_peer", 2, ("tlsv1.3",))
             assert (found.password, found.honor_cipher_order) == ("burrow", True)
@@ -443,13 +442,13 @@ class TestSettings:
     def test_they_have_variables_as_well(self):
         variables = {"LEVERET_PROMETHEUS_SSL_PORT": "15691", "LEVERET_SSL_OPTIONS_DEPTH": "1"}
         config = load_config(None, variables, {})
-        assert (config.prometheus_tls_port, config.tls_options().depth) == (15691, 1)
+        assert (config.prometheus.tls_port, config.tls.options.depth) == (15691, 1)
 
     def test_nothing_listens_by_default(self):
         config = Config()
-        assert config.tls_listeners == ()
-        assert (config.management_tls_port, config.prometheus_tls_port) == (0, 0)
-        assert config.tls_options("prometheus_tls") == TlsOptions()
+        assert config.tls.listeners == ()
+        assert (config.management.tls_port, config.prometheus.tls_port) == (0, 0)
+        assert config.prometheus.tls == TlsOptions()
 
     @pytest.mark.parametrize(
         "line",

@@ -1,19 +1,22 @@
-"""What a queue has around it, in the form in which a test can look at it."""
+"""Test doubles for the surroundings of a queue."""
 
-from broker.amqp.content import encode_address
-from broker.amqp.properties import ContentHeader
-from broker.queues.actor import Queue
-from broker.queues.priority import PriorityQueue
-from broker.virtual_clock import VirtualClock
-from storage.message import Address, Message
-from storage.transient_queue import TransientQueue
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.pending import Answer
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Address, Message
+from leveret.storage.transient_queue import TransientQueue
+from tests.storage.reading import ready_entries
 
 ADDRESS = Address("", "q", encode_address("", "q"))
 HEADER = ContentHeader(b"\0\0")
 
 
 class FakeTurns:
-    """Turns that are taken when the test says so."""
+    """Executes turns when the test says so."""
 
     def __init__(self):
         self.woken = []
@@ -25,7 +28,7 @@ class FakeTurns:
             self.woken.append(actor)
 
     def run(self):
-        """One round."""
+        """Execute one round."""
         woken, self.woken = self.woken, []
         for actor in woken:
             actor.is_awake = False
@@ -33,7 +36,9 @@ class FakeTurns:
 
 
 class FakeVhost:
-    """Dead letters and deletions, written down."""
+    """Records dead letters and deletions."""
+
+    name = "/"
 
     def __init__(self):
         self.turns = FakeTurns()
@@ -54,9 +59,9 @@ class FakeVhost:
     def note_discarded(self, reason):
         self.discarded.append(reason)
 
-    def delete_queue(self, queue):
+    def delete_queue(self, queue, user):
         self.deleted.append(queue)
-        return queue.delete()
+        return queue.delete_now()
 
 
 class FakeConsumer:
@@ -84,40 +89,83 @@ class FakeConsumer:
     def queue_deleted(self):
         self.was_told = True
 
+    def figures(self, activity):
+        return ConsumerFigures(
+            tag=self.tag, ack_required=not self.no_ack, activity=activity,
+            is_exclusive=self.is_exclusive, priority=self.priority, prefetch_count=0,
+            credit=self.credit, timeout_ms=None, arguments={},
+            connection=ConnectionFigures("a connection", "127.0.0.1", 50_000),
+            channel_name="a connection (1)", channel_number=1, user="guest",
+        )  # fmt: skip
+
     @property
     def bodies(self):
         return [entry.message.body for entry in self.entries]
 
 
 class FakePublisher:
-    """The refusals of messages, by their numbers."""
+    """Records the refused messages by number."""
 
     def __init__(self):
         self.refused = []
 
-    def refuse(self, sequence):
-        self.refused.append(sequence)
+    def refuse(self, number):
+        self.refused.append(number)
 
 
 def declared(vhost, auto_delete=False, **arguments):
-    """A queue; x_max_length=5 is its argument x-max-length."""
+    """Declare a queue; x_max_length=5 is its argument x-max-length."""
     letters = {int: "I", str: "S", bool: "t"}
     table = {
         name.replace("_", "-"): (letters[type(value)], value) for name, value in arguments.items()
     }
-    return Queue(vhost, "q", False, auto_delete, table)
+    return ClassicQueue(vhost, "q", False, auto_delete, table)
 
 
 def publish(queue, *bodies, ttl_ms=None, publisher=None, first=1, header=HEADER):
     """Publish messages, numbered from `first`."""
     for sequence, body in enumerate(bodies, first):
         message = Message(ADDRESS, header, body)
-        if ttl_ms is None:
-            queue.publish([message], len(body), publisher, sequence)
-        else:
-            queue.publish_expiring(message, ttl_ms, publisher, sequence)
+        queue.publish([message], len(body), ttl_ms, publisher, sequence)
+
+
+def subscribed(queue, consumer):
+    """The consumer, which gets messages from now on. Raises what the queue answers."""
+    answer = Answer()
+    queue.subscribe(consumer, answer)
+    answer.result()
+    return consumer
+
+
+def got(queue, ack_required=True):
+    """The entry that basic.get takes, or None."""
+    answer = Answer()
+    queue.get(ack_required, answer)
+    found = answer.result()
+    return found and found.entry
+
+
+def purged(queue):
+    """How many messages a purge dropped."""
+    answer = Answer()
+    queue.purge(answer)
+    return answer.result()
+
+
+def length(queue):
+    """Its (ready_count, consumer_count)."""
+    answer = Answer()
+    queue.length(answer)
+    return answer.result()
+
+
+def deleted(queue, if_unused=False, if_empty=False):
+    """How many messages a deletion dropped. Raises what the queue answers."""
+    answer = Answer()
+    queue.delete(if_unused, if_empty, "guest", answer)
+    return answer.result()
 
 
 def ready(queue):
-    """What is ready, in order."""
-    return [entry.message.body for entry in queue.backing.entries()]
+    """Return the ready messages, in order."""
+    return [entry.message.body for entry in ready_entries(queue.backing)]

@@ -1,12 +1,12 @@
-"""The ages of a queue's messages: what is noted of them when they leave."""
+"""The ages of a queue's messages, which are recorded when they leave."""
 
 import pytest
 
-from broker.queues.age import BOUNDS_MS, MARKS_MAX, Ages
+from leveret.broker.queues.age import BOUNDS_MS, MARKS_MAX, Ages
 
 
 def bucket(ages):
-    """Where the only message that has left was counted: its upper bound in milliseconds."""
+    """Return the bucket of the only message that has left: its upper bound in milliseconds."""
     (place,) = [place for place, count in enumerate(ages.counts) if count]
     return BOUNDS_MS[place] if place < len(BOUNDS_MS) else None
 
@@ -35,7 +35,7 @@ def test_messages_of_one_batch_may_have_waited_differently():
 
 @pytest.mark.parametrize("every_ms", [1, 37])
 def test_marks_are_bounded_and_ages_stay_about_right(every_ms):
-    """A queue that something is published to all the time, and whose consumers are behind."""
+    """A queue with constant publishes whose consumers are behind."""
     ages = Ages(0, 0)
     count = 100_000
     for number in range(count):

@@ -1,17 +1,15 @@
-"""The arguments of queues, and the texts for those that will not do."""
+"""Queue arguments, and the errors for invalid ones."""
 
 import pytest
 
-from broker.amqp.errors import ChannelFault
-from broker.queues.arguments import (
+from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.queues.arguments import (
     INTEGER_LETTERS,
-    OTHER_TYPES_ARGUMENTS,
     TTL_MS_MAX,
     QueueOptions,
     check_consume_arguments,
     check_dead_letter_exchange,
     check_declare_arguments,
-    queue_type,
     read_options,
 )
 
@@ -19,15 +17,19 @@ DLX = {"x-dead-letter-exchange": ("S", "dlx")}
 
 
 def refusal(check, arguments):
-    """The text with which arguments are refused."""
+    """Return the error for the arguments."""
     with pytest.raises(ChannelFault) as caught:
         check(arguments, "q", "/")
     assert caught.value.reply_code == 406
     return caught.value.explanation
 
 
+def check_declare(arguments, queue, vhost):
+    check_declare_arguments(arguments, ("classic", "quorum", "stream"), queue, vhost)
+
+
 def test_without_arguments_nothing_is_asked_for():
-    check_declare_arguments({}, "q", "/")
+    check_declare({}, "q", "/")
     options = read_options({})
     assert options == QueueOptions()
     assert not options.has_limit
@@ -43,7 +45,7 @@ def test_every_argument_is_read():
         "x-queue-mode": ("S", "lazy"), "x-queue-type": ("S", "classic"),
         "x-queue-version": ("I", 2), "x-unknown": ("V", None),
     }  # fmt: skip
-    check_declare_arguments(arguments, "q", "/")
+    check_declare(arguments, "q", "/")
     options = read_options(arguments)
     assert options == QueueOptions(
         1000, 2000, 3, 4, "reject-publish", "dlx", "dead", 5, True, "lazy"
@@ -58,7 +60,7 @@ def test_each_maximum_is_a_limit_even_if_it_is_0(name):
 
 @pytest.mark.parametrize("letter", sorted(INTEGER_LETTERS))
 def test_integers_may_be_of_any_width(letter):
-    check_declare_arguments({"x-message-ttl": (letter, 60)}, "q", "/")
+    check_declare({"x-message-ttl": (letter, 60)}, "q", "/")
 
 
 @pytest.mark.parametrize(
@@ -88,36 +90,19 @@ def test_integers_may_be_of_any_width(letter):
 )
 def test_arguments_that_are_refused(arguments, term):
     name = list(arguments)[-1]
-    text = refusal(check_declare_arguments, arguments)
+    text = refusal(check_declare, arguments)
     assert text == f"invalid arg '{name}' for queue 'q' in vhost '/': {term}"
 
 
 @pytest.mark.parametrize("value", [0, TTL_MS_MAX])
 def test_the_shortest_and_the_longest_time_to_live(value):
-    check_declare_arguments({"x-message-ttl": ("l", value)}, "q", "/")
-
-
-@pytest.mark.parametrize("name", OTHER_TYPES_ARGUMENTS)
-def test_arguments_of_other_queue_types(name):
-    assert refusal(check_declare_arguments, {name: ("I", 1)}) == (
-        f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
-    )
-    check_declare_arguments({name: ("I", 1), "x-queue-type": ("S", "quorum")}, "q", "/")
-
-
-def test_the_queue_type():
-    assert queue_type({}) == "classic"
-    assert queue_type({"x-queue-type": ("S", "stream")}) == "stream"
+    check_declare({"x-message-ttl": ("l", value)}, "q", "/")
 
 
 def test_arguments_of_consumers():
     check_consume_arguments({"x-priority": ("I", -3), "mine": ("V", None)}, "q", "/")
     assert refusal(check_consume_arguments, {"x-priority": ("S", "1")}) == (
         "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\""
-    )
-    assert refusal(check_consume_arguments, {"x-stream-offset": ("S", "first")}) == (
-        "invalid arg 'x-stream-offset' for queue 'q' in vhost '/' "
-        "of queue type rabbit_classic_queue"
     )
 
 

@@ -1,10 +1,10 @@
-"""x-death, and the rule about cycles."""
+"""x-death, and the detection of cycles."""
 
 import pytest
 
-from broker.amqp.content import encode_address
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.queues.dead_letter import (
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.queues.dead_letter import (
     EXPIRED,
     MAXLEN,
     REJECTED,
@@ -12,7 +12,7 @@ from broker.queues.dead_letter import (
     dead_letter_header,
     is_cycle,
 )
-from storage.message import Address
+from leveret.storage.message import Address
 
 NOW_S = 1_700_000_000
 
@@ -29,12 +29,12 @@ def header(**properties):
 
 
 def died(message, queue, reason, where=ORDERS, drop_cc=False):
-    """The header after a death."""
+    """Return the header after a death."""
     return dead_letter_header(message, where, queue, reason, NOW_S, drop_cc)
 
 
 def deaths(message):
-    """Queue, reason and count of each death, the latest first."""
+    """Return queue, reason and count of each death, the latest first."""
     letter, entries = message.headers["x-death"]
     assert letter == "A"
     return [
@@ -148,7 +148,7 @@ def test_cc_keys(headers, keys):
 
 
 def after(*the_deaths):
-    """A message that has died in these queues, for these reasons, in this order."""
+    """Return a message that was dead-lettered in these queues, for these reasons, in this order."""
     message = header()
     for queue, reason in the_deaths:
         message = died(message, queue, reason)

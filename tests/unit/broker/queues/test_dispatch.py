@@ -1,10 +1,10 @@
-"""Whose turn it is."""
+"""The order of consumers."""
 
-from broker.queues.dispatch import ConsumerRing
+from leveret.broker.queues.dispatch import ConsumerRing
 
 
 class FakeConsumer:
-    """A consumer with so much room."""
+    """A consumer with credit for so many messages."""
 
     def __init__(self, tag, room=1000, priority=0, is_exclusive=False):
         self.tag = tag
@@ -28,7 +28,7 @@ def ring_of(*consumers, is_single_active=False):
 
 
 def turns(ring, count):
-    """The tags of those who get the next messages, one each."""
+    """Return the tags of the consumers that get the next messages, one each."""
     tags = ""
     for _ in range(count):
         consumer = ring.next()

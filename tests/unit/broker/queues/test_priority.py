@@ -1,12 +1,13 @@
-"""Levels of priority in one queue."""
+"""Priorities within one queue."""
 
 import pytest
 
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.queues.priority import PriorityQueue
-from storage.message import Message
-from storage.transient_queue import TransientQueue
-from tests.unit.broker.queues.fakes import FakeVhost, declared, publish
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.storage.message import Message
+from leveret.storage.transient_queue import TransientQueue
+from tests.storage.reading import ready_entries
+from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
 
 
 def message(body, priority=None):
@@ -14,7 +15,7 @@ def message(body, priority=None):
 
 
 def queue_with(*bodies_and_priorities, priority_max=9):
-    """A queue to which these were published one by one."""
+    """Return a queue to which these were published one by one."""
     queue = PriorityQueue(priority_max, lambda level: TransientQueue())
     for body, priority in bodies_and_priorities:
         queue.publish([message(body, priority)], len(body), 0)
@@ -35,7 +36,7 @@ def test_an_empty_queue():
 
 def test_the_highest_priority_comes_first_and_within_it_the_oldest():
     queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
-    assert bodies(queue.entries()) == [b"b", b"d", b"a", b"c"]
+    assert bodies(ready_entries(queue)) == [b"b", b"d", b"a", b"c"]
     assert queue.peek().message.body == b"b"
     assert bodies(queue.fetch(3, True)) == [b"b", b"d", b"a"]
     assert bodies(queue.fetch(3, True)) == [b"c"]
@@ -51,7 +52,7 @@ def test_messages_go_to_their_levels():
     queue.publish([message(b"low", 1)], 3, 0)
     queue.publish([message(b"higher", 2)], 6, 0)
     queue.publish([message(b"x", 1), message(b"yz", 1)], 3, 0)
-    assert bodies(queue.entries()) == [b"higher", b"low", b"x", b"yz"]
+    assert bodies(ready_entries(queue)) == [b"higher", b"low", b"x", b"yz"]
     assert (queue.ready_count, queue.ready_bytes) == (4, 12)
 
 
@@ -60,7 +61,7 @@ def test_it_counts_over_all_levels():
     entries = queue.fetch(2, True)
     assert (queue.ready_count, queue.ready_bytes) == (1, 1)
     assert (queue.unacked_count, queue.unacked_bytes) == (2, 5)
-    queue.ack(entries[0])
+    queue.ack([entries[0]])
     assert (queue.unacked_count, queue.unacked_bytes) == (1, 3)
     queue.requeue([entries[1]])
     assert (queue.unacked_count, queue.ready_count, queue.ready_bytes) == (0, 2, 4)
@@ -76,8 +77,8 @@ def test_what_is_requeued_goes_back_to_its_place_in_its_level():
     queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1), (b"d", 5))
     entries = queue.fetch(4, True)
     queue.requeue([entries[2], entries[1], entries[0]])
-    assert bodies(queue.entries()) == [b"b", b"d", b"a"]
-    assert all(entry.redelivered for entry in queue.entries())
+    assert bodies(ready_entries(queue)) == [b"b", b"d", b"a"]
+    assert all(entry.redelivered for entry in ready_entries(queue))
 
 
 def test_drop_and_purge():
@@ -85,18 +86,18 @@ def test_drop_and_purge():
     assert queue.drop().message.body == b"b"
     assert queue.purge() == 2
     assert queue.ready_count == 0
-    assert list(queue.entries()) == []
+    assert ready_entries(queue) == []
 
 
 def test_the_oldest_of_all_priorities_is_the_queues_oldest():
     vhost = FakeVhost()
     queue = declared(vhost, x_max_priority=9)
-    assert queue.oldest_ready_age_ms() is None
+    assert queue.figures.ages().oldest_ready_ms is None
     for priority in (1, 9):
         publish(queue, b"x", header=ContentHeader(encode_properties({"priority": priority})))
         vhost.clock.advance(5)
         vhost.turns.now_ms = vhost.clock.now_ms()
-    assert queue.oldest_ready_age_ms() == pytest.approx(10_000, abs=2)
+    assert queue.figures.ages().oldest_ready_ms == pytest.approx(10_000, abs=2)
     assert [head.priority for head in queue.backing.heads()] == [9, 1]
-    queue.get(ack_required=False)
-    assert queue.oldest_ready_age_ms() == pytest.approx(10_000, abs=2)
+    got(queue, ack_required=False)
+    assert queue.figures.ages().oldest_ready_ms == pytest.approx(10_000, abs=2)

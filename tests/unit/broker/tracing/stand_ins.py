@@ -1,12 +1,12 @@
-"""What a sink is told of, without a broker."""
+"""Test doubles for what a sink receives, without a broker."""
 
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from broker.amqp.content import encode_address
-from broker.amqp.properties import ContentHeader, encode_properties
-from broker.taps import TRACE_EXCHANGE
-from storage.message import Address, Entry, Message
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.events.taps import TRACE_EXCHANGE
+from leveret.storage.message import Address, Entry, Message
 
 
 class Connection:
@@ -22,7 +22,7 @@ class Channel:
 
 
 class Vhost:
-    """A vhost. `bind`: whether something is bound to the exchange of its firehose."""
+    """A vhost. `bind`: sets whether its firehose's exchange has a binding."""
 
     def __init__(self, name="v"):
         self.name = name
@@ -56,7 +56,7 @@ def message(number=7, exchange="", key="orders", body=b"body", **properties):
 
 
 class KeptOutput:
-    """An output that keeps what it is handed. is_full: as if nothing were written."""
+    """An output that stores its batches. is_full: nothing can be written."""
 
     def __init__(self):
         self.name = "kept"

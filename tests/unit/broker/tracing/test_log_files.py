@@ -1,4 +1,4 @@
-"""Files of trace logs: members, what a crash leaves, rotation, and how long they stay."""
+"""Files of trace logs: gzip members, recovery after a crash, rotation and retention."""
 
 import errno
 import gzip
@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from broker.tracing.appended_file import AppendedFile
-from broker.tracing.log_directory import Keeping, LogDirectory
-from broker.tracing.log_file import LogFile, finish_left_open, whole_bytes
-from broker.tracing.output import Batch
+from leveret.broker.tracing.appended_file import AppendedFile
+from leveret.broker.tracing.log_directory import Keeping, LogDirectory
+from leveret.broker.tracing.log_file import LogFile, finish_left_open, whole_bytes
+from leveret.broker.tracing.output import Batch
 
 HOUR_US = 3_600_000_000
 TEN_US = 1_763_719_200_000_000
@@ -185,6 +185,6 @@ def test_nothing_is_removed_unless_it_is_asked_for(tmp_path):
 
 def test_nothing_is_written_into_the_reserve(tmp_path):
     log = directory(tmp_path, reserve_bytes=1 << 62)
-    with pytest.raises(OSError, match="have to be left for messages"):
+    with pytest.raises(OSError, match="are reserved for messages"):
         log.write(batch())
     assert files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Records of a trace log: what is told comes out as JSON, with the fields that record.py lists."""
+"""Records of a trace log: events are written as JSON with the fields in record.py."""
 
 import base64
 import json
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.amqp.properties import BlindCopyHeader, ContentHeader
-from broker.tracing import record
-from broker.tracing.lines import BATCH_BYTES, Lines
-from broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
-from broker.tracing.pattern import Pattern
-from broker.virtual_clock import VirtualClock
-from storage.message import Entry, Message
+from leveret.broker.amqp.properties import BlindCopyHeader, ContentHeader
+from leveret.broker.tracing import record
+from leveret.broker.tracing.lines import BATCH_BYTES, Lines
+from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
+from leveret.broker.tracing.pattern import Pattern
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Entry, Message
 from tests.unit.broker.tracing.stand_ins import (
     Channel,
     Connection,

@@ -1,4 +1,4 @@
-"""The thread that writes: it keeps what a disk in trouble does not take, and the loop goes on."""
+"""The writer thread keeps batches that a failing disk does not accept, and the loop continues."""
 
 import errno
 import logging
@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from broker.tracing.output import Writer
-from broker.tracing.text_file import TextFile
+from leveret.broker.tracing.output import Writer
+from leveret.broker.tracing.text_file import TextFile
 
 WAIT_SECONDS = 10
 
 
 class Disk:
-    """A destination. error: what writing raises. is_stuck: writing waits until it is let go."""
+    """A destination. error: raised by write. is_stuck: write waits until it is released."""
 
     def __init__(self):
         self.written = []
@@ -41,7 +41,7 @@ class Disk:
 
 @pytest.fixture
 def writer(monkeypatch):
-    monkeypatch.setattr("broker.tracing.output.TICK_SECONDS", 0.02)
+    monkeypatch.setattr("leveret.broker.tracing.output.TICK_SECONDS", 0.02)
     made = Writer(time.time)
     yield made
     made.stop()
@@ -108,14 +108,14 @@ def test_one_output_in_trouble_does_not_hold_up_another(writer):
 
 
 def test_the_end_does_not_wait_for_ever(monkeypatch, caplog):
-    monkeypatch.setattr("broker.tracing.output.STOP_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("leveret.broker.tracing.output.STOP_SECONDS_MAX", 0.1)
     monkeypatch.setattr(logging.getLogger("leveret"), "propagate", True)
     writer, disk = Writer(time.time), Disk()
     disk.is_free.clear()
     writer.open("slow", disk, 1000).hand(b"lost", 1)
     writer.stop()
     disk.is_free.set()
-    assert "4 bytes could not be written before the end" in caplog.text
+    assert "4 bytes could not be written before shutdown" in caplog.text
 
 
 def test_destinations_look_after_their_files_though_nothing_is_written(writer):

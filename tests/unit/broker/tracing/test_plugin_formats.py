@@ -1,13 +1,9 @@
-"""What RabbitMQ's tracing plugin writes: the expected texts are those of RabbitMQ 3.10.8."""
+"""The formats of RabbitMQ's tracing plugin, compared with the output of RabbitMQ 3.10.8."""
 
 import json
 
-import pytest
+from leveret.broker.tracing.plugin_sink import Event, as_json, as_text, gap_as_json, gap_as_text
 
-from broker.tracing.erlang_text import Atom, printed, properties_term
-from broker.tracing.plugin_sink import Event, as_json, as_text, gap_as_json, gap_as_text
-
-LONGSTR = Atom("longstr")
 PROPERTIES = {
     "content_type": "text/plain",
     "headers": {
@@ -94,40 +90,3 @@ def test_gaps():
         1795252284000000, 1795252285050000, 5
     )
     assert json.loads(gap_as_json(0, 1, 5))["lost"] == 5
-
-
-KEYS = """[<<"key1">>,<<"key2">>,<<"key3">>,<<"key4">>,<<"key5">>,
-               <<"key6">>,<<"key7">>,<<"key8">>,<<"key9">>,<<"key10">>,
-               <<"key11">>,<<"key12">>]"""
-NESTED = """[{<<"headers">>,table,
-                [{<<"CC">>,array,
-                  [{longstr,<<"qqqqqqqqqqqqqqqqqqqqqqqqqq2">>},
-                   {longstr,<<"qqqqqqqqqqqqqqqqqqqqqqqqqq3">>},
-                   {longstr,<<"qqqqqqqqqqqqqqqqqqqqqqqqqq4">>}]}]}]"""
-LONG = """[{<<"f">>,double,2.5},
-               {<<"e">>,float,1.0e20},
-               {<<"l">>,longstr,
-                <<"0123456789012345678901234567890123456789">>}]"""
-
-
-@pytest.mark.parametrize(
-    ("term", "text"),
-    [
-        ([f"key{number}" for number in range(1, 13)], KEYS),
-        (
-            properties_term({"headers": {"CC": ("A", [("S", "q" * 26 + one) for one in "234"])}}),
-            NESTED,
-        ),
-        (
-            [
-                ("f", Atom("double"), 2.5), ("e", Atom("float"), 1e20),
-                ("l", LONGSTR, "0123456789" * 4),
-            ],
-            LONG,
-        ),
-        ([], "[]"),
-        (["", "a\nb", "À"], '[<<>>,<<"a\\nb">>,<<195,128>>]'),
-    ],
-)  # fmt: skip
-def test_terms_are_printed_as_erlang_prints_them(term, text):
-    assert printed(term, 14) == text

@@ -1,8 +1,8 @@
-"""What may be asked of a trace."""
+"""Validation of the options of a trace."""
 
 import pytest
 
-from broker.tracing.trace import TraceError, of_json
+from leveret.broker.tracing.trace import TraceError, of_json
 
 GOOD = {"format": "json", "pattern": "#"}
 
@@ -26,8 +26,8 @@ def test_a_log_has_a_sample_and_says_whether_it_has_bodies():
         ({"max_payload_bytes": "10"}, "max_payload_bytes not integer"),
         ({"max_payload_bytes": True}, "max_payload_bytes not integer"),
         ({"max_payload_bytes": -1}, "0 or more"),
-        ({"pattern": 5}, "pattern has to be a text"),
-        ({"tracer_connection_username": 5}, "has to be a text"),
+        ({"pattern": 5}, "pattern must be a string"),
+        ({"tracer_connection_username": 5}, "must be a string"),
         ({"sample": 2}, "for traces of the format log"),
         ({"payload": "base64"}, "for traces of the format log"),
         ({"format": "log", "sample": 0}, "1 or more"),

@@ -1,4 +1,4 @@
-"""The description of the HTTP API says what is served: no route more, none less."""
+"""The description of the HTTP API contains exactly the served routes."""
 
 import itertools
 import json
@@ -7,10 +7,10 @@ import re
 import jsonschema
 import pytest
 
-from mgmt.api.description.document import OPERATIONS, SCHEMAS, document
-from mgmt.api.description.schemas import COUNT, PREFIX, TEXT, record, ref, some_of
-from mgmt.api.resources import RESOURCES
-from mgmt.api.routes import ROUTES
+from leveret.mgmt.api.description.document import OPERATIONS, SCHEMAS, document
+from leveret.mgmt.api.description.schemas import COUNT, PREFIX, TEXT, record, ref, some_of
+from leveret.mgmt.api.resources import RESOURCES
+from leveret.mgmt.api.routes import ROUTES
 
 assert RESOURCES
 DOCUMENT = document("", with_control=True)
@@ -23,7 +23,7 @@ def operations(described):
 
 
 def references(value):
-    """All that is referred to anywhere within."""
+    """Return all references within a value."""
     if isinstance(value, dict):
         if "$ref" in value:
             yield value["$ref"]

@@ -1,7 +1,7 @@
-"""Tables, CSV and JSON, as rabbitmqctl prints them."""
+"""Tables, CSV and JSON in rabbitmqctl's formats."""
 
-from mgmt.ctl import formatters
-from mgmt.ctl.terms import AmqpTable, Term
+from leveret.mgmt.tools.ctl import formatters
+from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
 
 ARGUMENTS = AmqpTable(
     {"x-max-length": 5, "x-b": True, "x-s": 'a "b"', "x-t": {"k": [1, "é"]}, "x-f": 1.5}
@@ -35,10 +35,9 @@ def test_arguments_in_json_have_types():
     )
 
 
-def test_a_term_is_text_in_tables_and_a_value_in_json():
-    protocol = Term("{0,9,1}", [0, 9, 1])
+def test_a_tuple_is_a_term_in_tables_and_a_list_in_json():
+    protocol = (0, 9, 1)
     assert formatters.cell(protocol) == "{0,9,1}"
-    assert formatters.json_text([{"p": protocol}]) == '[{"p":"{0,9,1}"}]'
     assert list(formatters.json_rows(["p"], [[protocol]])) == ["[", '{"p":[0,9,1]}', "]"]
 
 

@@ -1,11 +1,11 @@
-"""What the tool says about itself, and about commands that are not there."""
+"""Help texts, and errors for commands that do not exist."""
 
 import pytest
 
-from mgmt.ctl import help as ctl_help
-from mgmt.ctl.absent import ABSENT
-from mgmt.ctl.index import MODULES, all_commands
-from mgmt.ctl.main import main
+from leveret.mgmt.tools.ctl import help as ctl_help
+from leveret.mgmt.tools.ctl.absent import ABSENT
+from leveret.mgmt.tools.ctl.index import MODULES, all_commands
+from leveret.mgmt.tools.ctl.leveretctl import main
 
 COMMANDS = all_commands()
 
@@ -67,7 +67,7 @@ def test_the_index_knows_where_every_command_is():
     found = {}
     for one in COMMANDS.values():
         found.setdefault(one.run.__module__.rpartition(".")[2], set()).add(one.name)
-    del found["main"]
+    del found["leveretctl"]
     assert {module: set(names) for module, names in MODULES.items()} == found
 
 

@@ -1,8 +1,8 @@
-"""Options on the command line are read as Elixir's OptionParser reads them."""
+"""Command line options are parsed like Elixir's OptionParser."""
 
 import pytest
 
-from mgmt.ctl.options import parse, read_option
+from leveret.mgmt.tools.ctl.options import parse, read_option
 
 OWN = [read_option(text) for text in ("limit=#", "user=", "if-empty|e", "number|N=#")]
 

@@ -1,13 +1,13 @@
-"""The ages of many queues: a bounded number of labels, and histograms that never shrink."""
+"""Age metrics of many queues: a bounded number of labels, and histograms that never decrease."""
 
 from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAges
-from mgmt.metrics.text import Exposition
-from tests.unit.broker.queues.fakes import FakeVhost, declared, publish
+from leveret.mgmt.metrics.ages import HALF_LIFE_MS, OTHERS, QueueAges
+from leveret.mgmt.metrics.text import Exposition
+from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
 
 COUNT = "x_queue_time_in_queue_seconds_count"
 READY = "x_queue_oldest_ready_age_seconds"
@@ -25,8 +25,14 @@ class Broker:
         self.broker = SimpleNamespace(services=services)
         self.oldest_unacked_ms = {}
 
+    def oldest_unacked_age_ms(self, queue, counts):
+        delivered_at_ms = self.oldest_unacked_ms.get(queue)
+        if delivered_at_ms is None or not counts.unacked:
+            return None
+        return self.clock.now_ms() - delivered_at_ms
+
     async def give_way(self):
-        """There is nothing else to do."""
+        """Nothing else runs here."""
 
     def declare(self, name):
         queue = self.vhost.queues[name] = declared(self.vhost)
@@ -34,11 +40,11 @@ class Broker:
         return queue
 
     def work(self, name, count):
-        """Messages come and go, each at once."""
+        """Publish and deliver messages at once."""
         queue = self.vhost.queues.get(name) or self.declare(name)
         for _ in range(count):
             publish(queue, b"x")
-            queue.get(ack_required=False)
+            got(queue, ack_required=False)
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def broker():
 
 
 async def page_of(ages):
-    """Values by family and queue."""
+    """Return values by family and queue."""
     page = Exposition("x_")
     await ages.add_to(page)
     found = {}
@@ -137,7 +143,7 @@ async def test_a_delivery_that_nobody_settles_grows_old(broker):
     ages = QueueAges(broker, 1)
     queue = broker.declare("q")
     publish(queue, b"x")
-    queue.get(ack_required=True)
+    got(queue, ack_required=True)
     broker.oldest_unacked_ms[queue] = broker.clock.now_ms()
     broker.clock.advance(3)
     found = await page_of(ages)

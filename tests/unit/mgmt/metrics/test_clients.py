@@ -1,11 +1,11 @@
-"""Sums over connections and channels, which come and go while they are taken."""
+"""Sums over connections and channels, which may change while they are computed."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from broker.counts import MessageCounts, NodeCounts
-from mgmt.metrics.clients import Clients
+from leveret.broker.counts import MessageCounts, NodeCounts
+from leveret.mgmt.metrics.clients import Clients
 
 
 class Channel:
@@ -31,7 +31,7 @@ class Connection:
 
 
 class Node:
-    """What a sampler has of a node. meanwhile: what happens when others have their turn."""
+    """The sampler's view of a node. meanwhile: called when other tasks run."""
 
     def __init__(self, *connections):
         self.counts = NodeCounts()
@@ -43,7 +43,7 @@ class Node:
         self.meanwhile()
 
     def close(self, connection):
-        """A connection goes, as the broker has it."""
+        """Close a connection."""
         if connection in self.broker.connections:
             del self.broker.connections[connection]
             for channel in connection.channels.values():

@@ -1,8 +1,8 @@
-"""The families are those of RabbitMQ 3.13, by their names and types."""
+"""The families have the names and types of RabbitMQ 3.13."""
 
 import pytest
 
-from mgmt.metrics import families
+from leveret.mgmt.metrics import families
 
 COUNTERS = """
     auth_attempts_detailed_failed_total auth_attempts_detailed_succeeded_total
@@ -44,7 +44,7 @@ GAUGES = """
     disk_space_available_bytes disk_space_available_limit_bytes erlang_scheduler_run_queue
     erlang_uptime_seconds exchange_bindings exchange_name global_consumers global_publishers
     process_max_fds process_max_tcp_sockets process_open_fds process_open_tcp_sockets
-    process_resident_memory_bytes process_start_time_seconds queue_consumer_capacity
+    process_resident_memory_bytes queue_consumer_capacity
     queue_consumer_utilisation queue_consumers queue_head_message_timestamp queue_messages
     queue_messages_bytes queue_messages_paged_out queue_messages_paged_out_bytes
     queue_messages_persistent queue_messages_persistent_bytes queue_messages_ram
@@ -64,11 +64,11 @@ LEFT_OUT = """
     erlang_gc_reclaimed_bytes_total erlang_net_ticktime_seconds erlang_processes_limit
     erlang_processes_used queue_process_reductions_total stream_segments
 """
-"""What only Erlang's runtime, peers or streams could tell: docs/metrics.md."""
+"""Families about Erlang's runtime, peers or streams only: see docs/metrics.md."""
 
 
 def all_families():
-    """By their names."""
+    """Return all families by name."""
     found = {}
     for group in vars(families).values():
         members = (group,) if isinstance(group, families.Family) else group

@@ -1,9 +1,9 @@
-"""Which format a scraper gets, and whether it is compressed."""
+"""Negotiation of format and compression with a scraper."""
 
 import pytest
 
-from mgmt.metrics.negotiation import choose_format, takes_gzip
-from mgmt.metrics.text import OPEN_METRICS, TEXT
+from leveret.mgmt.metrics.negotiation import choose_format, takes_gzip
+from leveret.mgmt.metrics.text import OPEN_METRICS, TEXT
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"

@@ -1,11 +1,11 @@
-"""Pages of metrics: what a parser makes of them, whatever the names in them."""
+"""Metrics can be parsed, whatever names they contain."""
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from mgmt.metrics.families import COUNTER, GAUGE, HISTOGRAM, UNTYPED, Family
-from mgmt.metrics.text import LINES_MAX, OPEN_METRICS, TEXT, Exposition, render_labels
+from leveret.mgmt.metrics.families import COUNTER, GAUGE, HISTOGRAM, UNTYPED, Family
+from leveret.mgmt.metrics.text import LINES_MAX, OPEN_METRICS, TEXT, Exposition, render_labels
 
 DEPTH = Family("queue_messages", GAUGE, "Messages")
 SENT = Family("sent_total", COUNTER, "Sent, with a \\ and a\nline feed")

@@ -1,10 +1,10 @@
-"""Brokers' addresses, taken apart."""
+"""Parsing of broker addresses."""
 
 import ssl
 
 import pytest
 
-from mgmt.perf.address import read_address
+from leveret.mgmt.tools.perf.address import read_address
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""PerfTest's command line, and what it comes to."""
+"""PerfTest's command line, and the resulting options."""
 
 import pytest
 
-from mgmt.perf.arguments import read_options
+from leveret.mgmt.tools.perf.arguments import read_options
 
 
 def read(text="", environment=None):
@@ -10,7 +10,7 @@ def read(text="", environment=None):
 
 
 def problem(text, capsys):
-    """What is said of a wrong use, in one line, with 2."""
+    """Return the one-line error for invalid usage, with exit code 2."""
     with pytest.raises(SystemExit) as ended:
         read(text)
     assert ended.value.code == 2
@@ -126,42 +126,42 @@ def test_options_of_perftests_java_are_taken_and_do_nothing(capsys):
     ("text", "said"),
     [
         ("-x 0 -y 0", "give at least one producer or one consumer"),
-        ("-x two", "'two' is not a whole number of at least 0"),
-        ("-x ²", "'²' is not a whole number of at least 0"),
-        ("-X 0", "'0' is not a whole number of at least 1"),
-        ("-r -2", "'-2' is no rate"),
+        ("-x two", "'two' is not a whole number >= 0"),
+        ("-x ²", "'²' is not a whole number >= 0"),
+        ("-X 0", "'0' is not a whole number >= 1"),
+        ("-r -2", "'-2' is not a rate"),
         ("-r nan", "'nan' is not a number"),
         ("-z inf", "'inf' is not a number"),
         ("-i 0", "'0' is not a number of seconds above 0"),
-        ("-P 0", "'0' is no interval"),
+        ("-P 0", "'0' is not an interval"),
         ("-M 100", "'100' is not a frame size: give 4096 to 131072 bytes"),
-        ("-h localhost", "'localhost' is no address"),
-        ("-h amqp://a:99999", "is no address"),
+        ("-h localhost", "'localhost' is not an address"),
+        ("-h amqp://a:99999", "is not an address"),
         ("-H ,", "give at least one address"),
-        ("-f durable", "'durable' is no flag: there are persistent and mandatory"),
+        ("-f durable", "'durable' is not a flag: use persistent or mandatory"),
         ("-vr 10", "'10' is not of the form VALUE:SECONDS"),
         ("-vr 10:0", "'10:0' is not of the form VALUE:SECONDS"),
         ("-qa x", "'x' is not of the form name=value"),
         ("-ad perhaps", "'perhaps' is neither true nor false"),
-        ("-mlb much", "'much' is no size"),
-        ("-ma 10m", "'10m' is no ISO 8601 duration"),
-        ("-ma PT", "'PT' is no ISO 8601 duration"),
-        ("-mp priority=300", "the property priority is a number from 0 to 255, not '300'"),
-        ("-mp deliveryMode=x", "the property delivery_mode is a number"),
+        ("-mlb much", "'much' is not a size"),
+        ("-ma 10m", "'10m' is not an ISO 8601 duration"),
+        ("-ma PT", "'PT' is not an ISO 8601 duration"),
+        ("-mp priority=300", "the property priority must be a number from 0 to 255, not '300'"),
+        ("-mp deliveryMode=x", "the property delivery_mode must be a number"),
         ("-qp perf-%d", "go together: give all"),
         ("-qp perf -qpf 1 -qpt 2", "needs one %d"),
         ("-qp %d-%d -qpf 1 -qpt 2", "needs one %d"),
         ("-qp perf-%d -qpf 2 -qpt 1", "must not be less than"),
         ("-qp perf-%d -qpf 1 -qpt 2 -u q", "give either --queue or --queue-pattern"),
-        ("-e", "the default exchange takes queues' names"),
+        ("-e", "the default exchange routes by queue name"),
         ("-p", "--predeclared needs the names of the queues"),
-        ("-E -u q -y 2", "an exclusive queue has one connection"),
+        ("-E -u q -y 2", "an exclusive queue belongs to one connection"),
         ("-c 1 -m 1", "either confirms or has transactions"),
-        ("-a -na", "--autoack leaves nothing to --nack"),
-        ("-A 10 -q 5", "--multi-ack-every must not be more than --qos"),
-        ("-n 10 -Q 5", "--ctxsize must not be more than --qos"),
+        ("-a -na", "--autoack excludes --nack"),
+        ("-A 10 -q 5", "--multi-ack-every must not exceed --qos"),
+        ("-n 10 -Q 5", "--ctxsize must not exceed --qos"),
         ("-qq -sq", "either --quorum-queue or --stream-queue"),
-        ("-jb -vs 10:1", "--json-body goes neither with"),
+        ("-jb -vs 10:1", "--json-body excludes --body"),
         ("-y 0 -ew idle", "--exit-when needs consumers"),
         ("-B /missing/file", "cannot read /missing/file: No such file or directory"),
         ("-qf /missing/file", "cannot read /missing/file: No such file or directory"),

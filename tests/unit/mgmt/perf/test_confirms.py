@@ -1,8 +1,8 @@
-"""Confirms in order, out of order, several at once, and more than once."""
+"""Confirms in order, out of order, several at once, and repeated."""
 
 import pytest
 
-from mgmt.perf.confirms import Confirms
+from leveret.mgmt.tools.perf.confirms import Confirms
 
 SECOND_NS = 10**9
 

@@ -1,17 +1,17 @@
-"""What a consumer takes, and how it settles it, seen from its connection."""
+"""What a consumer receives and settles, as seen by its connection."""
 
 import pytest
 from pamqp import commands
 
-from broker.amqp.content import body_frames, header_frame
-from broker.amqp.methods import decode_method, method_frame
-from broker.amqp.properties import encode_properties
-from mgmt.perf.consumer import Consumer
-from mgmt.perf.options import Options
+from leveret.broker.amqp.content import body_frames, header_frame
+from leveret.broker.amqp.methods import decode_method, method_frame
+from leveret.broker.amqp.properties import encode_properties
+from leveret.mgmt.tools.perf.consumer import Consumer
+from leveret.mgmt.tools.perf.options import Options
 
 
 class Connection:
-    """Notes what is sent and how long it is held, and answers nothing."""
+    """Records sent frames and pauses, and answers nothing."""
 
     def __init__(self):
         self.handlers, self.sent, self.holds = {}, [], []
@@ -39,7 +39,7 @@ class Connection:
 
 
 def deliveries(first, last):
-    """The bytes of deliveries with these tags."""
+    """Return the bytes of deliveries with these tags."""
     pieces = []
     for tag in range(first, last + 1):
         method = method_frame(1, commands.Basic.Deliver, consumer_tag="c", delivery_tag=tag)
@@ -50,7 +50,7 @@ def deliveries(first, last):
 
 @pytest.fixture
 async def make():
-    """A consumer with these options; the connection is its `connection`."""
+    """Creates a consumer with options; the connection is its `connection`."""
 
     def made(**given):
         return Consumer(Connection(), 1, ["q"], Options([], "x", **given))

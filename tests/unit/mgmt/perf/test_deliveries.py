@@ -1,21 +1,21 @@
-"""Deliveries are stepped over in runs, or put together frame by frame."""
+"""Deliveries are processed in runs, or assembled frame by frame."""
 
 import pytest
 from pamqp import commands
 
-from broker.amqp.content import body_frames, header_frame
-from broker.amqp.frames import BODY, HEADER
-from broker.amqp.methods import method_frame
-from broker.amqp.properties import encode_properties
-from mgmt.perf.deliveries import Assembly, shape_of, step
-from mgmt.perf.histogram import Histogram
+from leveret.broker.amqp.content import body_frames, header_frame
+from leveret.broker.amqp.frames import BODY, HEADER
+from leveret.broker.amqp.methods import method_frame
+from leveret.broker.amqp.properties import encode_properties
+from leveret.mgmt.tools.perf.deliveries import Assembly, shape_of, step
+from leveret.mgmt.tools.perf.histogram import Histogram
 
 MINUTE_NS = 60 * 10**9
 MILLISECOND_NS = 10**6
 
 
 def delivery(tag, body=None, *, sent_ns=0, consumer="c", channel=1, headers=None):
-    """A delivery as it comes in."""
+    """Return the bytes of a delivery."""
     body = sent_ns.to_bytes(8, "big") + bytes(8) if body is None else body
     properties = encode_properties({"headers": headers} if headers else {})
     method = method_frame(

@@ -1,11 +1,11 @@
-"""Percentiles are known to a hundredth, and histograms can be sent and added up."""
+"""Percentiles with an error of at most 1 %; encoding and merging of histograms."""
 
 import json
 import random
 
 import pytest
 
-from mgmt.perf.histogram import Histogram, bucket_of, value_of
+from leveret.mgmt.tools.perf.histogram import Histogram, bucket_of, value_of
 
 
 def filled(values):

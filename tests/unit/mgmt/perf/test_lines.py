@@ -1,12 +1,12 @@
-"""Lines, rows and JSON of what was counted."""
+"""Output of counts as lines, rows and JSON."""
 
 import json
 
 import pytest
 
-from mgmt.perf.counts import Counts
-from mgmt.perf.histogram import Histogram
-from mgmt.perf.lines import (
+from leveret.mgmt.tools.perf.counts import Counts
+from leveret.mgmt.tools.perf.histogram import Histogram
+from leveret.mgmt.tools.perf.lines import (
     compact_header,
     compact_line,
     csv_header,
@@ -15,8 +15,8 @@ from mgmt.perf.lines import (
     rate,
     summary_lines,
 )
-from mgmt.perf.options import Options
-from mgmt.perf.samples import Sample, Summary
+from leveret.mgmt.tools.perf.options import Options
+from leveret.mgmt.tools.perf.samples import Sample, Summary
 
 
 def options(**given):
@@ -87,7 +87,7 @@ def test_the_summarys_rates_are_over_the_time_of_sending_and_of_receiving():
         "id: run, receiving rate avg: 25 msg/s",
         "id: run, consumer latency min/median/75th/95th/99th/max 10/20/30/30/30/30 µs",
     ]
-    assert "id: run, messages in all: sent 100, received 100" in shown
+    assert "id: run, messages in total: sent 100, received 100" in shown
     assert "id: run, processors used by this tool: 0.25" in shown
 
 

@@ -1,19 +1,24 @@
-"""Frames of messages, and the time in them."""
+"""Message frames and their timestamps."""
 
 import json
 
 import pytest
 
-from mgmt.perf.bodies import bodies_of, json_bodies
-from mgmt.perf.deliveries import Assembly
-from mgmt.perf.messages import Address, MessageMaker, PropertyError, message_properties
-from mgmt.perf.options import Options
+from leveret.mgmt.tools.perf.bodies import bodies_of, json_bodies
+from leveret.mgmt.tools.perf.deliveries import Assembly
+from leveret.mgmt.tools.perf.messages import (
+    Address,
+    MessageMaker,
+    PropertyError,
+    message_properties,
+)
+from leveret.mgmt.tools.perf.options import Options
 
 ADDRESS = Address(channel=1, exchange="e", is_mandatory=False, frame_bytes_max=4096)
 
 
 def frames_of(data):
-    """(kind, payload) of each frame."""
+    """Return (kind, payload) of each frame."""
     found, start = [], 0
     while start < len(data):
         stop = start + 7 + int.from_bytes(data[start + 3 : start + 7], "big")

@@ -1,8 +1,14 @@
-"""Values that change with time, and how many messages a rate has made due."""
+"""Values that change with time, and the number of messages due at a rate."""
 
 import pytest
 
-from mgmt.perf.schedule import NO_LIMIT, TICK_SECONDS_MAX, TICK_SECONDS_MIN, Pace, Schedule
+from leveret.mgmt.tools.perf.schedule import (
+    NO_LIMIT,
+    TICK_SECONDS_MAX,
+    TICK_SECONDS_MIN,
+    Pace,
+    Schedule,
+)
 
 UP_AND_DOWN = Schedule([(100, 2), (0, 1), (50, 1)])
 

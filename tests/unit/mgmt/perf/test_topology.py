@@ -1,10 +1,10 @@
-"""Who has which queue and routing key, and which process has whom."""
+"""Assignment of queues and routing keys to clients, and of clients to processes."""
 
 import pytest
 
-from mgmt.perf.options import Options
-from mgmt.perf.run import shares
-from mgmt.perf.topology import key_of_producer, queues_of_consumer
+from leveret.mgmt.tools.perf.options import Options
+from leveret.mgmt.tools.perf.run import shares
+from leveret.mgmt.tools.perf.topology import key_of_producer, queues_of_consumer
 
 
 def options(**given):

@@ -1,11 +1,12 @@
-"""The sampler, in a broker that is embedded in the test."""
+"""The sampler in an embedded broker."""
 
 import aio_pika
 import pytest
 
-from broker.testing import EmbeddedBroker
-from broker.vhost import VirtualHost
-from mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
+from leveret.broker.declarations import DeleteVhost, PutVhost
+from leveret.mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
+from leveret.testing import EmbeddedBroker
+from tests.declaring import declare
 
 INTERVAL_MS = 5000
 
@@ -29,7 +30,7 @@ async def connection(embedded):
 
 
 async def round_of(embedded, sampler):
-    """An interval later."""
+    """Advance by one interval."""
     embedded.advance(INTERVAL_MS / 1000)
     await sampler.sample()
 
@@ -79,15 +80,13 @@ async def test_series_of_what_is_gone_are_forgotten(embedded, sampler, connectio
     queue = await channel.declare_queue("q")
     await publish(channel, "q", 1)
     vhost = services.vhosts["/"]
-    services.vhosts["other"] = VirtualHost(
-        "other", services.turns, services.clock, services.metadata
-    )
+    declare(embedded, PutVhost("other"))
     await round_of(embedded, sampler)
     known = vhost.queues["q"]
     assert known in sampler.objects
     assert {"/", "other"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()
     await queue.delete(if_unused=False, if_empty=False)
-    del services.vhosts["other"]
+    declare(embedded, DeleteVhost("other"))
     await round_of(embedded, sampler)
     assert known not in sampler.objects
     assert {"/"} == sampler.vhost_lengths.keys() == sampler.vhosts.keys()

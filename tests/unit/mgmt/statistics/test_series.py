@@ -1,15 +1,15 @@
-"""Series of samples: rates, samples at regular times, and what is kept."""
+"""Series of samples: rates, regular intervals, and retention."""
 
 from itertools import pairwise
 
-from mgmt.statistics.series import BASIC, Retention, Series, Window
+from leveret.mgmt.statistics.series import BASIC, Retention, Series, Window
 
 SECOND = 1000
 START = 1_700_000_000 * SECOND
 
 
 def filled(values, step_s=5, retention=BASIC):
-    """A series with one column, sampled at regular times from START."""
+    """Return a series with one column, sampled at regular times from START."""
     series = Series(retention)
     for number, value in enumerate(values):
         series.add(START + number * step_s * SECOND, (value,))

@@ -1,21 +1,21 @@
-"""What the cache keeps, for whom and for how long."""
+"""The authentication cache: which answers it keeps, for whom and how long."""
 
 from dataclasses import replace
 
 import pytest
 
-from broker.auth.backends import cache
-from broker.auth.backends.cache import CachedBackend
-from broker.auth.backends.pair import Pair
-from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from broker.virtual_clock import VirtualClock
+from leveret.broker.auth.backends import cache
+from leveret.broker.auth.backends.cache import CachedBackend
+from leveret.broker.auth.backends.pair import Pair
+from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.virtual_clock import VirtualClock
 
 ATTEMPT = LoginAttempt("anna", "secret", "127.0.0.1")
 TTL_MS = 15_000
 
 
 class CountingBackend:
-    """Knows anna's secret, and what she may use; counts what it is asked."""
+    """Knows anna's secret and permissions, and counts queries."""
 
     def __init__(self):
         self.asked = 0

@@ -1,25 +1,24 @@
-"""Which backends a configuration makes, and how they are asked one after the other."""
+"""The chain of backends in a configuration, and the order of queries."""
 
 from dataclasses import replace
 
 import pytest
 
-from broker.auth.backends.cache import CachedBackend
-from broker.auth.backends.chain import BackendError, Chain, Step, build_chain
-from broker.auth.backends.internal import InternalBackend
-from broker.auth.backends.pair import Pair
-from broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
-from broker.auth.permissions import PermissionTable
-from broker.auth.users import UserDirectory
-from broker.config import Config, load_config
-from broker.virtual_clock import VirtualClock
-from storage.metadata import NoMetadata
+from leveret.broker.auth.backends.cache import CachedBackend
+from leveret.broker.auth.backends.chain import BackendError, Chain, Step, build_chain
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.backends.pair import Pair
+from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
+from leveret.broker.auth.permissions import PermissionTable
+from leveret.broker.auth.users import UserDirectory
+from leveret.broker.config import AuthenticationSettings, load_config
+from leveret.broker.virtual_clock import VirtualClock
 
 ATTEMPT = LoginAttempt("anna", "secret", "127.0.0.1")
 
 
 class FakeBackend:
-    """Knows some users by name and password; a password of None is taken for proven."""
+    """Knows some users by name and password; a password of None counts as authenticated."""
 
     def __init__(self, *names, tags=(), password="secret", problem=None, state=None, ends=None):
         self.names, self.tags, self.password, self.problem = names, tags, password, problem
@@ -69,7 +68,10 @@ class TestAsking:
     async def test_one_that_cannot_be_asked_locks_nobody_out_and_is_in_the_log(self, caplog):
         chain = chain_of(alone(FakeBackend(problem="http://x is down")), alone(FakeBackend("anna")))
         assert (await chain.authenticate(ATTEMPT)).name == "anna"
-        assert "auth_backends.1 cannot be asked about 'anna': http://x is down" in caplog.text
+        assert (
+            "auth_backends.1 cannot check the credentials of 'anna': http://x is down"
+            in caplog.text
+        )
         assert "secret" not in caplog.text
 
     async def test_all_are_closed_once(self):
@@ -80,7 +82,7 @@ class TestAsking:
 
 
 class TestPairs:
-    """One backend for users, and another for permissions."""
+    """One backend for authentication, and another for authorization."""
 
     async def test_the_second_is_asked_about_the_user_and_says_what_is_allowed(self):
         first = FakeBackend("anna", tags=("one",), state="first", ends=5)
@@ -106,7 +108,7 @@ class TestPairs:
         first, second, third = FakeBackend("anna"), FakeBackend(), FakeBackend("anna")
         chain = chain_of(Pair(first, second, "internal"), alone(third))
         assert (await chain.authenticate(ATTEMPT)).authorization is third
-        assert "user 'anna' is not known to the backend internal" in caplog.text
+        assert "user 'anna' is unknown to the authorization backend internal" in caplog.text
 
     async def test_the_second_is_down(self):
         first, second = FakeBackend("anna"), FakeBackend(problem="down")
@@ -133,7 +135,7 @@ class TestBuilding:
         def build_from(text):
             file = tmp_path / "rabbitmq.conf"
             file.write_text(text)
-            internal = InternalBackend(UserDirectory(NoMetadata()), PermissionTable(NoMetadata()))
+            internal = InternalBackend(UserDirectory(), PermissionTable())
             return build_chain(load_config(file, {}, {}), VirtualClock(), internal)
 
         return build_from
@@ -191,18 +193,18 @@ class TestBuilding:
         [
             (
                 "auth_backends.1 = nis",
-                "auth_backends.1: there is no backend 'nis'; known are internal, http, ldap, "
+                "auth_backends.1: there is no backend 'nis'; backends are internal, http, ldap, "
                 "oauth2, cache",
             ),
             (
                 "auth_backends.1.authn = http",
                 "auth_backends.1.authz is not set: set both authn and authz, or auth_backends.1 "
-                "for the two as one",
+                "for both",
             ),
             ("auth_backends.7.authz = http", "auth_backends.7.authn is not set"),
             (
                 "auth_backends.1 = ldap",
-                "auth_backends.1: the backend ldap cannot be set up: auth_ldap.servers.1 has to",
+                "auth_backends.1: the backend ldap cannot be set up: auth_ldap.servers.1 must",
             ),
             (
                 "auth_backends.1 = ldap\nauth_ldap.servers.1 = x\n"
@@ -227,17 +229,17 @@ class TestBuilding:
             (
                 "auth_backends.1 = ldap\nauth_ldap.servers.1 = x\n"
                 "auth_ldap.use_ssl = true\nauth_ldap.use_starttls = true",
-                "only one can be true",
+                "only one of auth_ldap.use_ssl and auth_ldap.use_starttls can be true",
             ),
             (
                 "auth_backends.1 = http\nauth_http.user_path = localhost/user",
-                "auth_http.user_path = 'localhost/user' is no address",
+                "auth_http.user_path = 'localhost/user' is not a URL",
             ),
             (
                 "auth_backends.1 = http\nauth_http.ssl_options.cacertfile = /nowhere.pem",
                 "no authorities can be read from /nowhere.pem",
             ),
-            ("auth_backends.1 = oauth2", "auth_oauth2.resource_server_id has to be set"),
+            ("auth_backends.1 = oauth2", "auth_oauth2.resource_server_id must be set"),
             (
                 "auth_backends.1 = oauth2\nauth_oauth2.resource_server_id = rabbit",
                 "there are no keys: set auth_oauth2.signing_keys, auth_oauth2.jwks_url or",
@@ -268,5 +270,4 @@ class TestBuilding:
         assert problem in str(caught.value)
 
     def test_permissions_only_count_as_a_backend_that_is_set(self):
-        config = replace(Config(), auth_backends_authorization=(("1", "http"),))
-        assert config.auth_backends_are_set
+        assert AuthenticationSettings(backends_authorization=(("1", "http"),)).has_backends

@@ -1,8 +1,8 @@
-"""What logs show of the servers of backends."""
+"""Log lines about the TLS settings of backends' servers."""
 
 import pytest
 
-from broker.auth.backends.client_tls import shown_address
+from leveret.broker.auth.backends.client_tls import shown_address
 
 
 @pytest.mark.parametrize(

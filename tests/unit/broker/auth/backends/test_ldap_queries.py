@@ -1,8 +1,8 @@
-"""The query language of LDAP permissions, asked of a directory in memory."""
+"""The query language of LDAP permissions, with a directory in memory."""
 
 import pytest
 
-from broker.auth.backends.ldap_queries import (
+from leveret.broker.auth.backends.ldap_queries import (
     QueryError,
     Question,
     compile_query,
@@ -112,7 +112,7 @@ class TestQueries:
         ],
     )
     def test_without_an_answer(self, text):
-        """It is a refusal, even if it is negated; with others it counts as false."""
+        """A query without an answer is refused, even if negated; in combinations it is false."""
         with pytest.raises(QueryError):
             ask(text)
         with pytest.raises(QueryError):
@@ -132,18 +132,18 @@ class TestQueries:
         [
             ("{nonsense}", "{nonsense} is not a query"),
             ('"text"', '"text" is not a query'),
-            ("{constant, maybe}", "{constant, maybe} is not a query"),
-            ("{'and', {constant, true}}", "{and, {constant, true}} is not a query"),
+            ("{constant, maybe}", "{constant,maybe} is not a query"),
+            ("{'and', {constant, true}}", "{and,{constant,true}} is not a query"),
             ("{'or', [{nonsense}]}", "{nonsense} is not a query"),
-            ('{in_group, "a", "b", "c"}', '{in_group, "a", "b", "c"} is not a query'),
+            ('{in_group, "a", "b", "c"}', '{in_group,"a","b","c"} is not a query'),
             (
                 '{in_group_nested, "a", "b", everywhere}',
-                "the scope everywhere is none: it is subtree or single_level",
+                "the scope everywhere is unknown: scopes are subtree and single_level",
             ),
             ('{match, word, "x"}', "word is neither a string nor an attribute"),
             (
                 "{for, [{permission, read}]}",
-                "{permission, read} is no case of a for: a variable, its value, a query",
+                "{permission,read} is no case of a for: a variable, its value, a query",
             ),
             ("{constant, true", "the term {constant, true lacks a '}', at character 16"),
         ],
@@ -155,7 +155,7 @@ class TestQueries:
 
 
 class TestFillingIn:
-    """Who chooses a user name, a vhost or a queue's name chooses no structure with it."""
+    """User names, vhosts and queue names are always inserted as literal text."""
 
     @pytest.mark.parametrize(
         ("value", "escaped"),

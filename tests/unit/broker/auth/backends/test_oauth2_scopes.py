@@ -1,8 +1,8 @@
-"""Scopes of tokens: where they are, and what they match."""
+"""Scopes of tokens: where they are found, and what they match."""
 
 import pytest
 
-from broker.auth.backends.oauth2_scopes import (
+from leveret.broker.auth.backends.oauth2_scopes import (
     ScopeRules,
     allows,
     allows_topic,
@@ -48,7 +48,7 @@ class TestPatterns:
             ("*a", "b"),
             ("a*b", "a"),
             ("a%2Ab", "a-b"),
-            ("*.log", "a.log.log"),  # the first .log counts, as in RabbitMQ
+            ("*.log", "a.log.log"),  # the first .log matches, as in RabbitMQ
             ("%2", "%2"),
             ("%zz*", "%zz"),
             ("a.b", "axb"),

@@ -1,0 +1,148 @@
+"""Queue histories: what happened to each message in each queue it entered, one row each.
+
+Message numbers are unique within a node, so the key is (queue_key, message), where queue_key
+identifies a queue of a node. Grouping by this key joins publish, deliveries and settlement in one
+shuffle of numbers that is not skewed, even if one queue has most of the traffic. Names are hashed
+to 64 bits (the views `queue_keys` and `consumer_keys` map them back); only times and counts of the
+events are kept.
+
+If one consumer received a message each time, the row names it. Messages with several deliveries are
+few, and their events are read in order of time: the view `holds` has a row for each period in which
+a consumer held a message.
+"""
+
+from pyspark.sql import SparkSession
+
+from leveret.analytics.staging import stage
+
+QUEUE_KEY = "xxhash64(vhost, node, {})"
+CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
+REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
+
+_REASON = "case reason {} else 0Y end".format(
+    " ".join(f"when '{reason}' then {code}Y" for code, reason in enumerate(REASONS, 1))
+)
+
+_QUEUE_KEYS = f"""
+    select distinct {QUEUE_KEY.format("queue")} as queue_key, vhost, node, queue from (
+        select vhost, node, queue from flows where queue is not null
+        union all select vhost, node, explode(queues) from flows)
+"""
+_CONSUMER_KEYS = f"""
+    select {CONSUMER_KEY} as consumer_key, max(vhost) as vhost, max(connection) as connection,
+        max(channel) as channel, max(consumer_tag) as consumer_tag, max(user) as user
+    from flows where event = 'deliver' group by 1
+"""
+
+CODES = ("come", "deliver", "ack", "reject", "requeue", "expire", "drop", "dead_letter")
+"""Events of a message in a queue. Queries use the index, since numbers compare faster."""
+
+_COME, _DELIVER, _ACK, _REJECT, _REQUEUE, _EXPIRE, _DROP, _DEAD = (
+    f"{code}Y" for code in range(len(CODES))
+)
+_CODE = "case event {} end".format(
+    " ".join(f"when '{event}' then {code}Y" for code, event in enumerate(CODES))
+)
+
+_STEPS = f"""
+    select {QUEUE_KEY.format("queue")} as queue_key, message, code, time_us, consumer_key,
+        weight, more
+    from (
+        select vhost, node, explode(queues) as queue, message, {_COME} as code, time_us,
+            cast(null as bigint) as consumer_key, weight, 0Y as more
+        from events where event = 'publish' and message > 0
+        union all
+        select vhost, node, explode(queues), new_message, {_COME}, time_us, null, weight, 0Y
+        from events where event = 'dead_letter' and new_message > 0
+        union all
+        select vhost, node, queue, message,
+            if(event = 'reject' and requeue, {_REQUEUE}, {_CODE}), time_us,
+            if(event = 'deliver', {CONSUMER_KEY}, null), weight,
+            case when event = 'deliver' then if(no_ack, 1Y, 0Y) else {_REASON} end
+        from events
+        where event in ('deliver', 'ack', 'reject', 'requeue', 'expire', 'drop', 'dead_letter')
+            and message > 0 and (event != 'dead_letter' or message != new_message)
+    )
+"""
+
+_HISTORIES = f"""
+    select queue_key, message, max(weight) as weight,
+        min(if(code = {_COME}, time_us, null)) as came,
+        min(if(code = {_DELIVER}, time_us, null)) as first_delivered,
+        max(if(code = {_DELIVER}, time_us, null)) as delivered,
+        sum(if(code = {_DELIVER}, 1L, 0L)) as deliveries,
+        max(if(code = {_DELIVER}, more, 0Y)) as no_ack,
+        min(consumer_key) as consumer_key, max(consumer_key) as other_consumer_key,
+        max(if(code = {_ACK}, time_us, null)) as acked,
+        max(if(code = {_REJECT}, time_us, null)) as rejected,
+        max(if(code = {_REQUEUE}, time_us, null)) as requeued,
+        max(if(code = {_EXPIRE}, time_us, null)) as expired,
+        max(if(code = {_DROP}, time_us, null)) as dropped,
+        max(if(code = {_DROP}, more, 0Y)) as drop_reason,
+        max(if(code = {_DEAD}, time_us, null)) as dead,
+        max(if(code = {_DEAD}, more, 0Y)) as dead_reason
+    from steps group by queue_key, message
+"""
+
+_PURGES = f"""
+    select {QUEUE_KEY.format("queue")} as queue_key,
+        sort_array(collect_list(named_struct('time_us', time_us, 'reason', reason))) as purges
+    from events where event = 'drop' and count is not null group by 1
+"""
+
+_LAST_SEEN = "coalesce(greatest(came, delivered, requeued), 0)"
+
+_FATES = f"""
+    select *, case
+        when acked is not null then 'acknowledged'
+        when dead is not null then 'dead_lettered'
+        when expired is not null then 'expired'
+        when dropped is not null then 'dropped'
+        when rejected is not null then 'rejected'
+        when no_ack = 1 then 'acknowledged'
+        when purge is not null then 'dropped'
+        when deliveries > 0 then 'never_acknowledged'
+        else 'never_delivered' end as fate
+    from (
+        select histories.*, try_element_at(filter(
+            purges, purge -> purge.time_us >= {_LAST_SEEN} and (
+            purge.reason = 'queue_deleted' or deliveries = 0 or requeued >= delivered)), 1) as purge
+        from histories left join purges using (queue_key)
+    )
+"""
+
+_HOLDS = f"""
+    with single as (
+        select queue_key, consumer_key, weight, delivered,
+            coalesce(acked, rejected, requeued) as ended,
+            acked is not null as is_acked
+        from histories where deliveries = 1 and no_ack = 0
+    ), several as (
+        select queue_key, message from histories where deliveries > 1
+    ), ordered as (
+        select queue_key, consumer_key, weight, code, time_us as delivered,
+            lead(time_us) over history as ended, lead(code) over history as ended_by, more
+        from steps left semi join several using (queue_key, message)
+        where code in ({_DELIVER}, {_ACK}, {_REJECT}, {_REQUEUE})
+        window history as (partition by queue_key, message order by time_us,
+            if(code = {_DELIVER}, if(more = 1, 2, 1), 0))
+    )
+    select * from single
+    union all
+    select queue_key, consumer_key, weight, delivered, if(ended_by = {_DELIVER}, null, ended),
+        coalesce(ended_by = {_ACK}, false)
+    from ordered where code = {_DELIVER} and more = 0
+"""
+
+
+def stage_histories(session: SparkSession, path: str) -> None:
+    """Group events into the view `histories`, and create the views that depend on it."""
+    for name, query in (
+        ("queue_keys", _QUEUE_KEYS),
+        ("consumer_keys", _CONSUMER_KEYS),
+        ("steps", _STEPS),
+    ):
+        session.sql(query).createOrReplaceTempView(name)
+    stage(session.sql(_HISTORIES), path).createOrReplaceTempView("histories")
+    for name, query in (("purges", _PURGES), ("fates_by_key", _FATES), ("holds", _HOLDS)):
+        session.sql(query).createOrReplaceTempView(name)

@@ -1,0 +1,73 @@
+"""Runs of messages that are held: published, and not yet safe everywhere they have to be.
+
+A run is known by the number of its first message. Each queue that takes it may leave it to a named
+holder (the log, a queue on another node, a mirror) to confirm later. A run is settled when its last
+holder has confirmed it.
+
+Invariants:
+H1. A holder holds a run at most once. The confirm of one that does not hold the run does nothing.
+H2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
+"""
+
+from collections.abc import Iterator
+
+
+class HeldRuns:
+    """first -> (one more than the run's last number, who holds it)."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: dict[int, tuple[int, list[object]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """The runs as (first, one more than the last), in the order in which they were held."""
+        for first, (end, _) in self._runs.items():
+            yield first, end
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are held."""
+        return sum(end - first for first, end in self)
+
+    @property
+    def first(self) -> int | None:
+        """The lowest number that is held."""
+        return min(self._runs, default=None)
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """One more holder will confirm a run later."""
+        run = self._runs.get(first)
+        if run is None:
+            self._runs[first] = (first + count, [holder])
+        else:
+            assert holder not in run[1], "H1: a holder holds a run at most once"
+            run[1].append(holder)
+
+    def confirm(self, first: int, holder: object) -> int | None:
+        """A holder confirms a run; one more than its last number, if that settles it."""
+        run = self._runs.get(first)
+        if run is None or holder not in run[1]:
+            return None
+        end, holders = run
+        holders.remove(holder)
+        if holders:
+            return None
+        del self._runs[first]
+        return end
+
+    def end_of(self, first: int) -> int | None:
+        """One more than the last number of a run that is held."""
+        run = self._runs.get(first)
+        return None if run is None else run[0]
+
+    def drop(self, first: int) -> None:
+        """A run that is held is settled, whatever its holders say."""
+        del self._runs[first]
+
+    def of_holder(self, holder: object) -> list[tuple[int, int]]:
+        """The runs that a holder holds, as (first, one more than the last)."""
+        return [(first, end) for first, (end, holders) in self._runs.items() if holder in holders]

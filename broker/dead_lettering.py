@@ -1,0 +1,103 @@
+"""Dead-lettering: messages that died in a queue are published to its dead-letter exchange.
+
+At most once and without confirms, as classic queues of RabbitMQ do it. What the header of a dead
+letter says, and when it would go in a cycle, is in queues/dead_letter.py.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.routing import RoutingVhost, header_of, publish
+from leveret.broker.turns import Turns
+from leveret.storage.message import Address, Message
+
+DEAD_LETTERS_PER_TURN = 500
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class DeadLetteringVhost(RoutingVhost, Protocol):
+    """What dead-lettering needs of the virtual host."""
+
+    turns: Turns
+    is_as_rabbitmq_4: bool
+
+
+class DeadLetterer:
+    """Publishes the dead letters of one virtual host.
+
+    A dead letter may be the death of another message, in the queue that it goes to. Such a one
+    waits in the mailbox until the first is done, so that a chain of queues does not become a chain
+    of calls, and after a turn's worth the rest waits for a turn.
+    """
+
+    __slots__ = ("_is_publishing", "_mailbox", "_vhost", "is_awake")
+
+    def __init__(self, vhost: DeadLetteringVhost) -> None:
+        self._vhost = vhost
+        self._mailbox: deque[tuple[QueueClient, Message, str]] = deque()
+        self._is_publishing = False
+        self.is_awake = False
+
+    def add(self, queue: QueueClient, message: Message, reason: str) -> None:
+        """A message died."""
+        self._mailbox.append((queue, message, reason))
+        if not self._is_publishing and not self.is_awake:
+            self.take_turn()
+
+    def take_turn(self) -> None:
+        """Publish the dead letters that have gathered, up to a turn's worth."""
+        self._is_publishing = True
+        try:
+            budget = DEAD_LETTERS_PER_TURN
+            while self._mailbox and budget:
+                self._publish(*self._mailbox.popleft())
+                budget -= 1
+        finally:
+            self._is_publishing = False
+        if self._mailbox:
+            self._vhost.turns.wake(self)
+
+    def _publish(self, queue: QueueClient, message: Message, reason: str) -> None:
+        vhost, options = self._vhost, queue.options
+        exchange = vhost.exchanges.get(options.dead_letter_exchange or "")
+        if exchange is None:
+            return
+        letter, routing_keys = self._letter(queue, exchange.name, message, reason)
+
+        def trace(queues: Sequence[QueueClient]) -> None:
+            if vhost.tracer is not None:
+                vhost.tracer.dead_lettered(queue, message, reason, letter, routing_keys, queues)
+
+        def accepts(target: QueueClient) -> bool:
+            if reason == REJECTED or not is_cycle(target.name, header_of(letter)):
+                return True
+            logger.warning(
+                "a dead letter of %r would reach %r in a cycle and is dropped", queue, target
+            )
+            return False
+
+        publish(vhost, exchange, letter, routing_keys, trace=trace, accepts=accepts)
+
+    def _letter(
+        self, queue: QueueClient, exchange: str, message: Message, reason: str
+    ) -> tuple[Message, list[str]]:
+        """The message that goes on, and its routing keys."""
+        new_key = queue.options.dead_letter_routing_key
+        header = header_of(message)
+        cc = [] if new_key is not None else cc_keys(header.headers)
+        routing_key = message.address.routing_key if new_key is None else new_key
+        time_s = int(self._vhost.clock.wall_time_s())
+        dead_header = dead_letter_header(
+            header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None,
+            tells_last=self._vhost.is_as_rabbitmq_4,
+        )  # fmt: skip
+        address = Address(exchange, routing_key, encode_address(exchange, routing_key))
+        tracer = self._vhost.tracer
+        number = tracer.take_numbers(1) if tracer is not None else 0
+        return Message(address, dead_header, message.body, None, number), [routing_key, *cc]

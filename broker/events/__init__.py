@@ -1,0 +1,1 @@
+"""What happens on a node: events for operators, taps for traces."""

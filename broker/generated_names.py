@@ -1,0 +1,15 @@
+"""Names that the broker generates: ``amq.gen-`` or ``amq.ctag-`` and 22 characters of base64.
+
+RabbitMQ's `rabbit_guid` makes names of this form.
+"""
+
+import base64
+import secrets
+
+GENERATED_BYTES = 16
+
+
+def generate_name(prefix: str) -> str:
+    """`amq.gen-` (or another prefix) and 22 characters that nobody can guess."""
+    token = base64.urlsafe_b64encode(secrets.token_bytes(GENERATED_BYTES)).rstrip(b"=")
+    return f"{prefix}-{token.decode()}"

@@ -1,0 +1,118 @@
+"""Held channels: the pending operation of each, and the frames that arrive meanwhile.
+
+A method that waits for an answer (broker/pending.py) holds its own channel and no other. Frames
+that the client sends on a held channel are kept in order and handled when the operation ends.
+Number 0 is the connection itself: a pending login or connection.update-secret.
+
+The kept frames are bounded: above `KEPT_BYTES_MAX` the socket is not read.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from leveret.broker.amqp.errors import internal_error
+from leveret.broker.channel import dispatch
+from leveret.broker.channel.channel import Channel
+from leveret.broker.pending import Answer, PendingOperation, Steps
+from leveret.broker.services import Services
+
+KEPT_BYTES_MAX = 1024 * 1024
+"""Limit for all held channels of one connection. A client that pipelines methods stays far below
+it, and ten thousand connections that publish to held channels need at most 10 GB."""
+FRAME_COST_BYTES = 256
+"""Memory of a kept frame in addition to its payload, so that many small frames count too."""
+
+
+class Waiting(NamedTuple):
+    """A pending operation. method_index: the method that its faults name."""
+
+    operation: PendingOperation
+    method_index: int
+
+
+class KeptFrame(NamedTuple):
+    """A frame or a run of publishes: the function that handles it, and its arguments."""
+
+    cost_bytes: int
+    handle: Callable[..., object]
+    arguments: tuple[Any, ...]
+
+
+class HeldChannels:
+    """The held channels of one connection, by number.
+
+    waiting: pending operations; an ended one stays until its channel's kept frames are handled.
+    """
+
+    __slots__ = ("_clock", "_frames", "_kept_bytes", "_resume", "_timeout_ms", "waiting")
+
+    def __init__(self, services: Services, resume: Callable[[int], object]) -> None:
+        """resume: called with the number of a channel whose answer was given."""
+        self._clock = services.clock
+        self._timeout_ms = services.config.channel_operation_timeout_ms
+        self._resume = resume
+        self.waiting: dict[int, Waiting] = {}
+        self._frames: dict[int, deque[KeptFrame]] = {}
+        self._kept_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the kept frames exceed `KEPT_BYTES_MAX`."""
+        return self._kept_bytes > KEPT_BYTES_MAX
+
+    def hold(
+        self,
+        channel: Channel | None,
+        steps: Steps,
+        awaited: Answer[Any],
+        method_index: int,
+        describe: Callable[[], str],
+    ) -> None:
+        """Hold a channel, or the connection itself (None), until a method's coroutine ends.
+
+        describe: returns the method and its object, for the text of the timeout fault.
+        """
+        number = 0 if channel is None else channel.number
+
+        def timed_out() -> Exception:
+            fault = dispatch.timed_out(describe(), self._timeout_ms)
+            return internal_error(fault.explanation) if channel is None else fault
+
+        operation = PendingOperation(
+            steps, awaited, lambda _: self._resume(number), self._clock, self._timeout_ms, timed_out
+        )
+        if channel is not None:
+            channel.wait_for(operation)
+        self.waiting[number] = Waiting(operation, method_index)
+
+    def is_held(self, number: int) -> bool:
+        """Whether frames of this channel must be kept."""
+        waiting = self.waiting.get(number)
+        return waiting is not None and not waiting.operation.is_over
+
+    def keep(self, number: int, size: int, handle: Callable[..., object], *arguments: Any) -> None:
+        """Keep a frame. size: its approximate size in bytes."""
+        frame = KeptFrame(size + FRAME_COST_BYTES, handle, arguments)
+        self._kept_bytes += frame.cost_bytes
+        self._frames.setdefault(number, deque()).append(frame)
+
+    def handle_kept(self, number: int) -> None:
+        """Handle a channel's kept frames until it is held again.
+
+        Raises the fault that a frame raises; the next call continues after that frame.
+        """
+        while number not in self.waiting and (frames := self._frames.get(number)):
+            frame = frames.popleft()
+            self._kept_bytes -= frame.cost_bytes
+            frame.handle(*frame.arguments)
+        if not self._frames.get(number):
+            self._frames.pop(number, None)
+
+    def close(self) -> None:
+        """The connection ends: close all operations and discard the kept frames."""
+        waiting, self.waiting = self.waiting, {}
+        for one in waiting.values():
+            one.operation.close()
+        self._frames = {}
+        self._kept_bytes = 0

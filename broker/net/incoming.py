@@ -1,0 +1,344 @@
+"""Incoming frames: dispatches them as method calls, in order, and handles faults.
+
+The frame scanner calls back for each frame (`on_publish`, `on_ack`, `on_frame`). `handle` is the
+only place that catches `ChannelFault` and `ConnectionFault`; it closes the channel or connection.
+A method that waits for an answer holds its channel but no other one (net/held.py).
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from pamqp import base, commands
+
+from leveret.broker.amqp.errors import (
+    ChannelFault,
+    ConnectionFault,
+    Fault,
+    channel_error,
+    format_snippet,
+    frame_error,
+    internal_error,
+    unexpected_frame,
+    without_method,
+)
+from leveret.broker.amqp.frames import (
+    BASIC_ACK,
+    BASIC_PUBLISH,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    is_known_frame,
+)
+from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
+from leveret.broker.amqp.properties import PropertiesError
+from leveret.broker.channel import dispatch, methods_basic, publishing
+from leveret.broker.channel.channel import Channel, unknown_delivery_tag
+from leveret.broker.channel.content_assembler import ContentAssembler
+from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
+from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
+from leveret.broker.net.open_channels import OpenChannels
+from leveret.broker.net.reading import Reading
+from leveret.broker.pending import Steps, begin
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.services import Services
+from leveret.storage.message import Entry
+
+logger = logging.getLogger("leveret.connection")
+
+
+class Receiver(Protocol):
+    """The connection that receives the frames.
+
+    targets: the cached publish targets (channel/publishing.py).
+    """
+
+    services: Services
+    closing: Closing
+    reading: Reading
+    open_channels: OpenChannels
+    targets: dict[bytes, Any]
+
+    @property
+    def blames_methods(self) -> bool:
+        """Whether a fault names the failed method."""
+
+    def handle_method(self, method: base.Frame) -> None:
+        """Handle a method on channel 0. Raises ConnectionFault."""
+
+
+class Incoming:
+    """The frames of one connection. The scanner uses it as `FrameSink`."""
+
+    __slots__ = (
+        "_acked", "_acked_queue", "_channel_at_work", "_channels", "_closing", "_connection",
+        "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_services", "_targets",
+    )  # fmt: skip
+
+    def __init__(self, connection: Receiver) -> None:
+        self._connection = connection
+        self._services = connection.services
+        self._flow = connection.services.flow
+        self._closing = connection.closing
+        self._reading = connection.reading
+        self._open_channels = connection.open_channels
+        self._channels = connection.open_channels.by_number
+        self._targets = connection.targets
+        self._held = HeldChannels(connection.services, self._resume)
+        self._method_at_work = 0
+        self._channel_at_work: Channel | None = None
+        self._acked: list[Entry] = []
+        self._acked_queue: QueueClient | None = None
+
+    # Faults
+
+    def handle(self, step: Callable[[], object]) -> None:
+        """Call `step` until it returns; a fault closes its channel or connection.
+
+        step: when called again after a fault, continues after the frame or method that raised it.
+        """
+        while True:
+            try:
+                step()
+                self._settle_acked()
+                return
+            except ChannelFault as fault:
+                self._blame_method(fault)
+                assert self._channel_at_work is not None
+                self._channel_at_work.fail(fault)
+            except ConnectionFault as fault:
+                self._blame_method(fault)
+                self._closing.fail(fault)
+            except UnknownMethod as unknown:
+                logger.error("%s sent a method that does not exist: %s", self._connection, unknown)
+                self._closing.drop()
+            except Exception:
+                logger.exception(
+                    "%s: an internal error; the connection is closed", self._connection
+                )
+                self._closing.drop()
+
+    def _blame_method(self, fault: Fault) -> None:
+        """Set the fault's class and method ids, unless it has them or no method failed."""
+        if fault.class_id or not fault.has_method or not self._connection.blames_methods:
+            return
+        fault.class_id = self._method_at_work >> 16
+        fault.method_id = self._method_at_work & 0xFFFF
+
+    def check_consumer_timeout(self, timeout_ms: int) -> None:
+        """Close each channel that holds a delivery unsettled for longer than its timeout."""
+        for channel in tuple(self._channels.values()):
+            self._channel_at_work, self._method_at_work = channel, 0
+            self.handle(partial(channel.check_consumer_timeout, timeout_ms))
+            if channel.is_closing:
+                self.handle(partial(self._continue_channel, channel.number))
+
+    # Methods that wait
+
+    def run(self, channel: Channel | None, steps: Steps, describe: Callable[[], str]) -> None:
+        """Run a method; if it waits, hold its channel (None: the connection itself).
+
+        describe: returns the method and its object, for the text of the timeout fault.
+        """
+        awaited = begin(steps)
+        if awaited is not None:
+            self._held.hold(channel, steps, awaited, self._method_at_work, describe)
+
+    def _keep(self, number: int, size: int, handle: Callable[..., object], *arguments: Any) -> bool:
+        """Keep a frame if its channel is held, or during the handshake if the login is pending."""
+        held_number = 0 if self._closing.state is HANDSHAKE else number
+        if not self._held.is_held(held_number):
+            return False
+        self._held.keep(held_number, size, handle, *arguments)
+        self._reading.backlog_changed(self._held.is_full)
+        return True
+
+    def _resume(self, number: int) -> None:
+        """Resume a held channel after its answer, possibly while another method is running."""
+        at_work = self._channel_at_work, self._method_at_work
+        self.handle(partial(self._continue_channel, number))
+        self._channel_at_work, self._method_at_work = at_work
+        self._reading.backlog_changed(self._held.is_full)
+
+    def _continue_channel(self, number: int) -> None:
+        """Continue a channel's operation; if it ends, handle the channel's kept frames."""
+        waiting = self._held.waiting.get(number)
+        if waiting is not None:
+            channel = self._channel_at_work = self._channels.get(number)
+            self._method_at_work = waiting.method_index
+            waiting.operation.step()
+            if not waiting.operation.is_over:
+                return
+            self._held.waiting.pop(number, None)
+            if channel is not None:
+                channel.go_on()
+        self._held.handle_kept(number)
+
+    def release(self) -> None:
+        """The connection ends: close all pending operations."""
+        self._held.close()
+        self._reading.backlog_changed(False)
+
+    # Frames (amqp/frames.py calls these)
+
+    def on_publish(
+        self,
+        channel: int,
+        arguments: bytes,
+        properties: bytes,
+        body_bytes: int,
+        bodies: list[bytes],
+    ) -> None:
+        """A run of messages with the same method arguments, properties and body size."""
+        target_channel = self._channels.get(channel)
+        if target_channel is None or not target_channel.takes_methods:
+            size = len(bodies) * (body_bytes + FRAME_COST_BYTES)
+            if not self._keep(
+                channel, size, self.on_publish, channel, arguments, properties, body_bytes, bodies
+            ):
+                self._method_at_work = BASIC_PUBLISH
+                self._require_channel(channel)
+            return
+        if self._acked_queue is not None:
+            self._settle_acked()
+        self._method_at_work = BASIC_PUBLISH
+        self._channel_at_work = target_channel
+        if target_channel.assembler is not None:
+            target_channel.assembler.add(METHOD, b"")
+        if self._flow.is_held and self._reading.hold_back():
+            publishing.refuse(target_channel, len(bodies), self._services.alarms.reason)
+            return
+        header = self._header(properties)
+        target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
+        steps = publishing.publish(target_channel, target, header, body_bytes, bodies)
+        if steps is not None:
+            self.run(target_channel, steps, partial(publishing.described, target_channel, target))
+
+    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
+        """A basic.ack."""
+        target_channel = self._channels.get(channel)
+        if target_channel is None or not target_channel.takes_methods:
+            if not self._keep(channel, 0, self.on_ack, channel, delivery_tag, multiple):
+                self._method_at_work = BASIC_ACK
+                self._require_channel(channel)
+            return
+        self._method_at_work = BASIC_ACK
+        self._channel_at_work = target_channel
+        if target_channel.assembler is not None:
+            target_channel.assembler.add(METHOD, b"")
+        transaction, tracer = target_channel.transaction, target_channel.vhost.tracer
+        if multiple or transaction is not None or tracer is not None:
+            self._settle_acked()
+            methods_basic.ack(target_channel, delivery_tag, multiple)
+            return
+        record = target_channel.unacked.take(delivery_tag)
+        if record is None:
+            raise unknown_delivery_tag(delivery_tag)
+        if record.queue is not self._acked_queue:
+            self._settle_acked()
+            self._acked_queue = record.queue
+        self._acked.append(record.entry)
+        if record.consumer is not None:
+            record.consumer.settled()
+
+    def _settle_acked(self) -> None:
+        """Pass the collected acks to their queue.
+
+        Consecutive acks of one read are passed as a run, at a third of the cost.
+        """
+        queue, self._acked_queue = self._acked_queue, None
+        if queue is not None:
+            acked, self._acked = self._acked, []
+            queue.ack(acked)
+
+    def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """A frame that is neither part of a publish nor a basic.ack."""
+        self._settle_acked()
+        self._method_at_work = 0
+        state = self._closing.state
+        if state is GONE or (
+            self._held.waiting
+            and self._keep(channel, len(payload), self.on_frame, kind, channel, payload)
+        ):
+            return
+        if not is_known_frame(kind, payload):
+            if state is not CLOSED:
+                raise frame_error(f"type {kind}, {format_snippet(payload)}: unknown_frame")
+        elif channel == 0:
+            self._on_connection_frame(kind, payload)
+        elif state is RUNNING:
+            self._on_channel_frame(kind, channel, payload)
+        elif state is HANDSHAKE:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+
+    def _on_connection_frame(self, kind: int, payload: bytes) -> None:
+        if kind == METHOD:
+            method = decode_method(payload)
+            self._method_at_work = method.index
+            self._connection.handle_method(method)
+        elif kind != HEARTBEAT and self._closing.state is not CLOSED:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+
+    def _on_channel_frame(self, kind: int, number: int, payload: bytes) -> None:
+        if kind == HEARTBEAT:
+            raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+        channel = self._channels.get(number)
+        if channel is not None and channel.assembler is not None:
+            self._channel_at_work = channel
+            self._assemble(channel, channel.assembler, kind, payload)
+            return
+        if kind != METHOD:
+            if channel is not None and channel.is_closing:
+                # The rest of a message whose publish closed the channel.
+                return
+            raise unexpected_frame("expected method frame, got non method frame instead")
+        method = decode_method(payload)
+        self._method_at_work = method.index
+        if isinstance(method, commands.Channel.Open):
+            self._open_channels.open(number)
+        elif channel is None:
+            self._require_channel(number)
+        elif channel.is_closing:
+            self._open_channels.handle_on_closing(channel, method)
+        elif isinstance(method, commands.Channel.Close):
+            self._open_channels.close(channel)
+        elif isinstance(method, commands.Basic.Publish):
+            channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])
+        else:
+            self._channel_at_work = channel
+            steps = dispatch.handle(channel, method)
+            self.run(channel, steps, partial(dispatch.described, channel, method))
+
+    def _assemble(
+        self, channel: Channel, assembler: ContentAssembler, kind: int, payload: bytes
+    ) -> None:
+        """A content frame of a message that spans several frames."""
+        self._method_at_work = BASIC_PUBLISH
+        content = assembler.add(kind, payload)
+        if kind == HEADER and not channel.is_closing:
+            publishing.check_message_size(channel, assembler.body_bytes)
+        if content is None:
+            return
+        channel.assembler = None
+        body = content.body
+        self.on_publish(channel.number, content.arguments, content.properties, len(body), [body])
+
+    def _header(self, properties: bytes) -> Any:
+        try:
+            return self._services.header_cache.get(properties)
+        except PropertiesError as error:
+            logger.error(
+                "%s: cannot decode the properties of a message: %s", self._connection, error
+            )
+            raise without_method(internal_error("")) from None
+
+    def _require_channel(self, number: int) -> None:
+        """Raise the connection error for a method on a channel that is not open."""
+        state = self._closing.state
+        if state is HANDSHAKE:
+            raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
+        if number == 0:
+            raise channel_error("unexpected method in connection state running")
+        if state is RUNNING and number not in self._channels:
+            raise channel_error("expected 'channel.open'")

@@ -1,0 +1,85 @@
+"""The channels of a connection: opening, closing, and releasing them when the connection ends."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from pamqp import base, commands
+
+from leveret.broker.amqp.errors import channel_error, not_allowed, without_method
+from leveret.broker.channel.channel import Channel, ConnectionLink
+from leveret.broker.events.channel_events import channel_created
+from leveret.broker.net import connection_limits as limits
+from leveret.broker.net.handshake import Tuning
+from leveret.broker.net.output import Output
+
+
+class Holder(limits.Counted, ConnectionLink, Protocol):
+    """The connection. tuning: the negotiated limits."""
+
+    tuning: Tuning
+    output: Output
+
+
+class OpenChannels:
+    """The channels of one connection, by number; failed ones stay until channel.close-ok."""
+
+    __slots__ = ("_connection", "_registry", "by_number")
+
+    def __init__(self, connection: Holder, registry: Iterable[limits.Counted]) -> None:
+        """registry: all connections of the node, for the limits on channels."""
+        self._connection = connection
+        self._registry = registry
+        self.by_number: dict[int, Channel] = {}
+
+    def open(self, number: int) -> None:
+        """Open a channel. Raises 504 if it is already open, 530 if a limit is reached."""
+        channels = self.by_number
+        channel = channels.get(number)
+        if channel is not None:
+            if not channel.is_closing:
+                raise channel_error("second 'channel.open' seen")
+            return
+        limit = self._connection.tuning.channel_max
+        if limit and len(channels) >= limit:
+            raise without_method(
+                not_allowed(
+                    f"number of channels opened ({len(channels)}) has reached the negotiated "
+                    f"channel_max ({limit})"
+                )
+            )
+        limits.check_channels(self._connection, self._registry)
+        channel = channels[number] = Channel(self._connection, number)
+        channel.send(commands.Channel.OpenOk)
+        channel_created(channel)
+
+    def close(self, channel: Channel) -> None:
+        """Close a channel at the client's request."""
+        if channel.has_confirms_due:
+            channel.send_confirms()
+        channel.release()
+        channel.send(commands.Channel.CloseOk)
+        channel.end()
+        del self.by_number[channel.number]
+
+    def handle_on_closing(self, channel: Channel, method: base.Frame) -> None:
+        """Handle a method after a channel error: only close and close-ok have an effect."""
+        if isinstance(method, commands.Channel.CloseOk):
+            del self.by_number[channel.number]
+        elif isinstance(method, commands.Channel.Close):
+            self._connection.output.send(channel.number, commands.Channel.CloseOk)
+
+    def resume_consumers(self) -> None:
+        """The output is no longer congested: queues may deliver to the consumers again."""
+        for channel in tuple(self.by_number.values()):
+            channel.room_appeared()
+
+    def release(self) -> None:
+        """The connection ends: release everything that the channels hold."""
+        channels = tuple(self.by_number.values())
+        self.by_number.clear()
+        for channel in channels:
+            if not channel.is_closing:
+                if channel.has_confirms_due:
+                    channel.send_confirms()
+                channel.end()
+                channel.release()

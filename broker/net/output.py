@@ -1,0 +1,109 @@
+"""A connection's output: buffered during a round of turns and written at its end.
+
+Small pieces are joined into one write; large ones are not copied. If the client does not read, the
+output is congested and its consumers get no messages until the socket's buffer has drained, so the
+buffered output is bounded.
+
+Consumers and channels append to `pieces` directly: a call per delivery would cost more than the
+delivery itself.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from pamqp import base
+
+from leveret.broker.amqp.frames import HEARTBEAT_FRAME
+from leveret.broker.amqp.methods import method_frame
+from leveret.broker.channel.channel import Channel
+from leveret.broker.services import Services
+
+LARGE_PIECE_BYTES = 4 * 1024
+"""Output whose pieces are this large on average is not joined: copying costs more than writev."""
+WRITE_BUFFER_HIGH_BYTES = 256 * 1024
+WRITE_BUFFER_LOW_BYTES = 64 * 1024
+"""Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
+
+
+class Output:
+    """The output of one connection. Channels use it as `ConnectionOutput`.
+
+    bytes_out, writes: totals. is_dirty: a flush is due at the end of this round (broker/turns.py).
+    """
+
+    __slots__ = (
+        "_caught_up", "_is_write_paused", "_transport", "bytes_out", "confirming",
+        "frame_bytes_max", "gathered_bytes", "is_congested", "is_dirty", "pieces", "services",
+        "writes",
+    )  # fmt: skip
+
+    def __init__(self, services: Services, caught_up: Callable[[], object]) -> None:
+        """caught_up: called when the output is no longer congested."""
+        self.services = services
+        self.frame_bytes_max = services.config.initial_frame_max_bytes
+        self.pieces: list[bytes] = []
+        self.gathered_bytes = 0
+        self.confirming: list[Channel] = []
+        self.is_congested = False
+        self.is_dirty = False
+        self.bytes_out = self.writes = 0
+        self._caught_up = caught_up
+        self._is_write_paused = False
+        self._transport: asyncio.Transport | None = None
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Write to this socket."""
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
+
+    def disconnect(self) -> None:
+        """The socket is closed: discard all later output."""
+        self._transport = None
+
+    def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
+        """Send a method on a channel, or on the connection itself (0)."""
+        self.pieces.append(method_frame(channel, method, **arguments))
+        self.flush_later()
+
+    def send_heartbeat(self) -> None:
+        """Send a heartbeat frame."""
+        self.pieces.append(HEARTBEAT_FRAME)
+        self.flush_later()
+
+    def flush_later(self) -> None:
+        """Schedule a flush for the end of the round."""
+        if not self.is_dirty:
+            self.services.turns.flush_later(self)
+
+    def flush(self) -> None:
+        """Write the buffered pieces."""
+        if self.confirming and not self.services.holds_confirms:
+            confirming, self.confirming = self.confirming, []
+            for channel in confirming:
+                channel.send_confirms()
+        pieces, self.pieces = self.pieces, []
+        gathered_bytes, self.gathered_bytes = self.gathered_bytes, 0
+        transport = self._transport
+        if transport is None or not pieces:
+            return
+        self.writes += 1
+        if gathered_bytes > LARGE_PIECE_BYTES * len(pieces):
+            transport.writelines(pieces)
+            self.bytes_out += gathered_bytes
+        else:
+            data = b"".join(pieces)
+            transport.write(data)
+            self.bytes_out += len(data)
+        if self.is_congested and not self._is_write_paused:
+            self.is_congested = False
+            self._caught_up()
+
+    def pause(self) -> None:
+        """The socket's buffer is full: the output is congested."""
+        self._is_write_paused = self.is_congested = True
+
+    def resume(self) -> None:
+        """The socket's buffer has drained: the output is no longer congested."""
+        self._is_write_paused = self.is_congested = False
+        self._caught_up()

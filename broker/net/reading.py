@@ -1,0 +1,191 @@
+"""Pausing and resuming reads from a connection's socket.
+
+The socket is read unless one of these is true:
+
+- An alarm is in force and the client publishes (broker/resources/alarms.py): the connection is
+  blocked, and the client receives connection.blocked. After a timeout reading resumes and publishes
+  are refused.
+- The store is congested and the client publishes (broker/resources/flow.py). This is brief, and the
+  client is not notified.
+- The frames kept for held channels exceed their limit (net/held.py).
+- The connection has read its share in this round; reading resumes after the round.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from pamqp import commands
+
+from leveret.broker.clock import Timer
+from leveret.broker.net.output import Output
+from leveret.broker.services import Services
+
+BIG_READ_BYTES = 128 * 1024
+"""A chunk of this size is probably followed by more."""
+ROUND_READ_BYTES_MAX = 700 * 1024
+"""Bytes to read from one socket per round. A smaller share would be fairer, but each pause costs
+two system calls: with a pause after each chunk, a quarter of the time for large messages."""
+
+logger = logging.getLogger("leveret.connection")
+
+
+class Client(Protocol):
+    """The connection whose socket is read."""
+
+    name: str
+
+    def has_capability(self, name: str) -> bool:
+        """Whether the client announced this capability at login."""
+
+
+class Reading:
+    """The reading side of one connection.
+
+    is_in_flow: reading is paused because the store is congested.
+    """
+
+    __slots__ = (
+        "_blocked_as", "_bytes_this_round", "_client", "_is_backlog_full", "_is_paused_for_turn",
+        "_is_refusing", "_output", "_refusal_timer", "_round_of_reads", "_services", "_transport",
+        "is_in_flow",
+    )  # fmt: skip
+
+    def __init__(self, services: Services, client: Client, output: Output) -> None:
+        self._services = services
+        self._client = client
+        self._output = output
+        self._transport: asyncio.Transport | None = None
+        self._blocked_as = ""
+        self._is_refusing = False
+        self._refusal_timer: Timer | None = None
+        self.is_in_flow = False
+        self._is_backlog_full = False
+        self._is_paused_for_turn = False
+        self._round_of_reads = 0
+        self._bytes_this_round = 0
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Read this socket."""
+        self._transport = transport
+
+    def disconnect(self) -> None:
+        """The socket is closed."""
+        self._transport = None
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether reading is paused for a reason other than the round's share."""
+        return bool(self._blocked_as) or self.is_in_flow or self._is_backlog_full
+
+    @property
+    def publishing_state(self) -> str:
+        """`blocked` by an alarm, `flow` while the store is congested, or `running`.
+
+        RabbitMQ's management shows it as a connection's state.
+        """
+        if self._blocked_as or self._is_refusing:
+            return "blocked"
+        return "flow" if self.is_in_flow else "running"
+
+    def _resume(self) -> None:
+        """Resume reading, unless another reason to pause remains."""
+        if self._transport is not None and not self.is_held_back and not self._is_paused_for_turn:
+            self._transport.resume_reading()
+
+    # Turns
+
+    def pause_after_large_reads(self, size: int) -> None:
+        """Count a large chunk; at the round's limit pause reading until the round ends.
+
+        The event loop reads a socket up to 32 times in a row while each read fills the buffer.
+        """
+        rounds = self._services.turns.rounds
+        if rounds != self._round_of_reads:
+            self._round_of_reads, self._bytes_this_round = rounds, 0
+        self._bytes_this_round += size
+        if self._bytes_this_round < ROUND_READ_BYTES_MAX:
+            return
+        if self._transport is not None and not self._is_paused_for_turn and not self.is_held_back:
+            self._is_paused_for_turn = True
+            self._transport.pause_reading()
+            self._services.turns.after_round(self._resume_after_round)
+
+    def _resume_after_round(self) -> None:
+        self._is_paused_for_turn = False
+        self._resume()
+
+    # Held channels
+
+    def backlog_changed(self, is_full: bool) -> None:
+        """The kept frames of held channels rose above their limit, or fell below it."""
+        if is_full == self._is_backlog_full:
+            return
+        self._is_backlog_full = is_full
+        if not is_full:
+            self._resume()
+        elif self._transport is not None:
+            self._transport.pause_reading()
+
+    # Publishers
+
+    def hold_back(self) -> bool:
+        """The client publishes during an alarm or congestion: pause reading until it ends.
+
+        Returns True if the alarm has lasted so long that publishes are refused instead.
+        """
+        if self._services.alarms.are_in_force:
+            if self._is_refusing:
+                return True
+            self._block()
+        is_behind = self._services.flow.is_congested
+        if is_behind and not self.is_in_flow and self._transport is not None:
+            self.is_in_flow = True
+            self._transport.pause_reading()
+        return False
+
+    def congestion_changed(self) -> None:
+        """The store became congested, or is no longer congested."""
+        if self.is_in_flow and not self._services.flow.is_congested:
+            self.is_in_flow = False
+            self._resume()
+
+    def _block(self) -> None:
+        if self._blocked_as or self._transport is None:
+            return
+        self._blocked_as = self._services.alarms.reason
+        self._transport.pause_reading()
+        if self._client.has_capability("connection.blocked"):
+            self._output.send(0, commands.Connection.Blocked, reason=self._blocked_as)
+        logger.warning("%s is blocked: %s", self._client.name, self._blocked_as)
+        timeout_ms = self._services.config.publisher_blocked_timeout_ms
+        if timeout_ms is not None:
+            clock = self._services.clock
+            self._refusal_timer = clock.call_later_ms(timeout_ms, self._refuse_from_now_on)
+
+    def _refuse_from_now_on(self) -> None:
+        """The alarm has lasted too long: resume reading, and refuse publishes."""
+        if self._blocked_as:
+            self._is_refusing = True
+            logger.warning("%s is still blocked: its publishes are refused", self._client.name)
+            self._blocked_as = ""
+            self._resume()
+
+    def alarms_changed(self) -> None:
+        """An alarm was raised or cleared."""
+        was_blocked = self._blocked_as or self._is_refusing
+        if not was_blocked or self._services.alarms.are_in_force or self._transport is None:
+            return
+        self.stop_blocking()
+        if self._client.has_capability("connection.blocked"):
+            self._output.send(0, commands.Connection.Unblocked)
+
+    def stop_blocking(self) -> None:
+        """Resume reading even if an alarm is in force."""
+        self._is_refusing = False
+        if self._refusal_timer is not None:
+            self._refusal_timer.cancel()
+            self._refusal_timer = None
+        if self._blocked_as and self._transport is not None:
+            self._blocked_as = ""
+            self._resume()

@@ -1,0 +1,184 @@
+"""Pending operations: methods that may wait for another node, an authentication backend or a disk.
+
+The callee receives an `Answer` and gives it immediately or later. The method is a coroutine that
+awaits the answer. If the answer is given immediately the coroutine does not suspend: the method
+runs to its end in one call, as a plain function would. A method that waits is held as a
+`PendingOperation`, and its coroutine resumes where it was suspended; it never runs a second time.
+
+No event loop and no task is involved. The holder of the operation (a channel, a login) handles its
+errors as if the method had raised them immediately. An operation ends when the method ends, when
+its holder closes it, or on timeout with a fault that its holder provides.
+
+Code in an asyncio task, such as a request to the management API, awaits the same answers and runs
+the same methods with the functions of pending_in_task.py.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from leveret.broker.clock import Clock, Timer
+
+Value = TypeVar("Value")
+Steps = Coroutine["Answer[Any]", None, None]
+"""The coroutine of a method: it awaits only answers."""
+
+
+class Answer(Generic[Value]):
+    """An answer that is given once. Later values are ignored, or passed to `give_back`.
+
+    is_given: a value or an error has been given.
+    """
+
+    __slots__ = ("_accept", "_error", "_give_back", "_listener", "_value", "is_given")
+
+    def __init__(
+        self,
+        accept: Callable[[Value], object] | None = None,
+        give_back: Callable[[Value], object] | None = None,
+    ) -> None:
+        """accept: called with the value when it is given. give_back: called with a value that is
+        given after the answer was abandoned: on timeout, or because the channel ended.
+        """
+        self.is_given = False
+        self._accept = accept
+        self._give_back = give_back
+        self._value: Any = None
+        self._error: Exception | None = None
+        self._listener: Callable[[], object] | None = None
+
+    def give(self, value: Value) -> None:
+        """Answer with a value."""
+        if self.is_given:
+            if self._give_back is not None:
+                self._give_back(value)
+            return
+        self._value = value
+        if self._accept is not None:
+            self._accept(value)
+        self._given()
+
+    def refuse(self, error: Exception) -> None:
+        """Answer with an error, which is raised where the answer is awaited."""
+        if not self.is_given:
+            self._error = error
+            self._given()
+
+    def abandon(self) -> None:
+        """Stop waiting for the answer: a value that is given later is passed to `give_back`."""
+        if not self.is_given:
+            self._accept = self._listener = None
+            self.is_given = True
+
+    def _given(self) -> None:
+        self.is_given = True
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener()
+
+    def when_given(self, listener: Callable[[], object]) -> None:
+        """Call the one listener when the answer is given; immediately if it is already."""
+        if self.is_given:
+            listener()
+        else:
+            self._listener = listener
+
+    def result(self) -> Value:
+        """The value of a given answer. Raises the error if one was given instead."""
+        assert self.is_given, "an answer is read before it is given"
+        if self._error is not None:
+            raise self._error
+        value: Value = self._value
+        return value
+
+    def __await__(self) -> Generator["Answer[Any]", None, Value]:
+        if not self.is_given:
+            yield self
+        return self.result()
+
+
+def given(value: Value) -> Answer[Value]:
+    """An answer that is already given."""
+    answer: Answer[Value] = Answer()
+    answer.give(value)
+    return answer
+
+
+class PendingOperation:
+    """A method that waits for an answer.
+
+    resume: called when the answer is given; it calls `step` where faults are handled.
+    """
+
+    __slots__ = ("_awaited", "_resume", "_steps", "_timer")
+
+    def __init__(
+        self,
+        steps: Steps,
+        awaited: Answer[Any],
+        resume: Callable[["PendingOperation"], object],
+        clock: Clock,
+        timeout_ms: int,
+        timed_out: Callable[[], Exception],
+    ) -> None:
+        """timed_out: creates the fault for an operation that exceeds `timeout_ms`."""
+        self._steps = steps
+        self._resume = resume
+        self._awaited: Answer[Any] | None = None
+        self._timer: Timer | None = clock.call_later_ms(
+            timeout_ms, lambda: self._give_up(timed_out())
+        )
+        self._wait_for(awaited)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the method has ended or was closed."""
+        return self._timer is None
+
+    def step(self) -> None:
+        """Run the method until it ends or waits again. Raises the method's errors."""
+        if self.is_over:
+            return
+        self._awaited = None
+        try:
+            awaited = begin(self._steps)
+        except BaseException:
+            self.close()
+            raise
+        if awaited is None:
+            self.close()
+        elif self.is_over:
+            # The method closed its own holder, and then waited.
+            self._steps.close()
+        else:
+            self._wait_for(awaited)
+
+    def close(self) -> None:
+        """End the operation, because the method or its holder has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            # It is suspended. A running method cannot be closed, and ends by itself.
+            awaited.abandon()
+            self._steps.close()
+
+    def _wait_for(self, awaited: Answer[Any]) -> None:
+        self._awaited = awaited
+        awaited.when_given(lambda: self._answered(awaited))
+
+    def _answered(self, answer: Answer[Any]) -> None:
+        if answer is self._awaited:
+            self._resume(self)
+
+    def _give_up(self, fault: Exception) -> None:
+        if self._awaited is not None:
+            self._awaited.refuse(fault)
+
+
+def begin(steps: Steps) -> Answer[Any] | None:
+    """Run a method until it ends (None) or waits (the awaited answer). Raises its errors."""
+    try:
+        return steps.send(None)
+    except StopIteration:
+        return None

@@ -1,0 +1,1 @@
+"""What operators set at run time: parameters, policies and limits."""

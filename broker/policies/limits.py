@@ -1,0 +1,160 @@
+"""Limits: the connections and queues of a vhost, and the connections and channels of a user.
+
+A negative limit is no limit; 0 allows none. Limits are checked when something is opened or
+declared, and do not affect what exists already. Texts are RabbitMQ's (`rabbit_reader`,
+`rabbit_vhost_limit`).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from leveret.broker.amqp.errors import not_allowed, precondition_failed
+from leveret.broker.declarations import (
+    DeleteUserLimits,
+    DeleteVhostLimits,
+    PutUserLimits,
+    PutVhostLimits,
+)
+from leveret.broker.erlang.terms import format_term
+
+MAX_CONNECTIONS, MAX_QUEUES, MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
+OF_VHOSTS = (MAX_CONNECTIONS, MAX_QUEUES)
+OF_USERS = (MAX_CONNECTIONS, MAX_CHANNELS)
+NO_LIMITS: Mapping[str, int] = {}
+
+
+class LimitError(ValueError):
+    """A limit is unknown or not a number."""
+
+
+class Limits:
+    """The limits of vhosts and users, by their names."""
+
+    def __init__(self) -> None:
+        self._vhosts: dict[str, Mapping[str, int]] = {}
+        self._users: dict[str, Mapping[str, int]] = {}
+
+    def of_vhost(self, vhost: str) -> dict[str, int]:
+        """The limits that are set for a vhost."""
+        return dict(self._vhosts.get(vhost, NO_LIMITS))
+
+    def of_user(self, user: str) -> dict[str, int]:
+        """The limits that are set for a user."""
+        return dict(self._users.get(user, NO_LIMITS))
+
+    def vhosts(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Vhosts with limits."""
+        for vhost in tuple(self._vhosts):
+            yield vhost, self.of_vhost(vhost)
+
+    def users(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Users with limits."""
+        for user in tuple(self._users):
+            yield user, self.of_user(user)
+
+    # Changing
+
+    def put_vhost(self, vhost: str, limits: Mapping[str, int]) -> None:
+        """Replace the limits of a vhost."""
+        self._vhosts[vhost] = limits
+
+    def put_user(self, user: str, limits: Mapping[str, int]) -> None:
+        """Replace the limits of a user."""
+        self._users[user] = limits
+
+    def remove_vhost(self, vhost: str) -> bool:
+        """Remove all limits of a vhost; whether there were any."""
+        return self._vhosts.pop(vhost, None) is not None
+
+    def remove_user(self, user: str) -> bool:
+        """Remove all limits of a user; whether there were any."""
+        return self._users.pop(user, None) is not None
+
+    # Making declarations
+
+    def with_vhost_limits(
+        self, vhost: str, limits: Mapping[str, object], acting_user: str
+    ) -> PutVhostLimits:
+        """The declaration that changes some limits of a vhost. Raises LimitError."""
+        changed = {**self.of_vhost(vhost), **check_limits(limits, OF_VHOSTS)}
+        return PutVhostLimits(vhost, changed, acting_user=acting_user)
+
+    def with_user_limits(
+        self, user: str, limits: Mapping[str, object], acting_user: str
+    ) -> PutUserLimits:
+        """The declaration that changes some limits of a user. Raises LimitError."""
+        changed = {**self.of_user(user), **check_limits(limits, OF_USERS)}
+        return PutUserLimits(user, changed, acting_user=acting_user)
+
+    def without_vhost_limit(
+        self, vhost: str, name: str, acting_user: str
+    ) -> PutVhostLimits | DeleteVhostLimits:
+        """The declaration that removes one limit of a vhost."""
+        kept = {key: value for key, value in self.of_vhost(vhost).items() if key != name}
+        if kept:
+            return PutVhostLimits(vhost, kept, acting_user=acting_user)
+        return DeleteVhostLimits(vhost, acting_user=acting_user)
+
+    def without_user_limit(
+        self, user: str, name: str, acting_user: str
+    ) -> PutUserLimits | DeleteUserLimits:
+        """The declaration that removes one limit of a user."""
+        kept = {key: value for key, value in self.of_user(user).items() if key != name}
+        if kept:
+            return PutUserLimits(user, kept, acting_user=acting_user)
+        return DeleteUserLimits(user, acting_user=acting_user)
+
+    # Checks. Counts are made only if there is a limit.
+
+    def vhost_limit(self, vhost: str, name: str) -> int | None:
+        """One limit of a vhost; None if there is none."""
+        return _in_force(self._vhosts.get(vhost, NO_LIMITS), name)
+
+    def user_limit(self, user: str, name: str) -> int | None:
+        """One limit of a user; None if there is none."""
+        return _in_force(self._users.get(user, NO_LIMITS), name)
+
+    def check_queues(self, vhost: str, queue: str, count: int) -> None:
+        """Raise 406 if a vhost may not have another queue. count: of the queues it has."""
+        limit = self.vhost_limit(vhost, MAX_QUEUES)
+        if limit is not None and count >= limit:
+            raise precondition_failed(
+                f"cannot declare queue '{queue}': queue limit in vhost '{vhost}' ({limit}) is "
+                "reached"
+            )
+
+    def check_vhost_connections(self, vhost: str, user: str, names: Iterator[str]) -> None:
+        """Raise 530 if the vhost may not have another connection. names: vhosts of open ones."""
+        limit = self.vhost_limit(vhost, MAX_CONNECTIONS)
+        if limit is not None and sum(name == vhost for name in names) >= limit:
+            raise not_allowed(
+                f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) "
+                "is reached"
+            )
+
+    def check_user_connections(self, user: str, names: Iterator[str]) -> None:
+        """Raise 530 if the user may not have another connection. names: users of open ones."""
+        limit = self.user_limit(user, MAX_CONNECTIONS)
+        if limit is not None and sum(name == user for name in names) >= limit:
+            raise not_allowed(
+                f"connection refused for user '{user}': user connection limit ({limit}) is reached"
+            )
+
+
+def _in_force(limits: Mapping[str, int], name: str) -> int | None:
+    limit = limits.get(name)
+    return None if limit is None or limit < 0 else limit
+
+
+def check_limits(limits: Mapping[str, object], known: tuple[str, ...]) -> dict[str, int]:
+    """Check names and values of limits. Raises LimitError."""
+    checked = {}
+    for name, value in limits.items():
+        if name not in known:
+            what = "user-limits" if known == OF_USERS else "limits"
+            raise LimitError(
+                f"Unrecognised terms [{{{format_term(name)},{format_term(value)}}}] in {what}"
+            )
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise LimitError(f"{name} should be a number, actually was {format_term(value)}")
+        checked[name] = value
+    return checked

@@ -1,0 +1,153 @@
+"""The keys of policies and the values they take, with RabbitMQ's error texts.
+
+The texts contain values as Erlang prints them (`rabbit_policies`, `rabbit_mirror_queue_misc`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leveret.broker.erlang.terms import format_term
+
+LOWER_WINS = frozenset(
+    [
+        "message-ttl",
+        "max-length",
+        "max-length-bytes",
+        "max-in-memory-length",
+        "max-in-memory-bytes",
+        "expires",
+        "delivery-limit",
+    ]
+)
+"""Keys of which the lower value of policy, operator policy and argument is in force."""
+OPERATOR_WINS = frozenset(["queue-version", "overflow"])
+OPERATOR_KEYS = (
+    LOWER_WINS
+    | OPERATOR_WINS
+    | frozenset(
+        ["ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure"]
+    )
+)
+"""The keys of operator policies."""
+
+_MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
+SEGMENT_BYTES_MAX = 3_000_000_000
+
+Check = Callable[[Any], bool]
+
+
+class PolicyError(ValueError):
+    """A policy is invalid; the text says why. field: the invalid part, by its name in JSON."""
+
+    def __init__(self, text: str, field: str = "definition") -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _at_least(minimum: int, maximum: int | None = None) -> Check:
+    def check(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int):
+            return False
+        return value >= minimum and (maximum is None or value <= maximum)
+
+    return check
+
+
+def _one_of(*values: object) -> Check:
+    return lambda value: value in values and not isinstance(value, bool)
+
+
+def _age(value: Any) -> bool:
+    return isinstance(value, str) and _MAX_AGE.fullmatch(value) is not None
+
+
+def _anything(_value: Any) -> bool:
+    return True
+
+
+KEYS: dict[str, tuple[Check, str]] = {
+    "alternate-exchange": (_text, "valid alternate exchange name"),
+    "consumer-timeout": (_at_least(0), "valid consumer timeout"),
+    "dead-letter-exchange": (_text, "valid dead letter exchange name"),
+    "dead-letter-routing-key": (_text, "valid dead letter routing key"),
+    "dead-letter-strategy": (
+        _one_of("at-most-once", "at-least-once"), "valid dead letter strategy"
+    ),
+    "message-ttl": (_at_least(0), "valid message TTL"),
+    "expires": (_at_least(1), "valid queue expiry"),
+    "max-length": (_at_least(0), "valid maximum length"),
+    "max-length-bytes": (_at_least(0), "valid maximum length in bytes"),
+    "max-in-memory-length": (_at_least(0), "valid maximum memory in bytes"),
+    "max-in-memory-bytes": (_at_least(0), "valid maximum memory in bytes"),
+    "queue-mode": (_one_of("default", "lazy"), "valid queue-mode value"),
+    "queue-version": (_one_of(1, 2), "valid queue-version value"),
+    "overflow": (
+        _one_of("drop-head", "reject-publish", "reject-publish-dlx"), "valid overflow value"
+    ),
+    "delivery-limit": (_at_least(0), "valid delivery limit"),
+    "max-age": (_age, "valid max age"),
+    "queue-leader-locator": (
+        _one_of("client-local", "balanced", "random", "least-leaders"),
+        "valid queue leader locator value",
+    ),
+    "initial-cluster-size": (_at_least(0), "valid cluster size"),
+    "stream-max-segment-size-bytes": (_at_least(0, SEGMENT_BYTES_MAX), "valid segment size"),
+    "stream-filter-size-bytes": (
+        _at_least(16, 255), "valid filter size. Valid range is 16-255"
+    ),
+    "queue-master-locator": (
+        _one_of("min-masters", "client-local", "random"), "valid queue master locator value"
+    ),
+    "ha-mode": (_one_of("all", "exactly", "nodes"), "valid ha-mode value"),
+    "ha-params": (_anything, "valid ha-params value"),
+    "ha-sync-mode": (_one_of("manual", "automatic"), "valid ha-sync-mode value"),
+    "ha-sync-batch-size": (_at_least(1), "valid ha-sync-batch-size value"),
+    "ha-promote-on-shutdown": (
+        _one_of("always", "when-synced"), "valid ha-promote-on-shutdown value"
+    ),
+    "ha-promote-on-failure": (
+        _one_of("always", "when-synced"), "valid ha-promote-on-failure value"
+    ),
+    "federation-upstream": (_text, "valid federation upstream name"),
+    "federation-upstream-set": (_text, "valid federation upstream set name"),
+    "federation-upstream-pattern": (_text, "valid federation upstream pattern"),
+}  # fmt: skip
+
+
+def check_definition(name: str, definition: object, is_operator: bool) -> None:
+    """Check keys and values of a definition. Raises PolicyError."""
+    if not isinstance(definition, Mapping):
+        raise PolicyError(f"parse error while reading policy {name}: {format_term(definition)}")
+    if not definition:
+        raise PolicyError("no policy provided")
+    known = OPERATOR_KEYS if is_operator else KEYS
+    unknown = [(key, value) for key, value in definition.items() if key not in known]
+    if unknown:
+        listed = ",".join(f"{{{format_term(key)},{format_term(value)}}}" for key, value in unknown)
+        raise PolicyError(f"[{listed}] are not recognised policy settings")
+    for key, value in definition.items():
+        check, what = KEYS[key]
+        if not check(value):
+            raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
+    _check_mirrors(definition)
+
+
+def _check_mirrors(definition: Mapping[str, Any]) -> None:
+    """Check that ha-params fits ha-mode. Raises PolicyError."""
+    mode, params = definition.get("ha-mode"), definition.get("ha-params")
+    if mode is None and any(key.startswith("ha-") for key in definition):
+        raise PolicyError("ha-mode must be specified to specify ha-params, ha-sync-mode or "
+                          "ha-promote-on-shutdown")  # fmt: skip
+    if mode == "all" and params is not None:
+        raise PolicyError('ha-mode="all" does not take parameters')
+    if mode == "exactly" and not _at_least(1)(params):
+        raise PolicyError(f'ha-mode="exactly" takes an integer, {format_term(params)} given')
+    if mode == "nodes" and not (
+        isinstance(params, list) and params and all(isinstance(node, str) for node in params)
+    ):
+        raise PolicyError(f'ha-mode="nodes" takes a list of strings, {format_term(params)} given')

@@ -1,0 +1,201 @@
+"""Policies: what operators ask of queues and exchanges whose names match a pattern.
+
+Of the policies that match, the one with the highest priority counts, and of the operator policies
+likewise; the two are merged, the lower of two limits winning. What the merged definition asks for
+is then merged with the arguments that a queue was declared with (`effective_options`): of limits
+and times again the lower one counts, of all else the argument. Facts: RabbitMQ's `rabbit_policy`
+and `rabbit_policies`, and its documentation on parameters and policies.
+
+A change is applied to running queues and exchanges at once; where there are very many, in slices
+between which the node does its other work (`Applier`).
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from leveret.broker.declarations import Policy
+from leveret.broker.erlang.terms import format_term
+from leveret.broker.patterns import compile_pattern
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_keys import (
+    LOWER_WINS,
+    OPERATOR_WINS,
+    PolicyError,
+    check_definition,
+)
+from leveret.broker.queues.arguments import TTL_MS_MAX, QueueOptions
+
+APPLY_TO = (
+    "all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"
+)  # fmt: skip
+QUEUE_KINDS = ("all", "queues", "classic_queues")
+EXCHANGE_KINDS = ("all", "exchanges")
+
+logger = logging.getLogger("leveret.broker")
+
+Definition = Mapping[str, Any]
+NOTHING: Definition = {}
+
+
+def matches(policy: Policy, name: str, kinds: tuple[str, ...]) -> bool:
+    """Whether a policy is for a queue or exchange of this name."""
+    return policy.apply_to in kinds and compile_pattern(policy.pattern).matches(name)
+
+
+class PolicyTable:
+    """The policies of a node, of both kinds (components).
+
+    Of several with the same priority the one that was declared first comes first, and replacing a
+    policy does not change its place. So the order is the same after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._policies: dict[tuple[str, str], dict[str, Policy]] = {}
+        self._by_priority: dict[tuple[str, str], list[Policy]] = {}
+
+    def all(self, component: str, vhost: str | None = None) -> Iterator[Policy]:
+        """All policies of a kind, in all vhosts or in one: the highest priority first."""
+        for (kind, place), policies in tuple(self._by_priority.items()):
+            if kind == component and vhost in (None, place):
+                yield from policies
+
+    def get(self, component: str, vhost: str, name: str) -> Policy | None:
+        """The policy of this name."""
+        return self._policies.get((component, vhost), {}).get(name)
+
+    def put(self, component: str, policy: Policy) -> None:
+        """Add or replace a policy."""
+        self._policies.setdefault((component, policy.vhost), {})[policy.name] = policy
+        self._sort(component, policy.vhost)
+
+    def remove(self, component: str, vhost: str, name: str) -> bool:
+        """Remove a policy; whether there was one."""
+        was_there = self._policies.get((component, vhost), {}).pop(name, None) is not None
+        if was_there:
+            self._sort(component, vhost)
+        return was_there
+
+    def remove_vhost(self, vhost: str) -> None:
+        """Remove the policies of a vhost."""
+        for component in (POLICY, OPERATOR_POLICY):
+            self._policies.pop((component, vhost), None)
+            self._by_priority.pop((component, vhost), None)
+
+    def _sort(self, component: str, vhost: str) -> None:
+        found = self._policies[component, vhost].values()
+        self._by_priority[component, vhost] = sorted(found, key=lambda policy: -policy.priority)
+
+    def match(self, component: str, vhost: str, name: str, kinds: tuple[str, ...]) -> Policy | None:
+        """The policy that counts for a queue or exchange."""
+        for policy in self._by_priority.get((component, vhost), ()):
+            if matches(policy, name, kinds):
+                return policy
+        return None
+
+
+def check_policy(policy: Policy, is_operator: bool) -> None:
+    """Raise PolicyError with RabbitMQ's words for a policy that makes no sense."""
+    if not isinstance(policy.pattern, str):
+        actual = format_term(policy.pattern)
+        raise PolicyError(f"pattern should be a binary but was {actual}", "pattern")
+    try:
+        compile_pattern(policy.pattern)
+    except re.error as error:
+        place = -1 if error.pos is None else error.pos
+        explained = f'{{"{error.msg}",{place}}}'
+        raise PolicyError(
+            f"pattern should be regular expression but is invalid: {explained}", "pattern"
+        ) from None
+    if isinstance(policy.priority, bool) or not isinstance(policy.priority, int | float):
+        raise PolicyError(
+            f"priority should be a number, actually was {format_term(policy.priority)}", "priority"
+        )
+    if policy.apply_to not in APPLY_TO:
+        raise PolicyError(
+            f"apply-to '{policy.apply_to}' unrecognised; should be one of: "
+            + ", ".join(f"'{name}'" for name in ("queues", *APPLY_TO[3:], "exchanges", "all")),
+            "apply-to",
+        )
+    check_definition(policy.name, policy.definition, is_operator)
+
+
+def merged(policy: Policy | None, operator_policy: Policy | None) -> Definition:
+    """What both ask for together."""
+    if operator_policy is None:
+        return NOTHING if policy is None else policy.definition
+    merged_definition = dict(operator_policy.definition)
+    for key, value in (NOTHING if policy is None else policy.definition).items():
+        if key not in merged_definition:
+            merged_definition[key] = value
+        elif key in LOWER_WINS:
+            merged_definition[key] = min(value, merged_definition[key])
+        elif key not in OPERATOR_WINS:
+            merged_definition[key] = value
+    return merged_definition
+
+
+def effective_options(declared: QueueOptions, definition: Definition) -> QueueOptions:
+    """The options of a queue that was declared with some, and has policies."""
+    if not definition:
+        return declared
+
+    def lower(argument: int | None, key: str) -> int | None:
+        return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
+
+    def lower_time(argument: int | None, key: str) -> int | None:
+        # A policy may ask for any, as in RabbitMQ; neither clocks nor the store count for ever.
+        time_ms = lower(argument, key)
+        return None if time_ms is None else min(time_ms, TTL_MS_MAX)
+
+    return declared._replace(
+        message_ttl_ms=lower_time(declared.message_ttl_ms, "message-ttl"),
+        expires_ms=lower_time(declared.expires_ms, "expires"),
+        max_length=lower(declared.max_length, "max-length"),
+        max_length_bytes=lower(declared.max_length_bytes, "max-length-bytes"),
+        overflow=declared.overflow or definition.get("overflow", ""),
+        dead_letter_exchange=_first(
+            declared.dead_letter_exchange, definition.get("dead-letter-exchange")
+        ),
+        dead_letter_routing_key=_first(
+            declared.dead_letter_routing_key, definition.get("dead-letter-routing-key")
+        ),
+        queue_mode=declared.queue_mode or definition.get("queue-mode", ""),
+        consumer_timeout_ms=definition.get("consumer-timeout"),
+    )
+
+
+def _first(argument: str | None, value: str | None) -> str | None:
+    return argument if argument is not None else value
+
+
+class Applier:
+    """Does something to very many objects in slices, the rest of the node's work in between."""
+
+    def __init__(
+        self, call_soon: Callable[[Callable[[], object]], object], slice_size: int
+    ) -> None:
+        self._call_soon = call_soon
+        self._slice_size = slice_size
+        self._work: list[Iterator[None]] = []
+
+    def start(self, work: Iterator[None]) -> None:
+        """Do this work: its first slice at once, if nothing else is under way."""
+        self._work.append(work)
+        if len(self._work) == 1:
+            self._do_slice()
+
+    def _do_slice(self) -> None:
+        for _ in range(self._slice_size):
+            try:
+                next(self._work[0])
+                continue
+            except StopIteration:
+                pass
+            except Exception:
+                logger.exception("a change of policies was applied to some objects only")
+            del self._work[0]
+            if not self._work:
+                return
+        self._call_soon(self._do_slice)

@@ -1,0 +1,500 @@
+"""The classic queue: a queue in this process, which keeps its messages in a backing queue.
+
+It is an actor (broker/turns.py). Publishing appends and, if a consumer may have room, wakes the
+queue; its turn comes when the publisher's bytes have been read, and delivers in one go what has
+gathered. A queue with neither a limit nor anything that expires takes the short path, `publish` and
+`_deliver_many`. Everything else is checked only when it is asked for: limits when something is
+published or requeued, expiry at the head of the queue (as in RabbitMQ, a message expires only when
+it gets there), dead-lettering through the virtual host.
+
+Every question is answered at once: see `QueueClient` for the interface and its promises.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from leveret.broker.amqp.errors import access_refused, precondition_failed
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.clock import Clock
+from leveret.broker.events.taps import PURGE, QUEUE_DELETED
+from leveret.broker.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.age import QueueAges
+from leveret.broker.queues.arguments import (
+    CLASSIC_ARGUMENTS,
+    OTHER_TYPES_ARGUMENTS,
+    OTHER_TYPES_CONSUMER_ARGUMENTS,
+    REJECT_PUBLISH_DLX,
+    QueueOptions,
+    read_options,
+)
+from leveret.broker.queues.counting import QueueCounts
+from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
+from leveret.broker.queues.dispatch import ConsumerRing
+from leveret.broker.queues.expiry import HeadExpiry, UnusedExpiry
+from leveret.broker.queues.figures import ClassicFigures
+from leveret.broker.queues.queue_client import (
+    Consumer,
+    ExclusiveOwner,
+    Got,
+    Publisher,
+    QueueLength,
+)
+from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
+from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.queue_owner import QueueOwner
+from leveret.broker.queues.status import QueueFigures
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Entry, Message
+
+TURN_MESSAGES_MAX = 2000
+"""A millisecond's work or so: what one queue may do before others have their turn."""
+DELIVERY_BYTES_MAX = 512 * 1024
+"""About as much as one consumer is given at once, so that large bodies do not pile up on it."""
+
+CLASSIC_QUEUE = QueueKind(
+    CLASSIC,
+    "rabbit_classic_queue",
+    CLASSIC_ARGUMENTS,
+    refused_arguments=OTHER_TYPES_ARGUMENTS,
+    refused_consumer_arguments=OTHER_TYPES_CONSUMER_ARGUMENTS,
+    policy_target="classic_queues",
+)
+
+logger = logging.getLogger("leveret.queue")
+
+
+class ClassicQueue:
+    """See `QueueClient`.
+
+    storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
+    figures: what management shows of it (status.py).
+    is_plain: runs are published as they are: no limit, time to live or duplicate has to be checked.
+    """
+
+    __slots__ = (
+        "_clock", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages", "arguments",
+        "auto_delete", "backing", "bindings", "counts", "declared", "durable", "figures",
+        "is_awake", "is_deleted", "is_exclusive", "is_plain", "may_redeliver", "name",
+        "operator_policy", "options", "owner_connection", "policy", "ring", "storage_id",
+        "vhost_name",
+    )  # fmt: skip
+
+    is_exchange = False
+    kind = CLASSIC_QUEUE
+
+    def __init__(
+        self,
+        owner: QueueOwner,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None = None,
+        storage_id: int = 0,
+    ) -> None:
+        self._owner = owner
+        self._turns = owner.turns
+        self._clock: Clock = owner.clock
+        self.vhost_name = owner.name
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.arguments = arguments
+        self.owner_connection = owner_connection
+        self.is_exclusive = owner_connection is not None
+        self.declared = read_options(arguments)
+        self.options: QueueOptions = self.declared
+        self.policy: Any = None
+        self.operator_policy: Any = None
+        self.storage_id = storage_id
+        self.bindings: dict[Any, Any] = {}
+        self.is_awake = False
+        self.is_deleted = False
+        self.ring = ConsumerRing(self.options.single_active_consumer)
+        self.backing: BackingQueue = owner.make_backing(self)
+        self.is_plain = self._can_publish_runs()
+        self.may_redeliver = self.backing.ready_count > 0
+        self.counts = QueueCounts(self._clock.wall_time_s())
+        priority_max = self.declared.max_priority
+        self.ages = QueueAges(priority_max, self.backing.next_position, self._turns.now_ms)
+        self._plain_ages = None if priority_max else self.ages.plain
+        self.figures: QueueFigures = ClassicFigures(
+            self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock
+        )
+        self._expiry = HeadExpiry(self._clock, self._drop_expired, self.backing.has_expiring)
+        self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
+        self._unused.set_time(self.options.expires_ms)
+        self._watch_head()
+
+    def __repr__(self) -> str:
+        return f"<ClassicQueue {self.name!r}>"
+
+    def _can_publish_runs(self) -> bool:
+        options, backing = self.options, self.backing
+        is_watched = options.has_limit or options.message_ttl_ms is not None
+        return not is_watched and not backing.needs_identities
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed the options; they take effect at once."""
+        self.options = options
+        self.is_plain = self._can_publish_runs()
+        self.backing.set_lazy(options.is_lazy)
+        self._unused.set_time(options.expires_ms)
+        self._enforce_limits()
+        self._drop_expired()
+
+    # Publishing
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Take a run of messages."""
+        count = len(messages)
+        self.counts.published += count
+        now_ms = self._turns.now_ms
+        ages = self._plain_ages
+        if ages is None:
+            ages = self.ages.of_message(messages[0], now_ms)
+        if ages.marked_ms != now_ms:
+            ages.mark(now_ms)
+        ages.next_position += count
+        if self.is_plain and ttl_ms is None:
+            if self.backing.publish(messages, body_bytes, 0) and publisher is not None:
+                self._hold(publisher, first, count)
+            if not self.is_awake and self.ring.has_candidates:
+                self._turns.wake(self)
+            return
+        is_safe = True
+        for number, message in enumerate(messages, first):
+            is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
+        if not is_safe and publisher is not None:
+            self._hold(publisher, first, count)
+
+    def _hold(self, publisher: Publisher, first: int, count: int) -> None:
+        """Have a run confirmed when the store has it on disk."""
+        publisher.hold(first, count, self)
+        self.backing.when_safe(publisher, first, self)
+
+    def _publish_with_care(
+        self, message: Message, publisher: Publisher | None, number: int, ttl_ms: int | None
+    ) -> bool:
+        """Publish to a queue with limits or with messages that expire; whether it is safe now."""
+        options, backing = self.options, self.backing
+        if backing.needs_identities and backing.is_duplicate(message):
+            return False
+        if options.rejects_when_full and self._would_overflow(message):
+            self._reject_publish(message, publisher, number)
+            return True
+        if ttl_ms is None or (
+            options.message_ttl_ms is not None and options.message_ttl_ms < ttl_ms
+        ):
+            ttl_ms = options.message_ttl_ms
+        expires_at_ms = 0
+        if ttl_ms is not None:
+            expires_at_ms = self._clock.now_ms() + ttl_ms
+            self._expiry.is_wanted = True
+        is_safe = not backing.publish([message], len(message.body), expires_at_ms)
+        if ttl_ms == 0:
+            self._deliver_at_once_or_expire()
+        else:
+            self.deliver_ready()
+        self._enforce_limits()
+        self._watch_head()
+        return is_safe
+
+    def _reject_publish(self, message: Message, publisher: Publisher | None, number: int) -> None:
+        """The queue is full, and its overflow behaviour is to refuse what comes."""
+        if self._owner.tracer is not None:
+            self._owner.tracer.dropped(self, message, MAXLEN)
+        if self.backing.needs_identities:
+            self.backing.discard(message)
+        if self.options.overflow == REJECT_PUBLISH_DLX:
+            self._dead_letter(message, MAXLEN)
+        if publisher is not None:
+            publisher.refuse(number)
+
+    def _deliver_at_once_or_expire(self) -> None:
+        """A time to live of 0: a consumer that has room now gets the message, or nobody."""
+        while self.backing.ready_count and self._deliver_one():
+            pass
+        self._drop_expired()
+
+    def _would_overflow(self, message: Message) -> bool:
+        backing = self.backing
+        body_bytes = backing.ready_bytes + len(message.body)
+        return self.options.is_exceeded(backing.ready_count + 1, body_bytes)
+
+    def _enforce_limits(self) -> None:
+        """Drop from the head until the queue is within its limits (overflow drop-head)."""
+        options, backing = self.options, self.backing
+        if not options.has_limit or options.rejects_when_full:
+            return
+        while options.is_exceeded(backing.ready_count, backing.ready_bytes):
+            entry = backing.drop()
+            if entry is None:
+                return
+            if self._owner.tracer is not None:
+                self._owner.tracer.dropped(self, entry.message, MAXLEN)
+            self._dead_letter(entry.message, MAXLEN)
+
+    # Delivering
+
+    def take_turn(self) -> None:
+        """Give consumers what there is, up to a turn's worth."""
+        self.deliver_ready()
+
+    def deliver_ready(self) -> None:
+        """Deliver until there are no messages, no consumer with room, or no time left."""
+        budget = TURN_MESSAGES_MAX
+        backing = self.backing
+        while backing.ready_count:
+            if budget <= 0:
+                self._turns.wake(self)
+                return
+            if self._expiry.is_wanted:
+                delivered = self._deliver_one()
+            else:
+                delivered = self._deliver_many(budget)
+            if not delivered:
+                self._watch_head()
+                return
+            budget -= delivered
+        if self._expiry.is_wanted and not backing.unacked_count:
+            self._expiry.is_wanted = False
+
+    def _deliver_many(self, budget: int) -> int:
+        """Deliver to the next consumer; many at once if it is the only candidate."""
+        ring = self.ring
+        consumer = ring.next()
+        if consumer is None:
+            return 0
+        count = 1
+        if ring.has_one_candidate:
+            backing = self.backing
+            affordable = 1 + DELIVERY_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
+            count = min(consumer.room(), budget, affordable)
+            if count > 1:
+                count = backing.fetchable(count)
+        entries = self.backing.fetch(count, not consumer.no_ack)
+        self._hand_over(entries, consumer)
+        return len(entries)
+
+    def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
+        if consumer.no_ack:
+            self.counts.delivered_no_ack += len(entries)
+        else:
+            self.counts.delivered += len(entries)
+        self.note_left(entries)
+        consumer.deliver(entries)
+
+    def note_left(self, entries: list[Entry]) -> None:
+        """Count how long messages were in the queue, and which of them are redelivered."""
+        plain = self._plain_ages
+        if plain is not None and entries:
+            plain.delivered(entries[0].position, len(entries), self._turns.now_ms)
+        else:
+            self.ages.note_left(entries, self._turns.now_ms)
+        if self.may_redeliver:
+            self.counts.redelivered += sum(entry.redelivered for entry in entries)
+
+    def _deliver_one(self) -> int:
+        """Deliver one message to the next consumer, unless what is left has expired."""
+        consumer = self.ring.next()
+        if consumer is None:
+            return 0
+        head = self.backing.peek()
+        if head is not None and 0 < head.expires_at_ms < self._clock.now_ms():
+            self._drop_expired()
+            return 1 if self.backing.ready_count else 0
+        self._hand_over(self.backing.fetch(1, not consumer.no_ack), consumer)
+        return 1
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message, as basic.get does; None if there is none."""
+        self._unused.touch()
+        self.settle_deliveries()
+        self._drop_expired()
+        entries = self.backing.fetch(1, ack_required)
+        entry = entries[0] if entries else None
+        self.counts.note_got(entry, ack_required)
+        if entry is None:
+            answer.give(None)
+            return
+        self.note_left(entries)
+        self._watch_head()
+        answer.give(Got(entry, self.backing.ready_count))
+
+    def settle_deliveries(self) -> None:
+        """Give consumers now what their next turn would give them, before somebody looks."""
+        if self.is_awake:
+            self.deliver_ready()
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Delivered messages are acknowledged."""
+        self.counts.acked += len(entries)
+        self.backing.ack(entries)
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Delivered messages are rejected: they are dead-lettered or dropped."""
+        if self.is_deleted:
+            return
+        for entry in entries:
+            self._dead_letter(entry.message, REJECTED)
+        self.backing.ack(entries)
+
+    def requeue(self, entries: Sequence[Entry]) -> None:
+        """Delivered messages go back to their places."""
+        if self.is_deleted:
+            if self._owner.tracer is not None:
+                for entry in entries:
+                    self._owner.tracer.dropped(self, entry.message, QUEUE_DELETED)
+            return
+        self.may_redeliver = True
+        self.backing.requeue(entries)
+        if not self.is_plain or self._expiry.is_wanted:
+            self.deliver_ready()
+            self._enforce_limits()
+            self._drop_expired()
+        if self.ring.has_candidates:
+            self._turns.wake(self)
+
+    def _dead_letter(self, message: Message, reason: str) -> None:
+        if self.options.dead_letter_exchange is not None:
+            self._owner.dead_letter(self, message, reason)
+        else:
+            self._owner.note_discarded(reason)
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer, which gets messages from the next turn on."""
+        ring = self.ring
+        wants_it_alone = consumer.is_exclusive and (
+            ring.consumers or self.options.single_active_consumer
+        )
+        if ring.has_exclusive or wants_it_alone:
+            what = resource(QUEUE, self.name, self.vhost_name)
+            answer.refuse(access_refused(f"{what} in exclusive use"))
+            return
+        ring.add(consumer)
+        answer.give(None)
+        if self.backing.ready_count:
+            self._turns.wake(self)
+
+    def cancel(self, consumer: Consumer) -> None:
+        """A consumer leaves; an auto-delete queue is deleted with its last one."""
+        if self.is_deleted:
+            return
+        self.ring.remove(consumer)
+        self._unused.touch()
+        if self.auto_delete and not self.ring.consumers:
+            self._owner.delete_queue(self, NODE_ITSELF)
+        else:
+            self.wake()
+
+    def credit(self, consumer: Consumer) -> None:
+        """A consumer that was passed over has room again."""
+        if self.ring.wake(consumer) and self.backing.ready_count:
+            self._turns.wake(self)
+
+    def _has_consumers(self) -> bool:
+        return bool(self.ring.consumers)
+
+    # Expiry
+
+    def _drop_expired(self) -> None:
+        """Drop the messages at the head whose time is over."""
+        if not self._expiry.is_wanted or self.is_deleted:
+            return
+        now_ms = self._clock.now_ms()
+        backing = self.backing
+        budget = TURN_MESSAGES_MAX
+        while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms and budget:
+            backing.drop()
+            if self._owner.tracer is not None:
+                self._owner.tracer.expired(self, head.message)
+            self._dead_letter(head.message, EXPIRED)
+            budget -= 1
+        self._watch_head()
+
+    def _watch_head(self) -> None:
+        """Be called back when the message at the head expires."""
+        if self._expiry.is_wanted:
+            head = self.backing.peek()
+            if head is not None:
+                self._expiry.watch(head.expires_at_ms)
+
+    def _unused_for(self, unused_ms: int) -> None:
+        logger.info("%r was not used for %d ms and is deleted", self, unused_ms)
+        self._owner.delete_queue(self, NODE_ITSELF)
+
+    def wake(self) -> None:
+        """Messages came back: deliver them in the next turn."""
+        if self.backing.ready_count and self.ring.has_candidates:
+            self._turns.wake(self)
+
+    # The queue as a whole
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """How many messages and consumers it has. Counts as use of the queue (x-expires)."""
+        self._unused.touch()
+        self.settle_deliveries()
+        answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
+
+    def age_ms(self, entry: Entry) -> int:
+        """How long ago an entry's message was published to the queue."""
+        now_ms = self._clock.now_ms()
+        return self.ages.of_message(entry.message, now_ms).age_ms(entry.position, now_ms)
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Drop every ready message; how many there were."""
+        self.settle_deliveries()
+        count = self.backing.purge()
+        if self._owner.tracer is not None:
+            self._owner.tracer.emptied(self, PURGE, count)
+        answer.give(count)
+
+    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+        """Delete the queue; how many ready messages went with it."""
+        self.settle_deliveries()
+        what = resource(QUEUE, self.name, self.vhost_name)
+        if if_empty and self.backing.ready_count:
+            answer.refuse(precondition_failed(f"{what} not empty"))
+        elif if_unused and self.ring.consumers:
+            answer.refuse(precondition_failed(f"{what} in use"))
+        else:
+            answer.give(self.backing.ready_count)
+            self._owner.delete_queue(self, user)
+
+    def delete_now(self) -> int:
+        """The virtual host has deleted the queue: free everything; how many messages were ready."""
+        count = self.backing.ready_count
+        if self._owner.tracer is not None:
+            self._owner.tracer.emptied(self, QUEUE_DELETED, count)
+        self.close()
+        self.backing.delete()
+        return count
+
+    def close(self) -> None:
+        """The node stops, or the queue is deleted: what is on disk stays there."""
+        self.is_deleted = True
+        self._expiry.stop()
+        self._unused.stop()
+        consumers, self.ring = self.ring.consumers, ConsumerRing()
+        for consumer in consumers:
+            consumer.queue_deleted()
+
+
+def add_classic_queues(kinds: QueueKinds) -> QueueKinds:
+    """Serve classic queues: what a queue is that is declared without `x-queue-type`."""
+    kinds.add(CLASSIC_QUEUE, ClassicQueue)
+    return kinds

@@ -1,0 +1,122 @@
+"""The figures of a classic queue (status.py), computed from its parts when they are asked for.
+
+The message path does nothing for them: the queue counts (counting.py), its backing queue knows what
+it holds and where, and its ring knows the consumers.
+"""
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.clock import Clock
+from leveret.broker.queues.age import QueueAges
+from leveret.broker.queues.counting import QueueCounts
+from leveret.broker.queues.dispatch import ConsumerRing
+from leveret.broker.queues.queue_client import ExclusiveOwner
+from leveret.broker.queues.status import (
+    SINGLE_ACTIVE,
+    UP,
+    WAITING,
+    AgeFigures,
+    CoarseCounts,
+    ConnectionFigures,
+    ConsumerFigures,
+    QueueStatus,
+)
+from leveret.storage.backing_queue import BackingQueue, Head
+from leveret.storage.message import Entry
+
+QUEUE_BYTES = 2_500
+MESSAGE_BYTES = 120
+"""The memory of a queue, and of a message in it beside its body, roughly."""
+
+
+class ClassicFigures:
+    """See `leveret.broker.queues.status.QueueFigures`. owner: of an exclusive queue."""
+
+    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_ring")
+
+    def __init__(
+        self,
+        counts: QueueCounts,
+        ages: QueueAges,
+        backing: BackingQueue,
+        ring: ConsumerRing,
+        owner: ExclusiveOwner | None,
+        clock: Clock,
+    ) -> None:
+        self._counts = counts
+        self._ages = ages
+        self._backing = backing
+        self._ring = ring
+        self._owner = owner
+        self._clock = clock
+
+    def counts(self) -> CoarseCounts:
+        """See `QueueFigures.counts`."""
+        counts, backing = self._counts, self._backing
+        return CoarseCounts(
+            backing.ready_count, backing.unacked_count, len(self._ring.consumers),
+            counts.published, counts.delivered, counts.delivered_no_ack, counts.got,
+            counts.got_no_ack, counts.got_empty, counts.redelivered, counts.acked,
+        )  # fmt: skip
+
+    def ages(self) -> AgeFigures:
+        """See `QueueFigures.ages`."""
+        return self._ages_of(self._heads())
+
+    def _heads(self) -> list[Head]:
+        return self._backing.heads() if self._backing.ready_count else []
+
+    def _ages_of(self, heads: list[Head]) -> AgeFigures:
+        oldest_ms = self._ages.oldest_ms(heads, self._clock.now_ms())
+        every = tuple(self._ages)
+        counts = map(sum, zip(*(ages.counts for ages in every), strict=True))
+        return AgeFigures(oldest_ms, list(counts), sum(ages.sum_ms for ages in every))
+
+    def consumers(self) -> list[ConsumerFigures]:
+        """See `QueueFigures.consumers`."""
+        ring = self._ring
+        others = WAITING if ring.is_single_active else UP
+        return [
+            consumer.figures(SINGLE_ACTIVE if consumer is ring.active else others)
+            for consumer in ring.consumers
+        ]
+
+    def status(self) -> QueueStatus:
+        """See `QueueFigures.status`."""
+        consumers, active = self._ring.consumers, self._ring.active
+        exclusive = next((text(one.tag) for one in consumers if one.is_exclusive), None)
+        storage = self._backing.status()
+        owner, heads = self._owner, self._heads()
+        in_memory = MESSAGE_BYTES * storage["messages_ram"] + storage["message_bytes_ram"]
+        return QueueStatus(
+            counts=self.counts(),
+            ages=self._ages_of(heads),
+            storage=storage,
+            declared_at_s=self._counts.declared_at_s,
+            consumer_capacity=self._capacity(),
+            exclusive_consumer_tag=exclusive,
+            single_active_consumer_tag=None if active is None else text(active.tag),
+            owner=None if owner is None else _connection_figures(owner),
+            memory_bytes=QUEUE_BYTES + in_memory,
+            head_timestamp_s=_timestamp_s(heads[0].entry) if heads else None,
+        )
+
+    def _capacity(self) -> int | float:
+        consumers = self._ring.consumers
+        if not consumers:
+            return 0
+        return sum(consumer.room() > 0 for consumer in consumers) / len(consumers)
+
+
+def _connection_figures(owner: ExclusiveOwner) -> ConnectionFigures:
+    return ConnectionFigures(owner.name, owner.peer_host, owner.peer_port)
+
+
+def _timestamp_s(entry: Entry | None) -> int | None:
+    """The timestamp of a message, if it has one and is in memory."""
+    if entry is None:
+        return None
+    header = entry.message.header
+    assert isinstance(header, ContentHeader)
+    stamp = header.properties.get("timestamp")
+    return stamp if isinstance(stamp, int) else None

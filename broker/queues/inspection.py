@@ -1,0 +1,57 @@
+"""Browsing a classic queue, and taking messages from anywhere in it, for operators.
+
+Browsing does not change the queue. Taking makes messages unacked and is counted, as with basic.get:
+the caller settles them, or puts them back without the redelivered flag, since no client has seen
+them. Both run after the deliveries that the queue's next turn would make, so that waiting consumers
+are served first.
+
+The name of a message is its position in the queue (`BackingQueue.position_of`), as text. It is
+valid while the message is in the queue.
+"""
+
+from collections.abc import Sequence
+
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.storage.backing_queue import Cursor
+from leveret.storage.message import Entry
+
+NAME_DIGITS_MAX = 20
+
+
+class Inspection:
+    """The inspection of one queue."""
+
+    def __init__(self, queue: ClassicQueue) -> None:
+        self.queue = queue
+
+    def cursor(self) -> Cursor:
+        """A cursor at the head of the queue. The caller must close it."""
+        self.queue.settle_deliveries()
+        return self.queue.backing.cursor()
+
+    def name_of(self, entry: Entry) -> str:
+        """The name of a message."""
+        return str(self.queue.backing.position_of(entry))
+
+    def take(self, names: Sequence[str]) -> list[Entry]:
+        """Take those of the named messages that are ready, in queue order. They become unacked."""
+        queue = self.queue
+        if queue.is_deleted:
+            return []
+        queue.settle_deliveries()
+        positions = sorted({int(name) for name in names if _is_name(name)})
+        entries = queue.backing.take(positions)
+        queue.counts.got += len(entries)
+        queue.note_left(entries)
+        return entries
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Return taken messages to their positions, ready, without the redelivered flag."""
+        queue = self.queue
+        if entries and not queue.is_deleted:
+            queue.backing.requeue(entries, redelivered=False)
+            queue.wake()
+
+
+def _is_name(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= NAME_DIGITS_MAX

@@ -1,0 +1,207 @@
+"""The queue client: the interface of a queue to the rest of the broker.
+
+Channels, virtual hosts, dead-lettering, tracing and management use queues through this protocol
+only (compare RabbitMQ's `rabbit_queue_type`). A queue may be in this process (classic_queue.py), in
+another process or on another node. So a method that needs a result from the queue takes an `Answer`
+(broker/pending.py), which the queue gives immediately or later. Messages and settlements are passed
+in runs, since a call for each one would be the largest cost.
+
+Promises that every kind of queue keeps:
+
+Q1. Calls of one caller take effect in their order: a message that is published before a `get` is
+    available to it.
+Q2. Each run is confirmed or refused: `publish` counts as a confirm when it returns, unless the
+    queue held the run by then (`Publisher.hold`) or refused messages of it.
+Q3. Each `Answer` is given exactly once, even if the queue is deleted meanwhile.
+Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel`, and
+    never more than its room. When the queue is deleted, `Consumer.queue_deleted` is called once.
+Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.pending import Answer
+from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.status import ConsumerFigures, QueueFigures
+from leveret.storage.message import Entry, Message
+
+UNLIMITED = 1 << 62
+"""Unlimited credit: a number that no client can use up, so no branch is needed."""
+
+
+class ExclusiveOwner(Protocol):
+    """The connection that owns an exclusive queue."""
+
+    name: str
+    peer_host: str
+    peer_port: int
+
+    def forget_queue(self, name: str) -> None:
+        """The queue is deleted."""
+
+
+class Consumer(Protocol):
+    """What a queue needs of a consumer.
+
+    is_waiting: it had no room when a message was ready for it. The queue skips it until
+    `QueueClient.credit` reports that it has room again.
+    """
+
+    tag: str
+    no_ack: bool
+    is_exclusive: bool
+    priority: int
+    is_waiting: bool
+
+    def room(self) -> int:
+        """The number of messages that may be delivered to it now."""
+
+    def figures(self, activity: str) -> ConsumerFigures:
+        """Its figures for management. activity: see `ConsumerFigures`."""
+
+    def deliver(self, entries: list[Entry]) -> None:
+        """Send messages to the client, at most `room`."""
+
+    def queue_deleted(self) -> None:
+        """The queue is deleted: send basic.cancel if the client supports it."""
+
+
+class Publisher(Protocol):
+    """A channel that publishes with confirms or in a transaction, as its queues see it.
+
+    A run is identified by the number of its first message. A `holder` of a run is the log, a queue
+    on another node, or a mirror. A holder confirms or refuses what it holds, or dies.
+    """
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The holder will confirm this run later. It holds a run at most once."""
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The holder has stored the run safely."""
+
+    def refuse(self, number: int) -> None:
+        """A queue refuses the message with this number."""
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The holder will confirm nothing more.
+
+        is_settled: its runs count as confirmed (for example, its queue was deleted), not refused.
+        """
+
+
+class Got(NamedTuple):
+    """The result of basic.get. ready_count: the number of messages left in the queue."""
+
+    entry: Entry
+    ready_count: int
+
+
+class QueueLength(NamedTuple):
+    """The counts in queue.declare-ok."""
+
+    ready_count: int
+    consumer_count: int
+
+
+class QueueClient(Protocol):
+    """One queue. See the module docstring for the promises.
+
+    declared: the options from its arguments. options: those combined with its policies.
+    owner_connection: the only connection that may use it, if it is exclusive.
+    may_redeliver: some of its messages may have been delivered before.
+    bindings: the bindings to it, by their keys. figures: its figures for management.
+    """
+
+    kind: QueueKind
+    name: str
+    durable: bool
+    auto_delete: bool
+    is_exclusive: bool
+    owner_connection: ExclusiveOwner | None
+    arguments: Table
+    declared: QueueOptions
+    options: QueueOptions
+    policy: Any
+    operator_policy: Any
+    bindings: dict[Any, Any]
+    storage_id: int
+    is_deleted: bool
+    may_redeliver: bool
+
+    @property
+    def figures(self) -> QueueFigures:
+        """Its counts and status as plain data; for a remote queue, those received last."""
+
+    @property
+    def is_exchange(self) -> bool:
+        """False: a binding's destination is a queue or an exchange."""
+
+    def __hash__(self) -> int:
+        """Queues are compared by identity."""
+
+    # Messages
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Take a run of messages.
+
+        body_bytes: the sum of their bodies' sizes. ttl_ms: the messages' own time to live, in
+        milliseconds. publisher: receives the confirms; `first` is the number of the first message,
+        and the others are numbered consecutively.
+        """
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message, as basic.get does; None if there is none."""
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Acknowledge delivered messages."""
+
+    def requeue(self, entries: Sequence[Entry]) -> None:
+        """Put delivered messages back at their original positions."""
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Reject delivered messages: dead-letter or drop them."""
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer. Refused with 403 if the queue is in exclusive use."""
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Remove a consumer; an auto-delete queue is deleted with its last one."""
+
+    def credit(self, consumer: Consumer) -> None:
+        """A skipped consumer has room again."""
+
+    # The queue as a whole
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """The numbers of messages and consumers. Counts as use of the queue (x-expires)."""
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Drop all ready messages; answers with their number."""
+
+    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+        """Delete the queue; answers with the number of its ready messages.
+
+        The answer is given before the consumers are cancelled. Refused with 406 if `if_unused` is
+        set and the queue is in use, or `if_empty` and it is not empty. user: who requested it.
+        """
+
+    def delete_now(self) -> int:
+        """The vhost has deleted the queue: free everything; returns the ready message count."""
+
+    def close(self) -> None:
+        """The node stops, or the queue is deleted: release timers and consumers."""
+
+    def apply(self, options: QueueOptions) -> None:
+        """Apply options that policies have changed, with immediate effect."""

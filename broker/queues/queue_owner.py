@@ -1,0 +1,31 @@
+"""What a queue in this process needs of the virtual host that it is in."""
+
+from typing import Protocol
+
+from leveret.broker.clock import Clock
+from leveret.broker.events.taps import Taps
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.turns import Turns
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Message
+
+
+class QueueOwner(Protocol):
+    """The virtual host, as its queues know it. tracer: None while the vhost is not traced."""
+
+    name: str
+    turns: Turns
+    clock: Clock
+    tracer: Taps | None
+
+    def make_backing(self, queue: QueueClient) -> BackingQueue:
+        """Where a queue keeps its messages, with those that a restart found."""
+
+    def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
+        """A message died in a queue that has a dead-letter exchange."""
+
+    def note_discarded(self, reason: str) -> None:
+        """A message died in a queue that has no dead-letter exchange."""
+
+    def delete_queue(self, queue: QueueClient, acting_user: str = ...) -> None:
+        """Have the queue deleted: `QueueClient.delete_now` is called when it is."""

@@ -1,0 +1,73 @@
+"""Applies policies to new queues and exchanges, and to all of a vhost when its policies change.
+
+The vhost calls it for each new queue and exchange. After a change all queues and exchanges of the
+vhost are processed, in slices if there are many (`policy_table.Applier`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from leveret.broker.binding import Exchange
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import (
+    EXCHANGE_KINDS,
+    QUEUE_KINDS,
+    Applier,
+    PolicyTable,
+    effective_options,
+    merged,
+)
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.vhost import VirtualHost
+
+SLICE = 500
+"""Queues in one slice: about two milliseconds."""
+ALTERNATE = "alternate-exchange"
+
+
+class Policing:
+    """Applies the policies of a node."""
+
+    def __init__(
+        self,
+        policies: PolicyTable,
+        vhosts: Mapping[str, VirtualHost],
+        call_soon: Callable[[Callable[[], object]], object],
+    ) -> None:
+        """call_soon: the event loop's."""
+        self._policies = policies
+        self._vhosts = vhosts
+        self.applier = Applier(call_soon, SLICE)
+
+    def policies_changed(self, vhost: str) -> None:
+        """Apply the policies of a vhost to everything in it."""
+        self.applier.start(self._apply_to_all(vhost))
+
+    def _apply_to_all(self, name: str) -> Iterator[None]:
+        vhost = self._vhosts.get(name)
+        if vhost is None:
+            return
+        for exchange in tuple(vhost.exchanges.values()):
+            self.apply_to_exchange(name, exchange)
+            yield
+        for queue in tuple(vhost.queues.values()):
+            if not queue.is_deleted:
+                self.apply_to_queue(name, queue)
+            yield
+        vhost.routes_changed()
+
+    def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
+        """Apply the policies' options to a queue."""
+        policy = self._policies.match(POLICY, vhost, queue.name, QUEUE_KINDS)
+        operator_policy = self._policies.match(OPERATOR_POLICY, vhost, queue.name, QUEUE_KINDS)
+        if policy is queue.policy and operator_policy is queue.operator_policy:
+            return
+        queue.policy, queue.operator_policy = policy, operator_policy
+        queue.apply(effective_options(queue.declared, merged(policy, operator_policy)))
+
+    def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
+        """Set the alternate exchange from the policy, unless the arguments declare one."""
+        exchange.policy = self._policies.match(POLICY, vhost, exchange.name, EXCHANGE_KINDS)
+        declared = exchange.arguments.get(ALTERNATE)
+        if declared is None:
+            definition = {} if exchange.policy is None else exchange.policy.definition
+            exchange.alternate_name = definition.get(ALTERNATE)

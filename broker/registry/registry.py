@@ -1,0 +1,268 @@
+"""The registry: all declared objects of a node in memory, and the one function that changes them.
+
+`apply` applies a declaration to memory. It is the same for declarations from clients, from disk
+after a restart and from other nodes, and it writes nothing: the declaration log
+(declaration_log.py) decides when and where a declaration is written, and then calls `apply`.
+
+R1. The state after `apply` depends only on the state before it and on the declaration: not on the
+    caller, nor on the order in which parts of the broker were constructed.
+R2. `apply` never refuses. `check` finds errors in a declaration before it is written. A declaration
+    that has become impossible since then (a binding whose queue was deleted) is skipped.
+R3. The steps are explicit and in this order: the objects change, then their dependents (routes,
+    policies of queues and exchanges, connections), then the event is emitted.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from leveret.broker.auth.permissions import PermissionTable, check_patterns
+from leveret.broker.auth.users import UserDirectory
+from leveret.broker.declarations import (
+    Declaration,
+    DeleteBinding,
+    DeleteExchange,
+    DeleteParameter,
+    DeletePermission,
+    DeletePolicy,
+    DeleteQueue,
+    DeleteTopicPermission,
+    DeleteUser,
+    DeleteUserLimits,
+    DeleteVhost,
+    DeleteVhostLimits,
+    Permission,
+    PutBinding,
+    PutExchange,
+    PutParameter,
+    PutPermission,
+    PutPolicy,
+    PutQueue,
+    PutTopicPermission,
+    PutUser,
+    PutUserLimits,
+    PutVhost,
+    PutVhostLimits,
+)
+from leveret.broker.events.events import Events
+from leveret.broker.names import NODE_ITSELF
+from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.parameters import OPERATOR_POLICY, Parameters
+from leveret.broker.policies.policy_table import PolicyTable, check_policy
+from leveret.broker.policies.runtime_parameters import RuntimeParameters
+from leveret.broker.registry import access_events, object_events, parameter_events
+from leveret.broker.registry.policing import Policing
+from leveret.broker.registry.topology import InVhost, Removal, Topology
+from leveret.broker.vhost import VirtualHost
+
+logger = logging.getLogger("leveret.registry")
+
+
+class Dependents(Protocol):
+    """Closes the connections and traces of a deleted vhost or user."""
+
+    def close_connections_to(self, vhost: VirtualHost) -> None:
+        """A vhost is deleted: close the connections to it."""
+
+    def close_connections_of(self, user: str) -> None:
+        """A user is deleted: close its connections."""
+
+    def end_traces_of(self, vhost: VirtualHost) -> None:
+        """A vhost is deleted: end its traces."""
+
+
+class Registry:
+    """The declared objects of one node.
+
+    make_vhost: creates the object of a vhost, by name. call_soon: the event loop's.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        make_vhost: Callable[[str], VirtualHost],
+        dependents: Dependents,
+        call_soon: Callable[[Callable[[], object]], object],
+    ) -> None:
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.users = UserDirectory()
+        self.permissions = PermissionTable()
+        self.parameters = Parameters()
+        self.limits = Limits()
+        self.policies = PolicyTable()
+        self.policing = Policing(self.policies, self.vhosts, call_soon)
+        self.runtime_parameters = RuntimeParameters(self.parameters, self.policies, self.limits)
+        self.topology = topology = Topology(self.vhosts)
+        self._events = events
+        self._make_vhost = make_vhost
+        self._dependents = dependents
+        self._steps: dict[type[Declaration], Callable[[Any], None]] = {
+            PutVhost: self._put_vhost, DeleteVhost: self._delete_vhost,
+            PutUser: self._put_user, DeleteUser: self._delete_user,
+            PutPermission: self._put_permission, DeletePermission: self._delete_permission,
+            PutTopicPermission: self._put_topic_permission,
+            DeleteTopicPermission: self._delete_topic_permission,
+            PutPolicy: self._put_policy, DeletePolicy: self._delete_policy,
+            PutVhostLimits: self._put_vhost_limits,
+            DeleteVhostLimits: self._delete_vhost_limits,
+            PutUserLimits: self._put_user_limits, DeleteUserLimits: self._delete_user_limits,
+            PutParameter: self._put_parameter, DeleteParameter: self._delete_parameter,
+            PutExchange: topology.put_exchange, DeleteExchange: topology.delete_exchange,
+            PutQueue: topology.put_queue, DeleteQueue: topology.delete_queue,
+            PutBinding: topology.put_binding, DeleteBinding: topology.delete_binding,
+        }  # fmt: skip
+
+    def check(self, declaration: Declaration) -> None:
+        """Check that a declaration is valid.
+
+        Raises re.error for the pattern of a permission, PolicyError for a policy, and a fault for
+        an exchange or binding.
+        """
+        self.topology.check(declaration)
+        match declaration:
+            case PutPermission() | PutTopicPermission():
+                check_patterns(declaration.permission)
+            case PutPolicy():
+                check_policy(declaration.policy, declaration.component == OPERATOR_POLICY)
+
+    def is_durable(self, declaration: Declaration) -> bool:
+        """Whether a declaration must be written to survive a restart."""
+        return not isinstance(declaration, InVhost) or self.topology.is_durable(declaration)
+
+    def complete(self, declarations: Sequence[Declaration]) -> list[Declaration]:
+        """The declarations to write and apply for those that are submitted together.
+
+        Removes those of existing queues and exchanges. Adds deletions of auto-delete exchanges that
+        lose their last binding; these come first, as their events do in RabbitMQ.
+        """
+        new = self.topology.without_known(declarations)
+        removals = [one for one in new if isinstance(one, Removal)]
+        return [*self.topology.consequences(removals), *new]
+
+    def apply(self, declaration: Declaration) -> None:
+        """Apply a declaration to memory."""
+        self._steps[type(declaration)](declaration)
+
+    # Virtual hosts
+
+    def new_vhost(
+        self, name: str, description: str = "", tags: str = "", acting_user: str = NODE_ITSELF
+    ) -> list[Declaration]:
+        """The declarations of a new vhost, with full permissions for the user who creates it."""
+        made: list[Declaration] = [PutVhost(name, description, tags, acting_user=acting_user)]
+        if self.users.get(acting_user) is not None:
+            everything = Permission(name, acting_user, ".*", ".*", ".*")
+            made.append(PutPermission(everything, acting_user=acting_user))
+        return made
+
+    def _put_vhost(self, it: PutVhost) -> None:
+        vhost = self.vhosts.get(it.name)
+        emit = object_events.vhost_updated
+        if vhost is None:
+            vhost = self.vhosts[it.name] = self._make_vhost(it.name)
+            emit = object_events.vhost_created
+        vhost.description, vhost.tags = it.description, it.tags
+        emit(vhost, it.acting_user)
+
+    def _delete_vhost(self, it: DeleteVhost) -> None:
+        # Operators may set policies and permissions before the vhost exists.
+        users, topic_users = self.permissions.remove_vhost(it.name)
+        self.parameters.remove_vhost(it.name)
+        self.limits.remove_vhost(it.name)
+        self.policies.remove_vhost(it.name)
+        self._permissions_changed()
+        vhost = self.vhosts.pop(it.name, None)
+        if vhost is not None:
+            self._dependents.close_connections_to(vhost)
+            vhost.delete()
+            self._dependents.end_traces_of(vhost)
+        for user in users:
+            access_events.permission_deleted(self._events, it.name, user, it.acting_user)
+        for user in topic_users:
+            access_events.topic_permission_deleted(self._events, it.name, user, it.acting_user)
+        if vhost is not None:
+            object_events.vhost_deleted(vhost, it.acting_user)
+
+    # Users and permissions
+
+    def _put_user(self, it: PutUser) -> None:
+        before = self.users.put(it.user)
+        access_events.user_put(self._events, before, it.user, it.acting_user)
+
+    def _delete_user(self, it: DeleteUser) -> None:
+        was_there = self.users.remove(it.name)
+        self.permissions.remove_user(it.name)
+        had_limits = self.limits.remove_user(it.name)
+        self._permissions_changed()
+        self._dependents.close_connections_of(it.name)
+        if was_there:
+            access_events.user_deleted(self._events, it.name, it.acting_user)
+        if had_limits:
+            parameter_events.user_limits_deleted(self._events, it.name, it.acting_user)
+
+    def _put_permission(self, it: PutPermission) -> None:
+        self.permissions.put(it.permission)
+        self._permissions_changed()
+        access_events.permission_put(self._events, it.permission, it.acting_user)
+
+    def _delete_permission(self, it: DeletePermission) -> None:
+        if self.permissions.remove(it.vhost, it.user):
+            self._permissions_changed()
+            access_events.permission_deleted(self._events, it.vhost, it.user, it.acting_user)
+
+    def _put_topic_permission(self, it: PutTopicPermission) -> None:
+        self.permissions.put_topic(it.permission)
+        self._permissions_changed()
+        access_events.topic_permission_put(self._events, it.permission, it.acting_user)
+
+    def _delete_topic_permission(self, it: DeleteTopicPermission) -> None:
+        if self.permissions.remove_topic(it.vhost, it.user, it.exchange):
+            self._permissions_changed()
+            access_events.topic_permission_deleted(self._events, it.vhost, it.user, it.acting_user)
+
+    def _permissions_changed(self) -> None:
+        """Invalidate the cached publish targets: they may no longer be permitted."""
+        for vhost in self.vhosts.values():
+            vhost.routes_changed()
+
+    # Policies, limits and parameters
+
+    def _put_policy(self, it: PutPolicy) -> None:
+        self.policies.put(it.component, it.policy)
+        self.policing.policies_changed(it.policy.vhost)
+        parameter_events.policy_put(self._events, it.component, it.policy, it.acting_user)
+
+    def _delete_policy(self, it: DeletePolicy) -> None:
+        if self.policies.remove(it.component, it.vhost, it.name):
+            self.policing.policies_changed(it.vhost)
+            parameter_events.policy_deleted(
+                self._events, it.component, it.vhost, it.name, it.acting_user
+            )
+
+    def _put_vhost_limits(self, it: PutVhostLimits) -> None:
+        self.limits.put_vhost(it.vhost, it.limits)
+        parameter_events.vhost_limits_put(self._events, it.vhost, it.limits, it.acting_user)
+
+    def _delete_vhost_limits(self, it: DeleteVhostLimits) -> None:
+        if self.limits.remove_vhost(it.vhost):
+            parameter_events.vhost_limits_deleted(self._events, it.vhost, it.acting_user)
+
+    def _put_user_limits(self, it: PutUserLimits) -> None:
+        self.limits.put_user(it.user, it.limits)
+        parameter_events.user_limits_put(self._events, it.user, it.limits, it.acting_user)
+
+    def _delete_user_limits(self, it: DeleteUserLimits) -> None:
+        if self.limits.remove_user(it.user):
+            parameter_events.user_limits_deleted(self._events, it.user, it.acting_user)
+
+    def _put_parameter(self, it: PutParameter) -> None:
+        self.parameters.put(it.component, it.vhost, it.name, it.value)
+        parameter_events.parameter_put(
+            self._events, it.component, it.vhost, it.name, it.acting_user
+        )
+
+    def _delete_parameter(self, it: DeleteParameter) -> None:
+        if self.parameters.remove(it.component, it.vhost, it.name):
+            parameter_events.parameter_deleted(
+                self._events, it.component, it.vhost, it.name, it.acting_user
+            )

@@ -1,0 +1,243 @@
+"""Converts declarations to rows of the metadata store, and back.
+
+Only objects that survive a restart have a row: durable exchanges and queues, bindings between them,
+and everything that operators set. Policies and limits are rows of the parameters table, with JSON
+values.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from leveret.broker.declarations import (
+    Declaration,
+    DeleteBinding,
+    DeleteExchange,
+    DeleteParameter,
+    DeletePermission,
+    DeletePolicy,
+    DeleteQueue,
+    DeleteTopicPermission,
+    DeleteUser,
+    DeleteUserLimits,
+    DeleteVhost,
+    DeleteVhostLimits,
+    Permission,
+    Policy,
+    PutBinding,
+    PutExchange,
+    PutParameter,
+    PutPermission,
+    PutPolicy,
+    PutQueue,
+    PutTopicPermission,
+    PutUser,
+    PutUserLimits,
+    PutVhost,
+    PutVhostLimits,
+    TopicPermission,
+    User,
+)
+from leveret.broker.policies.parameters import (
+    NO_VHOST,
+    OPERATOR_POLICY,
+    POLICY,
+    USER_LIMITS,
+    VHOST_LIMITS,
+)
+from leveret.broker.policies.runtime_parameters import VHOST_LIMITS_NAME, policy_value
+from leveret.storage.metadata import Metadata
+from leveret.storage.metadata_rows import (
+    BindingRow,
+    Definitions,
+    ExchangeRow,
+    ParameterRow,
+    PermissionRow,
+    QueueRow,
+    TopicPermissionRow,
+    UserRow,
+    VhostRow,
+)
+
+
+def write(declaration: Declaration, metadata: Metadata) -> None:
+    """Write a durable declaration: one transaction. Raises MetadataError."""
+    _WRITERS[type(declaration)](declaration, metadata)
+
+
+def _put_vhost(it: PutVhost, metadata: Metadata) -> None:
+    metadata.put_vhost(VhostRow(it.name, it.description, it.tags))
+
+
+def _delete_vhost(it: DeleteVhost, metadata: Metadata) -> None:
+    metadata.delete_vhost(it.name)
+
+
+def _put_user(it: PutUser, metadata: Metadata) -> None:
+    user = it.user
+    tags = ",".join(user.tags)
+    metadata.put_user(UserRow(user.name, user.password_hash, user.hashing_algorithm, tags))
+
+
+def _delete_user(it: DeleteUser, metadata: Metadata) -> None:
+    with metadata.batch():
+        metadata.delete_user(it.name)
+        metadata.delete_parameter(NO_VHOST, USER_LIMITS, it.name)
+
+
+def _put_permission(it: PutPermission, metadata: Metadata) -> None:
+    one = it.permission
+    metadata.put_permission(PermissionRow(one.vhost, one.user, one.configure, one.write, one.read))
+
+
+def _delete_permission(it: DeletePermission, metadata: Metadata) -> None:
+    metadata.delete_permission(it.vhost, it.user)
+
+
+def _put_topic_permission(it: PutTopicPermission, metadata: Metadata) -> None:
+    one = it.permission
+    metadata.put_topic_permission(
+        TopicPermissionRow(one.vhost, one.user, one.exchange, one.write, one.read)
+    )
+
+
+def _delete_topic_permission(it: DeleteTopicPermission, metadata: Metadata) -> None:
+    metadata.delete_topic_permission(it.vhost, it.user, it.exchange)
+
+
+def _put_policy(it: PutPolicy, metadata: Metadata) -> None:
+    policy = it.policy
+    _put_row(metadata, policy.vhost, it.component, policy.name, policy_value(policy))
+
+
+def _delete_policy(it: DeletePolicy, metadata: Metadata) -> None:
+    metadata.delete_parameter(it.vhost, it.component, it.name)
+
+
+def _put_vhost_limits(it: PutVhostLimits, metadata: Metadata) -> None:
+    _put_row(metadata, it.vhost, VHOST_LIMITS, VHOST_LIMITS_NAME, dict(it.limits))
+
+
+def _delete_vhost_limits(it: DeleteVhostLimits, metadata: Metadata) -> None:
+    metadata.delete_parameter(it.vhost, VHOST_LIMITS, VHOST_LIMITS_NAME)
+
+
+def _put_user_limits(it: PutUserLimits, metadata: Metadata) -> None:
+    _put_row(metadata, NO_VHOST, USER_LIMITS, it.user, dict(it.limits))
+
+
+def _delete_user_limits(it: DeleteUserLimits, metadata: Metadata) -> None:
+    metadata.delete_parameter(NO_VHOST, USER_LIMITS, it.user)
+
+
+def _put_parameter(it: PutParameter, metadata: Metadata) -> None:
+    _put_row(metadata, it.vhost, it.component, it.name, it.value)
+
+
+def _delete_parameter(it: DeleteParameter, metadata: Metadata) -> None:
+    metadata.delete_parameter(it.vhost, it.component, it.name)
+
+
+def _put_row(metadata: Metadata, vhost: str, component: str, name: str, value: Any) -> None:
+    metadata.put_parameter(ParameterRow(vhost, component, name, json.dumps(value)))
+
+
+def _put_exchange(it: PutExchange, metadata: Metadata) -> None:
+    metadata.put_exchange(
+        ExchangeRow(
+            it.vhost, it.name, it.type, it.durable, it.auto_delete, it.internal, it.arguments
+        )
+    )
+
+
+def _delete_exchange(it: DeleteExchange, metadata: Metadata) -> None:
+    metadata.delete_exchange(it.vhost, it.name)
+
+
+def _put_queue(it: PutQueue, metadata: Metadata) -> None:
+    metadata.put_queue(
+        QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
+    )
+
+
+def _delete_queue(it: DeleteQueue, metadata: Metadata) -> None:
+    metadata.delete_queue(it.vhost, it.name)
+
+
+def _put_binding(it: PutBinding, metadata: Metadata) -> None:
+    metadata.put_binding(_binding_row(it))
+
+
+def _delete_binding(it: DeleteBinding, metadata: Metadata) -> None:
+    metadata.delete_binding(_binding_row(it))
+
+
+def _binding_row(it: PutBinding | DeleteBinding) -> BindingRow:
+    return BindingRow(
+        it.vhost, it.source, it.destination_kind, it.destination, it.routing_key, it.arguments
+    )
+
+
+_WRITERS: dict[type[Declaration], Callable[[Any, Metadata], None]] = {
+    PutVhost: _put_vhost, DeleteVhost: _delete_vhost,
+    PutUser: _put_user, DeleteUser: _delete_user,
+    PutPermission: _put_permission, DeletePermission: _delete_permission,
+    PutTopicPermission: _put_topic_permission, DeleteTopicPermission: _delete_topic_permission,
+    PutPolicy: _put_policy, DeletePolicy: _delete_policy,
+    PutVhostLimits: _put_vhost_limits, DeleteVhostLimits: _delete_vhost_limits,
+    PutUserLimits: _put_user_limits, DeleteUserLimits: _delete_user_limits,
+    PutParameter: _put_parameter, DeleteParameter: _delete_parameter,
+    PutExchange: _put_exchange, DeleteExchange: _delete_exchange,
+    PutQueue: _put_queue, DeleteQueue: _delete_queue,
+    PutBinding: _put_binding, DeleteBinding: _delete_binding,
+}  # fmt: skip
+
+# Reading
+
+
+def declarations(definitions: Definitions) -> Iterator[Declaration]:
+    """The content of the metadata store as declarations, in an order in which they apply."""
+    for vhost in definitions.vhosts:
+        yield PutVhost(vhost.name, vhost.description, vhost.tags)
+    for user in definitions.users:
+        tags = tuple(filter(None, user.tags.split(",")))
+        yield PutUser(User(user.name, tags, user.password_hash, user.hashing_algorithm))
+    for permission in definitions.permissions:
+        yield PutPermission(Permission(*permission))
+    for topic_permission in definitions.topic_permissions:
+        yield PutTopicPermission(TopicPermission(*topic_permission))
+    for parameter in definitions.parameters:
+        yield _of_parameter(parameter)
+
+    for exchange in definitions.exchanges:
+        yield PutExchange(
+            exchange.vhost, exchange.name, exchange.type, exchange.durable, exchange.auto_delete,
+            exchange.internal, exchange.arguments,
+        )  # fmt: skip
+    for queue in definitions.queues:
+        yield PutQueue(
+            queue.vhost, queue.name, queue.durable, queue.auto_delete, queue.arguments,
+            storage_id=queue.storage_id,
+        )  # fmt: skip
+    for row in definitions.bindings:
+        yield PutBinding(
+            row.vhost, row.source, row.destination, row.routing_key, row.destination_kind,
+            row.arguments,
+        )  # fmt: skip
+
+
+def _of_parameter(row: ParameterRow) -> Declaration:
+    value = json.loads(row.value)
+    if row.component in (POLICY, OPERATOR_POLICY):
+        return PutPolicy(
+            row.component,
+            Policy(
+                row.vhost, row.name, value["pattern"], value["apply-to"], value["definition"],
+                value["priority"],
+            ),
+        )  # fmt: skip
+    if row.component == VHOST_LIMITS:
+        return PutVhostLimits(row.vhost, value)
+    if row.component == USER_LIMITS:
+        return PutUserLimits(row.name, value)
+    return PutParameter(row.component, row.vhost, row.name, value)

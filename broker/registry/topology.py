@@ -1,0 +1,247 @@
+"""Applies declarations of exchanges, queues and bindings to the vhosts of a node."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from leveret.broker.amqp.errors import not_allowed, not_found
+from leveret.broker.amqp.field_table import decode_table
+from leveret.broker.binding import Binding, Exchange
+from leveret.broker.declarations import (
+    Declaration,
+    DeleteBinding,
+    DeleteExchange,
+    DeleteQueue,
+    PutBinding,
+    PutExchange,
+    PutQueue,
+)
+from leveret.broker.exchanges import create_exchange_type
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
+from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.registry import object_events
+from leveret.broker.routing import replay_history
+from leveret.broker.vhost import VirtualHost
+
+logger = logging.getLogger("leveret.registry")
+
+InVhost = PutExchange | DeleteExchange | PutQueue | DeleteQueue | PutBinding | DeleteBinding
+Removal = DeleteExchange | DeleteQueue | DeleteBinding
+
+
+class Owner(ExclusiveOwner, Protocol):
+    """A connection that may have exclusive queues. exclusive_queues: its exclusive queues."""
+
+    exclusive_queues: dict[str, QueueClient]
+
+
+class Topology:
+    """The exchanges, queues and bindings of all vhosts of a node.
+
+    A declaration names the connection that owns an exclusive queue; `add_owner` registers the
+    connection's object. A queue without a registered owner is skipped: its connection has ended.
+    """
+
+    def __init__(self, vhosts: Mapping[str, VirtualHost]) -> None:
+        self._vhosts = vhosts
+        self._owners: dict[str, Owner] = {}
+
+    def add_owner(self, owner: Owner) -> None:
+        """A connection is about to declare an exclusive queue."""
+        self._owners[owner.name] = owner
+
+    def remove_owner(self, owner: Owner) -> None:
+        """A connection has ended."""
+        if self._owners.get(owner.name) is owner:
+            del self._owners[owner.name]
+
+    # Before a declaration is written
+
+    def check(self, it: Declaration) -> None:
+        """Check that a declaration is valid. Raises ChannelFault and ConnectionFault."""
+        if isinstance(it, InVhost) and it.vhost not in self._vhosts:
+            raise not_allowed(f"vhost {it.vhost} not found")
+        if isinstance(it, PutExchange):
+            create_exchange_type(it.type, decode_table(it.arguments)[0])
+        elif isinstance(it, PutBinding):
+            self._check_binding(it)
+
+    def _check_binding(self, it: PutBinding) -> None:
+        vhost = self._vhosts[it.vhost]
+        source = vhost.exchanges.get(it.source)
+        if source is None:
+            raise not_found(f"no {resource(EXCHANGE, it.source, it.vhost)}")
+        destination = _destination(vhost, it)
+        if destination is None:
+            raise not_found(f"no {resource(it.destination_kind, it.destination, it.vhost)}")
+        arguments = decode_table(it.arguments)[0]
+        if Binding(source, destination, it.routing_key, arguments).key not in source.bindings:
+            source.type.validate_binding(it.routing_key, arguments)
+
+    def is_durable(self, it: InVhost) -> bool:
+        """Whether the declaration changes what exists after a restart."""
+        if isinstance(it, PutExchange | PutQueue):
+            return it.durable
+        vhost = self._vhosts[it.vhost]
+        if isinstance(it, DeleteExchange):
+            return _is_durable(vhost.exchanges.get(it.name))
+        if isinstance(it, DeleteQueue):
+            return _is_durable(vhost.queues.get(it.name))
+        return _is_durable(vhost.exchanges.get(it.source)) and _is_durable(_destination(vhost, it))
+
+    def without_known(self, declarations: Iterable[Declaration]) -> list[Declaration]:
+        """Remove the declarations of exchanges and queues that exist or are repeated.
+
+        The existing objects do not change; in particular, a queue keeps its storage id.
+        """
+        new: dict[object, Declaration] = {}
+        for it in declarations:
+            if isinstance(it, PutExchange | PutQueue):
+                vhost = self._vhosts[it.vhost]
+                known = vhost.queues if isinstance(it, PutQueue) else vhost.exchanges
+                if it.name not in known:
+                    new.setdefault((type(it), it.vhost, it.name), it)
+            else:
+                new[id(it)] = it
+        return list(new.values())
+
+    def consequences(self, removals: Iterable[Removal]) -> Iterator[DeleteExchange]:
+        """The deletions of auto-delete exchanges that lose their last binding by the removals."""
+        gone: set[Exchange] = set()
+        lost: list[tuple[Binding, str, str]] = []
+        for it in removals:
+            vhost = self._vhosts[it.vhost]
+            if isinstance(it, DeleteExchange) and it.name in vhost.exchanges:
+                gone.add(vhost.exchanges[it.name])
+            acting_user = NODE_ITSELF if isinstance(it, DeleteQueue) else it.acting_user
+            lost += [(binding, it.vhost, acting_user) for binding in _removed(vhost, it)]
+        left: dict[Exchange, int] = {}
+        seen: set[Binding] = set()
+        for binding, vhost_name, acting_user in lost:
+            source = binding.source
+            if not source.auto_delete or source in gone or binding in seen:
+                continue
+            seen.add(binding)
+            left[source] = left.get(source, len(source.bindings)) - 1
+            if not left[source]:
+                gone.add(source)
+                yield DeleteExchange(vhost_name, source.name, acting_user=acting_user)
+                lost += [(one, vhost_name, acting_user) for one in source.incoming.values()]
+
+    # Applying
+
+    def put_exchange(self, it: PutExchange) -> None:
+        """Add an exchange, unless the name exists."""
+        vhost = self._vhost(it)
+        if vhost is not None and it.name not in vhost.exchanges:
+            exchange = vhost.add_exchange(
+                it.name, it.type, it.durable, it.auto_delete, it.internal,
+                decode_table(it.arguments)[0],
+            )  # fmt: skip
+            object_events.exchange_created(vhost, exchange, it.acting_user)
+
+    def delete_exchange(self, it: DeleteExchange) -> None:
+        """Remove an exchange, and the bindings from it and to it."""
+        vhost = self._vhost(it)
+        exchange = None if vhost is None else vhost.exchanges.pop(it.name, None)
+        if vhost is not None and exchange is not None:
+            self._detach(vhost, (*exchange.bindings.values(), *exchange.incoming.values()),
+                         it.acting_user)  # fmt: skip
+            vhost.routes_changed()
+            object_events.exchange_deleted(vhost, exchange, it.acting_user)
+
+    def put_queue(self, it: PutQueue) -> None:
+        """Add a queue, unless the name exists."""
+        vhost, owner = self._vhost(it), self._owners.get(it.owner)
+        if vhost is None or it.name in vhost.queues:
+            return
+        if it.owner and owner is None:
+            logger.info("%r is skipped: the connection that owns the queue has ended", it)
+            return
+        queue = vhost.add_queue(
+            it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0], owner,
+            it.storage_id,
+        )  # fmt: skip
+        if owner is not None:
+            owner.exclusive_queues[it.name] = queue
+        vhost.counts.queues_created += 1
+        object_events.queue_created(vhost, queue, it.acting_user)
+
+    def delete_queue(self, it: DeleteQueue) -> None:
+        """Remove a queue with its messages, and the bindings to it."""
+        vhost = self._vhost(it)
+        queue = None if vhost is None else vhost.queues.pop(it.name, None)
+        if vhost is None or queue is None:
+            return
+        vhost.counts.queues_deleted += 1
+        if queue.owner_connection is not None:
+            queue.owner_connection.forget_queue(queue.name)
+        self._detach(vhost, tuple(queue.bindings.values()), NODE_ITSELF)
+        vhost.routes_changed()
+        queue.delete_now()
+        object_events.queue_deleted(vhost, queue, it.acting_user)
+
+    def put_binding(self, it: PutBinding) -> None:
+        """Add a binding, unless it exists."""
+        vhost = self._vhost(it)
+        source = None if vhost is None else vhost.exchanges.get(it.source)
+        destination = None if vhost is None else _destination(vhost, it)
+        if vhost is None or source is None or destination is None:
+            logger.warning("%r is skipped: its source or destination does not exist", it)
+            return
+        binding = Binding(source, destination, it.routing_key, decode_table(it.arguments)[0])
+        if binding.key in source.bindings:
+            return
+        binding.attach()
+        vhost.routes_changed()
+        object_events.binding_created(vhost, binding, it.acting_user)
+        if isinstance(source.type, RecentHistory):
+            replay_history(vhost, source.type, destination)
+
+    def delete_binding(self, it: DeleteBinding) -> None:
+        """Remove a binding, if it exists."""
+        vhost = self._vhost(it)
+        bindings = [] if vhost is None else _removed(vhost, it)
+        if vhost is not None and bindings:
+            self._detach(vhost, bindings, it.acting_user)
+            vhost.routes_changed()
+
+    def _vhost(self, it: InVhost) -> VirtualHost | None:
+        vhost = self._vhosts.get(it.vhost)
+        if vhost is None:
+            logger.error("%r is skipped: vhost %r does not exist", it, it.vhost)
+        return vhost
+
+    def _detach(self, vhost: VirtualHost, bindings: Iterable[Binding], acting_user: str) -> None:
+        for binding in bindings:
+            # A binding of an exchange to itself is both outgoing and incoming.
+            if binding.key in binding.source.bindings:
+                binding.detach()
+                object_events.binding_deleted(vhost, binding, acting_user)
+
+
+def _destination(
+    vhost: VirtualHost, it: PutBinding | DeleteBinding
+) -> QueueClient | Exchange | None:
+    if it.destination_kind == QUEUE:
+        return vhost.queues.get(it.destination)
+    return vhost.exchanges.get(it.destination)
+
+
+def _is_durable(thing: QueueClient | Exchange | None) -> bool:
+    return thing is not None and thing.durable
+
+
+def _removed(vhost: VirtualHost, it: Removal) -> list[Binding]:
+    """The existing bindings that the declaration removes."""
+    if isinstance(it, DeleteQueue):
+        queue = vhost.queues.get(it.name)
+        return [] if queue is None else list(queue.bindings.values())
+    if isinstance(it, DeleteExchange):
+        exchange = vhost.exchanges.get(it.name)
+        return [] if exchange is None else list(exchange.incoming.values())
+    source = vhost.exchanges.get(it.source)
+    key = (it.source, it.destination_kind, it.destination, it.routing_key, it.arguments)
+    found = None if source is None else source.bindings.get(key)
+    return [] if found is None else [found]

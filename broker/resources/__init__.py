@@ -1,0 +1,1 @@
+"""Memory and disk: monitors, alarms, and the flow control of publishers."""

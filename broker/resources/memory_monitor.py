@@ -1,0 +1,132 @@
+"""The memory monitor: compares the memory use of the process with its limit.
+
+Above `vm_memory_high_watermark` the memory alarm is set and publishers are blocked; below it the
+alarm is cleared. Above `vm_memory_high_watermark_paging_ratio` of the watermark queues move
+messages to disk: the monitor gives the store a budget for messages in memory, the paging limit
+minus all other memory that the process uses.
+
+The C library does not return all freed memory to the operating system, which could keep the alarm
+in force. So above the paging limit it is asked to return free memory before memory use counts.
+"""
+
+import logging
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.config import MemorySettings
+from leveret.broker.resources.alarms import MEMORY, Alarms
+from leveret.broker.resources.memory_measures import (
+    allocated_bytes,
+    give_back_freed_memory,
+    resident_bytes,
+)
+
+CGROUP_FILES = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""The files of a container's memory limit, in control groups version 2 and 1."""
+MESSAGES_SHARE_MIN = 0.1
+"""The smallest budget for messages, as a share of the paging limit."""
+
+logger = logging.getLogger("leveret.memory")
+
+
+def total_memory_bytes(
+    settings: MemorySettings, cgroup_files: tuple[Path, ...] = CGROUP_FILES
+) -> int:
+    """The memory of the machine, or of the container or process limit if that is less."""
+    if settings.total_bytes is not None:
+        return settings.total_bytes
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        limits.append(soft)
+    for path in cgroup_files:
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            # Another version of control groups, or none.
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
+def memory_limit_bytes(settings: MemorySettings) -> int:
+    """The watermark in bytes."""
+    if settings.high_watermark_bytes is not None:
+        return settings.high_watermark_bytes
+    return int(settings.high_watermark_relative * total_memory_bytes(settings))
+
+
+class MemoryMonitor:
+    """Sets and clears the memory alarm.
+
+    measure: returns the memory in use, in bytes. held: returns the bytes of messages in memory.
+    allow: called with the budget of messages in memory, in bytes.
+    """
+
+    def __init__(
+        self,
+        settings: MemorySettings,
+        clock: Clock,
+        alarms: Alarms,
+        measure: Callable[[], int] | None = None,
+        held: Callable[[], int] = lambda: 0,
+        allow: Callable[[int], object] = lambda size: None,
+    ) -> None:
+        by_allocation = settings.calculation_strategy != "rss"
+        self._measure = measure or (allocated_bytes if by_allocation else resident_bytes)
+        self._interval_ms = settings.monitor_interval_ms
+        self._clock = clock
+        self._alarms = alarms
+        self._held = held
+        self._allow = allow
+        self._timer: Timer | None = None
+        self._is_above = False
+        self._paging_ratio = settings.paging_ratio
+        self.set_limit(memory_limit_bytes(settings))
+        self.used_bytes = 0
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Set another watermark, in force from the next check."""
+        self.limit_bytes = limit_bytes
+        self.paging_bytes = int(limit_bytes * self._paging_ratio)
+
+    def start(self) -> None:
+        """Check now, and then every `memory_monitor_interval`."""
+        self.check()
+        self._timer = self._clock.call_later_ms(self._interval_ms, self.start)
+
+    def stop(self) -> None:
+        """Stop checking."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def check(self) -> None:
+        """Measure, set the budget of messages, and set or clear the alarm."""
+        used = self._measure()
+        if used > self.paging_bytes:
+            give_back_freed_memory()
+            used = self._measure()
+        self.used_bytes = used
+        beside = max(0, used - self._held())
+        least = int(self.paging_bytes * MESSAGES_SHARE_MIN)
+        self._allow(max(least, self.paging_bytes - beside))
+        is_above = used >= self.limit_bytes
+        if is_above == self._is_above:
+            return
+        self._is_above = is_above
+        if is_above:
+            logger.warning(
+                "memory alarm: %d bytes are in use, the limit is %d; publishers are blocked",
+                used, self.limit_bytes,
+            )  # fmt: skip
+            self._alarms.set(MEMORY, "monitor")
+        else:
+            logger.info("memory alarm cleared: %d bytes are in use", used)
+            self._alarms.clear(MEMORY, "monitor")

@@ -1,0 +1,138 @@
+"""Publishing inside a virtual host: from an exchange to queues, along one path for everything.
+
+What a client publishes, dead letters, delayed messages, the copies of the firehose and the history
+of a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
+it where an exchange asks for that, and hands it to the queues it reaches. A publisher that keeps
+what it looked up does the last step alone: the firehose by `deliver`, channel/publishing.py by the
+same loop inline.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.binding import Exchange
+from leveret.broker.clock import Clock
+from leveret.broker.events.taps import Taps
+from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
+from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.exchanges.router import route
+from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.storage.message import Message
+
+Trace = Callable[[Sequence[QueueClient]], object]
+"""Called with the queues that a message reaches, before they have it."""
+
+
+class RoutingVhost(Protocol):
+    """What routing needs of the virtual host. tracer: None while it is not traced."""
+
+    clock: Clock
+    is_deleted: bool
+    tracer: Taps | None
+
+    @property
+    def exchanges(self) -> Mapping[str, Exchange]:
+        """By their names."""
+
+
+class Published(NamedTuple):
+    """What became of a message. is_delayed: an exchange keeps it, and will route it later."""
+
+    queues: Sequence[QueueClient]
+    is_delayed: bool
+
+
+def publish(
+    vhost: RoutingVhost,
+    exchange: Exchange,
+    message: Message,
+    routing_keys: Sequence[str],
+    *,
+    trace: Trace | None = None,
+    accepts: Callable[[QueueClient], bool] | None = None,
+    ttl_ms: int | None = None,
+    publisher: Publisher | None = None,
+    number: int = 0,
+) -> Published:
+    """Route a message from an exchange, and hand it to the queues that it reaches.
+
+    routing_keys: its own, then those of CC and BCC. trace: not called while nobody traces. accepts:
+    which of the queues are to get it. ttl_ms, publisher, number: see `QueueClient.publish`.
+    """
+    header = header_of(message)
+    found = route(exchange, routing_keys, header)
+    queues = found.queues if accepts is None else list(filter(accepts, found.queues))
+    if trace is not None and vhost.tracer is not None:
+        trace(queues)
+    for history in found.remembering:
+        history.remember(message, header)
+    for delaying in found.delaying:
+        assert isinstance(delaying, Exchange), "only an exchange delays messages"
+        _delay(vhost, delaying, message, routing_keys, ttl_ms)
+    deliver(queues, [message], len(message.body), ttl_ms, publisher, number)
+    return Published(queues, bool(found.delaying))
+
+
+def deliver(
+    queues: Iterable[QueueClient],
+    messages: list[Message],
+    body_bytes: int,
+    ttl_ms: int | None = None,
+    publisher: Publisher | None = None,
+    first: int = 0,
+) -> None:
+    """Hand a run of messages to queues. body_bytes: the sum of their bodies' sizes."""
+    for queue in queues:
+        queue.publish(messages, body_bytes, ttl_ms, publisher, first)
+
+
+def _delay(
+    vhost: RoutingVhost,
+    exchange: Exchange,
+    message: Message,
+    routing_keys: Sequence[str],
+    ttl_ms: int | None,
+) -> None:
+    """x-delayed-message: the message goes on from the exchange when its delay is over."""
+    header = header_of(message)
+    assert isinstance(exchange.type, DelayedMessage), "only this type of exchange delays messages"
+    late = Message(message.address, header_after_delay(header), message.body, None, message.number)
+
+    def go_on() -> None:
+        if vhost.is_deleted or vhost.exchanges.get(exchange.name) is not exchange:
+            return
+
+        trace = _trace_of(vhost, late, routing_keys)
+        publish(vhost, exchange, late, routing_keys, trace=trace, ttl_ms=ttl_ms)
+
+    vhost.clock.call_later_ms(exchange.type.delay_ms(header), go_on)
+
+
+def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Trace:
+    """For a message that no client publishes just now."""
+
+    def trace(queues: Sequence[QueueClient]) -> None:
+        if vhost.tracer is not None:
+            vhost.tracer.published(None, [message], routing_keys, queues)
+
+    return trace
+
+
+def replay_history(
+    vhost: RoutingVhost, history: RecentHistory, destination: QueueClient | Exchange
+) -> None:
+    """x-recent-history: what is newly bound gets the last messages at once."""
+    for message in history.history:
+        assert isinstance(message, Message), "a history keeps messages"
+        if isinstance(destination, Exchange):
+            keys = [message.address.routing_key]
+            publish(vhost, destination, message, keys, trace=_trace_of(vhost, message, keys))
+        else:
+            deliver([destination], [message], len(message.body))
+
+
+def header_of(message: Message) -> ContentHeader:
+    """A message's properties, of which the store knows less than the broker."""
+    assert isinstance(message.header, ContentHeader), "messages are made with content headers"
+    return message.header

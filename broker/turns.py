@@ -1,0 +1,160 @@
+"""Actors and their turns: how the one thread of the broker is shared.
+
+An actor (a queue, the dead-letterer) is woken when it has something to do, and gets a turn soon
+after. A turn does a bounded amount of work; an actor that has more to do wakes itself again and
+waits behind the others. When all woken actors have had their turn, connections with output are
+flushed: all output of one round for one socket is written in one system call.
+
+A round gives way to the event loop after `ROUND_SECONDS_MAX`, however many actors are waiting, so
+that sockets are read and timers run in between. Without that, a publisher at full speed starves its
+consumers, and a message that fans out to a thousand queues stalls all other clients.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic, perf_counter
+from typing import Protocol
+
+ROUND_SECONDS_MAX = 0.004
+AFTER_ROUNDS_MAX = 8
+"""A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
+
+logger = logging.getLogger("leveret.broker")
+
+
+class Actor(Protocol):
+    """An object that takes turns. is_awake: it is waiting for its turn."""
+
+    is_awake: bool
+
+    def take_turn(self) -> None:
+        """Do a bounded amount of work; wake up again if there is more."""
+
+
+class Flushable(Protocol):
+    """An object that gathers output over a round. is_dirty: it is on the list to be flushed."""
+
+    is_dirty: bool
+
+    def flush(self) -> None:
+        """Write the gathered output."""
+
+
+class Turns:
+    """The actors that wait for their turn, and the connections that wait to be flushed.
+
+    rounds: how many there were. now_ms: the broker's time at the beginning of this round, or of the
+    read that is being handled; reading the clock for each message would cost more.
+    """
+
+    __slots__ = (
+        "_actors",
+        "_after",
+        "_before",
+        "_dirty",
+        "_is_scheduled",
+        "_loop",
+        "_rounds_waited",
+        "clock_ms",
+        "now_ms",
+        "rounds",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None
+    ) -> None:
+        self._loop = loop
+        self.clock_ms = clock_ms or (lambda: int(monotonic() * 1000))
+        self.now_ms = self.clock_ms()
+        self._actors: list[Actor] = []
+        self._dirty: list[Flushable] = []
+        self._after: list[Callable[[], object]] = []
+        self._before: list[Callable[[], object]] = []
+        self._is_scheduled = False
+        self._rounds_waited = 0
+        self.rounds = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many actors wait for their turn."""
+        return len(self._actors)
+
+    def wake(self, actor: Actor) -> None:
+        """Give the actor a turn soon."""
+        if not actor.is_awake:
+            actor.is_awake = True
+            self._actors.append(actor)
+            self._schedule()
+
+    def flush_later(self, flushable: Flushable) -> None:
+        """Flush at the end of the round."""
+        if not flushable.is_dirty:
+            flushable.is_dirty = True
+            self._dirty.append(flushable)
+            self._schedule()
+
+    def before_flush(self, callback: Callable[[], object]) -> None:
+        """Call back when actors have had their turn, and before output is written.
+
+        What the store has on disk by then is confirmed in the same round.
+        """
+        self._before.append(callback)
+        self._schedule()
+
+    def after_round(self, callback: Callable[[], object]) -> None:
+        """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds."""
+        if not self._after:
+            self._rounds_waited = 0
+        self._after.append(callback)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_round)
+
+    def _run_round(self) -> None:
+        self.rounds += 1
+        self.now_ms = self.clock_ms()
+        actors, self._actors = self._actors, []
+        self._is_scheduled = True
+        deadline = perf_counter() + ROUND_SECONDS_MAX
+        for done, actor in enumerate(actors, 1):
+            actor.is_awake = False
+            try:
+                actor.take_turn()
+            except Exception:
+                logger.exception("%r failed in its turn", actor)
+            if perf_counter() > deadline:
+                self._actors = actors[done:] + self._actors
+                break
+        if self._before:
+            before, self._before = self._before, []
+            self._call(before)
+        self._flush()
+        if self._after:
+            self._rounds_waited += 1
+            if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
+                after, self._after = self._after, []
+                self._call(after)
+        self._is_scheduled = bool(self._actors or self._dirty or self._after or self._before)
+        if self._is_scheduled:
+            self._loop.call_soon(self._run_round)
+
+    @staticmethod
+    def _call(callbacks: list[Callable[[], object]]) -> None:
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                logger.exception("%r failed after a round", callback)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for flushable in dirty:
+            flushable.is_dirty = False
+            try:
+                flushable.flush()
+            except Exception:
+                logger.exception("%r could not be flushed", flushable)

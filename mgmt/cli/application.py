@@ -1,0 +1,103 @@
+"""The `leveret` command and the options of its subcommands, whose work is in other modules."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leveret import __version__
+from leveret.broker.auth.backends.chain import BackendError
+from leveret.broker.config import ConfigError, load_config
+from leveret.mgmt.cli import store
+from leveret.mgmt.cli.serve import serve as run_server
+from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
+from leveret.storage.data_directory import DataDirectoryError
+from leveret.storage.disk import StoreError
+from leveret.storage.metadata import MetadataError
+
+EXIT_BAD_CONFIGURATION = 2
+EXIT_CANNOT_START = 1
+
+app = typer.Typer(
+    help="Leveret, an AMQP 0-9-1 broker that is compatible with RabbitMQ.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(store.app, name="store")
+
+
+@app.callback()
+def main() -> None:
+    """Leveret, an AMQP 0-9-1 broker that is compatible with RabbitMQ."""
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Option(help="The configuration file, in the format of rabbitmq.conf.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where messages and definitions are.")
+    ] = None,
+    node: Annotated[str | None, typer.Option(help="The node's name, as name or name@host.")] = None,
+    bind: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="The AMQP port; 0 for none.")] = None,
+    management_port: Annotated[
+        int | None, typer.Option(help="The port of the management API; 0 for none.")
+    ] = None,
+    prometheus_port: Annotated[
+        int | None, typer.Option(help="The port of the metrics; 0 for none.")
+    ] = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT."""
+    flags: dict[str, object] = {
+        "data_dir": data_dir,
+        "node": node,
+        "bind": bind,
+        "port": port,
+        "management_port": management_port,
+        "prometheus_port": prometheus_port,
+    }
+    try:
+        run_server(load_config(config, os.environ, flags))
+    except ConfigError as error:
+        _give_up(str(error), EXIT_BAD_CONFIGURATION)
+    except BackendError as error:
+        _give_up(str(error), EXIT_BAD_CONFIGURATION)
+    except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
+        _give_up(str(error), EXIT_CANNOT_START)
+
+
+def _add_subcommand(name: str, description: str) -> None:
+    """List a program of its own in the help, and run it with whatever options it gets."""
+
+    @app.command(
+        name=name,
+        help=description,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        add_help_option=False,
+    )
+    def run(context: typer.Context) -> None:
+        sys.exit(run_subcommand(name, context.args))
+
+
+for _name, _description in DESCRIPTIONS.items():
+    _add_subcommand(_name, _description)
+
+
+@app.command(name="version")
+def show_version() -> None:
+    """Print Leveret's version."""
+    typer.echo(__version__)
+
+
+def _give_up(reason: str, status: int) -> None:
+    typer.echo(f"leveret: {reason}", err=True)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,43 @@
+"""The subcommands of `leveret` that are programs of their own, loaded without the broker.
+
+Tools such as `ctl` and `perf` have options of their own and are started often, in scripts. Each is
+imported only when it is run, which halves the time that it takes to start.
+"""
+
+import importlib
+import sys
+
+SUBCOMMANDS = {
+    "analyze": "leveret.analytics.analyze",
+    "ctl": "leveret.mgmt.tools.ctl.leveretctl",
+    "journey": "leveret.analytics.journey_command",
+    "perf": "leveret.mgmt.tools.perf.perf_command",
+    "replay": "leveret.mgmt.tools.replay.replay_command",
+    "report": "leveret.analytics.report",
+}
+"""Their names, and the modules whose `main` takes their arguments."""
+
+DESCRIPTIONS = {
+    "ctl": "Inspect and control a running node, as leveretctl does.",
+    "perf": "Measure the throughput and latency of a broker, with PerfTest's options (--help).",
+    "analyze": "Analyse trace logs with Spark (--help).",
+    "journey": "Show the path of a message through the broker, from its traces (--help).",
+    "replay": "Publish the messages of a trace again, to any broker (--help).",
+    "report": "Write the results of an analysis to an HTML file (--help).",
+}
+"""What `leveret --help` says of them, in this order."""
+
+EXIT_USAGE = 2
+
+
+def run_subcommand(name: str, arguments: list[str]) -> int:
+    """Run a subcommand; its exit code."""
+    try:
+        module = importlib.import_module(SUBCOMMANDS[name])
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "pyarrow"):
+            raise
+        sys.stderr.write(f"leveret {name} needs PySpark: run pip install 'leveret[analytics]'\n")
+        return EXIT_USAGE
+    status: int = module.main(arguments)
+    return status

@@ -1,0 +1,125 @@
+"""The metrics of the node itself: the resources of its process, its store, and its identity.
+
+Metrics about Erlang's runtime have Python's figures where there is a counterpart: garbage
+collections, context switches, queues that wait for their turn. Those without one (reductions,
+reclaimed bytes, numbers of processes) are left out.
+"""
+
+import gc
+import resource
+import time
+
+from leveret.broker.net.handshake import COMPATIBLE_VERSION
+from leveret.mgmt.metrics import families as names
+from leveret.mgmt.metrics.text import Exposition, Row, render_labels
+from leveret.mgmt.running_node import Node, file_limit
+from leveret.mgmt.views.connections import open_connections
+
+RABBITMQ_PREFIX = "rabbitmq_"
+PROTOCOL = (("protocol", "amqp091"),)
+NO_STORE: Row = (0,) * len(names.STORE)
+
+
+def add_node(page: Exposition, node: Node, consumers: int) -> None:
+    """Add all metrics of the node to a page."""
+    add_alarms(page, node)
+    add_churn(page, node)
+    add_coarse(page, node)
+    add_limits(page, node)
+    add_store(page, node)
+    add_auth(page, node)
+    add_totals(page, node, consumers)
+    page.add(names.UNREACHABLE, 0)
+    add_identity(page, node)
+
+
+def add_alarms(page: Exposition, node: Node) -> None:
+    """The alarms that are in force. There is none for file descriptors."""
+    alarms = node.sampler.broker.services.alarms
+    page.add_row(names.ALARMS, (0, int(alarms.has("disk")), int(alarms.has("memory"))))
+
+
+def add_churn(page: Exposition, node: Node) -> None:
+    """Connections, channels and queues that were opened and closed."""
+    page.add_row(names.CHURN, node.sampler.churn_row())
+
+
+def add_coarse(page: Exposition, node: Node) -> None:
+    """The resources in use."""
+    memory, files, sockets, _, free = node.node_row()
+    collections = sum(generation["collections"] for generation in gc.get_stats())
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    switches = used.ru_nvcsw + used.ru_nivcsw
+    page.add_row(names.NODE_COARSE, (files, sockets, memory, free, collections, switches))
+
+
+def add_limits(page: Exposition, node: Node) -> None:
+    """The limits on resources, the queues that wait for their turn, and the uptime."""
+    waiting = node.sampler.broker.services.turns.waiting
+    uptime_s = round(time.time() - node.started_at_s, 3)
+    page.add_row(
+        names.NODE,
+        (file_limit(), file_limit(), node.memory_limit, node.disk_limit, waiting, uptime_s),
+    )
+
+
+def add_store(page: Exposition, node: Node) -> None:
+    """What the store has done to files. It never seeks or reopens files, and has no queue index."""
+    broker = node.sampler.broker
+    store = broker.store
+    if store is None:
+        page.add_row(names.STORE, NO_STORE)
+        return
+    done = store.figures()
+    page.add_row(names.STORE, (
+        done.reads, done.read_bytes, done.writes, done.write_bytes, done.syncs, 0, 0,
+        0, broker.services.metadata.changes, done.bodies_read, done.bodies_written, 0, 0,
+        done.read_seconds, done.write_seconds, done.sync_seconds, 0.0,
+    ))  # fmt: skip
+
+
+def add_auth(page: Exposition, node: Node) -> None:
+    """Login attempts."""
+    limiter = node.sampler.broker.services.access.limiter
+    succeeded, failed = limiter.succeeded, limiter.failed
+    row = (succeeded + failed, succeeded, failed)
+    page.add_row(names.AUTH, row, render_labels(PROTOCOL))
+
+
+def add_auth_by_source(page: Exposition, node: Node) -> None:
+    """Login attempts by the client's address."""
+    limiter = node.sampler.broker.services.access.limiter
+    attempts = limiter.by_address()
+    labels = [render_labels((("remote_address", address), *PROTOCOL)) for address in attempts]
+    rows = [(one.succeeded + one.failed, one.succeeded, one.failed) for one in attempts.values()]
+    page.add_table(names.AUTH_BY_SOURCE, range(3), labels, rows)
+
+
+def add_totals(page: Exposition, node: Node, consumers: int) -> None:
+    """The numbers of connections, channels, consumers and queues."""
+    sampler = node.sampler
+    connections = open_connections(sampler)
+    vhosts = sampler.broker.services.vhosts.values()
+    page.add_row(names.TOTALS, (
+        len(connections),
+        sum(len(one.channels) for one in connections),
+        consumers,
+        sum(len(vhost.queues) for vhost in vhosts),
+    ))  # fmt: skip
+
+
+def add_identity(page: Exposition, node: Node) -> None:
+    """Versions and names, with which dashboards join all other metrics."""
+    build = (
+        ("rabbitmq_version", COMPATIBLE_VERSION),
+        ("prometheus_plugin_version", COMPATIBLE_VERSION),
+        ("prometheus_client_version", "0"),
+        ("erlang_version", "0"),
+    )
+    identity = (
+        ("rabbitmq_node", node.name),
+        ("rabbitmq_cluster", node.cluster_name),
+        ("rabbitmq_cluster_permanent_id", node.cluster_name),
+    )
+    page.add(names.BUILD_INFO, 1, render_labels(build), prefix=RABBITMQ_PREFIX)
+    page.add(names.IDENTITY_INFO, 1, render_labels(identity), prefix=RABBITMQ_PREFIX)

@@ -1,1 +1,0 @@
-"""leveret replay: what a trace holds is published once more, and the outcome compared."""

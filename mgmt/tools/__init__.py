@@ -1,0 +1,1 @@
+"""Programs that are clients of a broker: leveretctl, perf, replay."""

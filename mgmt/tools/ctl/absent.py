@@ -1,0 +1,47 @@
+"""Commands of RabbitMQ's tools that are not available, and the reason shown for each."""
+
+_NO_ERLANG = "there is no Erlang in this node"
+_NO_CLUSTER = "this node cannot join a cluster"
+_NO_QUORUM = "there are no quorum queues"
+_NO_STREAMS = "streams are not supported"
+_NO_MIRRORS = "queues are not mirrored"
+_NO_ENCRYPTION = "values in the configuration file are not encrypted"
+_NO_TRACKING = "login attempts are not counted; failed ones are in the log"
+
+_BY_REASON = {
+    _NO_ERLANG: (
+        "eval", "eval_file", "exec", "remote_shell", "erlang_version", "erlang_cookie_hash",
+        "erlang_cookie_sources", "hipe_compile", "runtime_thread_stats", "maybe_stuck",
+        "schema_info", "resolver_info", "metadata_store_status", "force_standalone_khepri_boot",
+    ),
+    _NO_CLUSTER: (
+        "join_cluster", "forget_cluster_node", "change_cluster_node_type", "rename_cluster_node",
+        "update_cluster_nodes", "force_boot", "discover_peers", "grow", "shrink", "add_member",
+        "delete_member", "reconcile_vhosts",
+    ),
+    _NO_QUORUM: (
+        "quorum_status", "peek", "reclaim_quorum_memory",
+        "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
+    ),
+    _NO_STREAMS: (
+        "add_replica", "delete_replica", "restart_stream", "stream_status", "coordinator_status",
+        "set_stream_retention_policy", "list_stream_connections", "list_stream_consumers",
+        "list_stream_publishers",
+    ),
+    _NO_MIRRORS: (
+        "sync_queue", "cancel_sync_queue", "remove_classic_queue_mirroring_from_policies",
+        "list_policies_with_classic_queue_mirroring",
+        "list_operator_policies_with_classic_queue_mirroring",
+    ),
+    _NO_ENCRYPTION: ("encode", "decode", "list_ciphers", "encrypt_conf_value"),
+    _NO_TRACKING: (
+        "list_node_auth_attempt_stats", "reset_node_auth_attempt_metrics",
+        "enable_auth_attempt_source_tracking", "disable_auth_attempt_source_tracking",
+    ),
+    "there are no plugins": ("enable", "disable", "is_enabled", "set", "directories"),
+    "the free space is always watched; see set_disk_free_limit": (
+        "activate_free_disk_space_monitoring", "deactivate_free_disk_space_monitoring",
+    ),
+}  # fmt: skip
+
+ABSENT = {name: reason for reason, names in _BY_REASON.items() for name in names}

@@ -1,0 +1,202 @@
+"""The `leveretctl` command: finds the command, its arguments and options, and the node.
+
+Exit codes are rabbitmqctl's: 64 for wrong usage, 65 and 67 for invalid data, 69 if the node cannot
+be reached or refuses, 70 for other errors, 75 for a timeout, 77 if the socket belongs to another
+user (docs/leveretctl.md).
+"""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from leveret.mgmt.tools.ctl.client import Client
+from leveret.mgmt.tools.ctl.command import (
+    NOTHING,
+    TIMEOUT_SECONDS,
+    Command,
+    DryRun,
+    Session,
+    command,
+)
+from leveret.mgmt.tools.ctl.errors import DATA_ERROR, OK, USAGE, CtlError, StateError, UsageError
+from leveret.mgmt.tools.ctl.formatters import FORMATTERS, json_facts
+from leveret.mgmt.tools.ctl.help import command_help, command_list, overview, unknown_command, usage
+from leveret.mgmt.tools.ctl.index import all_commands, find
+from leveret.mgmt.tools.ctl.options import GLOBAL, Parsed, parse
+
+DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
+INTERRUPTED = 130
+VERSION = "3.12.14"
+
+
+@command("help", "(<command> | [--list-commands])", "Displays usage information for a command",
+         "Help", "list-commands", needs=NOTHING, counts=(0, 1))  # fmt: skip
+def show_help(ctl: Session) -> None:
+    """Show the usage of one command, or list all."""
+    name = ctl.argument(0)
+    if not name:
+        ctl.out(command_list() if ctl.options.get("list_commands") else overview())
+    elif one := find(name):
+        ctl.out(command_help(one))
+    else:
+        error = unknown_command(name, with_overview=False)
+        raise CtlError(f"Error:\n{error.text}", error.code)
+
+
+@command("version", "", "Displays the version of the tools", "Help", needs=NOTHING)
+def show_version(ctl: Session) -> None:
+    """Show the version of the tools."""
+    if ctl.formatter == "json":
+        facts = {"result": "ok", "node": ctl.options.get("node", ""), "value": {"version": VERSION}}
+        ctl.out(json_facts(facts))
+    else:
+        ctl.out(VERSION)
+
+
+@command("autocomplete", "[prefix]", "Lists the commands, or a command's options, that begin with "
+         "a text", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
+def autocomplete(ctl: Session) -> None:
+    """List names with a prefix."""
+    *before, prefix = ctl.arguments or [""]
+    one = find(before[0]) if before else None
+    names = [f"--{option.name}" for option in (*one.options, *GLOBAL)] if one else [*all_commands()]
+    for name in sorted(names):
+        if name.startswith(prefix):
+            ctl.out(name)
+
+
+@command("completion", "<shell>", "Prints a completion script for a shell: bash", "Help",
+         needs=NOTHING)  # fmt: skip
+def completion(ctl: Session) -> None:
+    """Print a completion script."""
+    if ctl.argument(0) != "bash":
+        raise UsageError("completion is available for bash only")
+    ctl.out(
+        "_leveretctl() { COMPREPLY=($(leveretctl autocomplete -- "
+        '"${COMP_WORDS[@]:1:COMP_CWORD}")); }\ncomplete -F _leveretctl leveretctl'
+    )
+
+
+def _client(values: dict[str, object]) -> Client:
+    data_dir = values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
+    timeout = values.get("timeout")
+    return Client(
+        data_dir=Path(str(data_dir)), url=str(values.get("url") or ""),
+        username=str(values.get("username") or "guest"),
+        password=str(values.get("password") or "guest"),
+        timeout=float(TIMEOUT_SECONDS if timeout is None else str(timeout)),
+        operation=str(values.get("operation")), node=str(values.get("node") or ""),
+    )  # fmt: skip
+
+
+def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
+    """Find the command and parse its arguments. Raises CtlError."""
+    words, values, _ = parse(arguments)
+    if not words:
+        if values.get("help"):
+            return all_commands()["help"], Parsed([], {}, [])
+        raise CtlError(overview(), USAGE)
+    one = find(words[0])
+    if one is None:
+        raise unknown_command(words[0])
+    words, values, invalid = parse(arguments, one.options)
+    return one, Parsed(words[1:], values, invalid)
+
+
+def _check(one: Command, given: Parsed) -> None:
+    """Check options and the number of arguments. Raises UsageError."""
+    if given.invalid:
+        lines = "".join(f"\n{name} : {value}" for name, value in given.invalid)
+        raise UsageError(f"Invalid options for this command:{lines}")
+    formatter = given.values.get("formatter")
+    if formatter is not None and formatter not in FORMATTERS:
+        raise UsageError(
+            f"unknown formatter '{formatter}'. Try one of json, table, csv, pretty_table"
+        )
+    if given.values.get("timeout", 0) < 0:
+        raise UsageError("the timeout must be a number of seconds >= 0")
+    least, most = one.counts
+    if len(given.words) < least:
+        raise UsageError("not enough arguments.")
+    if most is not None and len(given.words) > most:
+        raise UsageError("too many arguments.")
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raise CtlError for an argument that is not UTF-8, since names must be."""
+    for one in arguments:
+        try:
+            one.encode()
+        except UnicodeEncodeError:
+            shown = one.encode("utf-8", "surrogateescape")
+            raise CtlError(f"Error: the argument {shown!r} is not UTF-8", DATA_ERROR) from None
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Execute the arguments. Raises CtlError."""
+    _require_text(arguments)
+    if list(arguments) == ["--version"]:
+        arguments = ["version"]
+    if arguments and arguments[0] == "--auto-complete":
+        arguments = ["autocomplete", "--", *arguments[1:]]
+    one, given = _find_command(arguments)
+    try:
+        return _run_command(one, given)
+    except (UsageError, StateError) as error:
+        shown = " ".join(arguments)
+        raise CtlError(
+            f"{error.text}\nArguments given:\n\t{shown}\n{usage(one)}", error.code
+        ) from None
+    except CtlError as error:
+        if error.facts is not None and given.values.get("formatter") == "json":
+            raise CtlError(json_facts(error.facts), error.code) from None
+        raise
+
+
+def _run_command(one: Command, given: Parsed) -> int:
+    if given.values.get("help") and not given.invalid:
+        sys.stdout.write(command_help(one) + "\n")
+        return OK
+    _check(one, given)
+    values = {**given.values, "operation": one.name}
+    ctl = Session(one, given.words, given.values, _client(values))
+    try:
+        code = one.run(ctl) or OK
+    except DryRun:
+        return OK
+    ctl.finish()
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and print its error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Characters that the terminal's encoding lacks are shown escaped.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except CtlError as error:
+        sys.stdout.flush()
+        if error.text:
+            sys.stderr.write(f"{error.text}\n")
+        return error.code
+    except BrokenPipeError:
+        # The reader of the output has exited: `leveretctl list_queues | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def entry_point() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry_point()

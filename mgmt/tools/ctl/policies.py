@@ -1,0 +1,190 @@
+"""Policies, operator policies, and runtime parameters."""
+
+import re
+from typing import Any
+
+from leveret.mgmt.tools.ctl.command import Session, command
+from leveret.mgmt.tools.ctl.errors import failure
+from leveret.mgmt.tools.ctl.formatters import json_facts, json_text
+from leveret.mgmt.tools.ctl.users import require_vhost
+from leveret.mgmt.tools.ctl.vhosts import (
+    clear_all_vhost_limits,
+    clear_if_there,
+    parse_json,
+    replace_vhost_limits,
+)
+
+POLICIES, PARAMETERS = "Policies", "Parameters"
+LIMITS = "vhost-limits"
+"""RabbitMQ's component name for the limits of virtual hosts, which are parameters."""
+COLUMNS = ("vhost", "name", "pattern", "apply-to", "definition", "priority")
+POLICY_USAGE = (
+    "[--vhost <vhost>] [--priority <priority>] [--apply-to <apply-to>] <name> <pattern> "
+    "<definition>"
+)
+LIST_USAGE = "[--vhost <vhost>] [--no-table-headers]"
+KINDS = {
+    "queue": ("all", "queues", "classic_queues", "quorum_queues", "streams"),
+    "exchange": ("all", "exchanges"),
+}
+
+
+def _set_policy(ctl: Session, route: str, title: str) -> None:
+    name, pattern, definition = ctl.arguments
+    priority = ctl.options.get("priority", 0)
+    ctl.banner(
+        f'Setting {title} "{name}" for pattern "{pattern}" to "{definition}" with priority '
+        f'"{priority}" for vhost "{ctl.vhost}" ...'
+    )
+    body = {
+        "pattern": pattern, "definition": parse_json(definition), "priority": priority,
+        "apply-to": ctl.options.get("apply_to") or "all",
+    }  # fmt: skip
+    require_vhost(ctl, ctl.vhost)
+    ctl.client.put(route, ctl.vhost, name, body=body)
+
+
+def _list_policies(ctl: Session, route: str, title: str) -> None:
+    ctl.banner(f'Listing {title} for vhost "{ctl.vhost}" ...')
+    require_vhost(ctl, ctl.vhost)
+    ctl.rows(_policy_rows(ctl.client.get(route, ctl.vhost), COLUMNS), COLUMNS, empty_line=True)
+
+
+def _policy_rows(found: list[dict[str, Any]], columns: tuple[str, ...]) -> list[list[Any]]:
+    return [
+        [json_facts(one[name]) if name == "definition" else one[name] for name in columns]
+        for one in found
+    ]
+
+
+@command("set_policy", POLICY_USAGE, "Sets or updates a policy", POLICIES,
+         "priority=#", "apply-to=")  # fmt: skip
+def set_policy(ctl: Session) -> None:
+    """Set a policy."""
+    _set_policy(ctl, "policies", "policy")
+
+
+@command("set_operator_policy", POLICY_USAGE, "Sets a policy that overrides those of users",
+         POLICIES, "priority=#", "apply-to=")  # fmt: skip
+def set_operator_policy(ctl: Session) -> None:
+    """Set an operator policy."""
+    _set_policy(ctl, "operator-policies", "operator policy override")
+
+
+@command("clear_policy", "[--vhost <vhost>] <name>", "Clears (removes) a policy", POLICIES)
+def clear_policy(ctl: Session) -> None:
+    """Clear a policy."""
+    name = ctl.argument(0)
+    ctl.banner(f'Clearing policy "{name}" on vhost "{ctl.vhost}" ...')
+    clear_if_there(ctl, "policies", ctl.vhost, name)
+
+
+@command("clear_operator_policy", "[--vhost <vhost>] <name>", "Clears an operator policy", POLICIES)
+def clear_operator_policy(ctl: Session) -> None:
+    """Clear an operator policy."""
+    name = ctl.argument(0)
+    ctl.banner(f'Clearing operator policy "{name}" on vhost "{ctl.vhost}" ...')
+    clear_if_there(ctl, "operator-policies", ctl.vhost, name)
+
+
+@command("list_policies", LIST_USAGE, "Lists all policies in a virtual host", POLICIES)
+def list_policies(ctl: Session) -> None:
+    """List policies of a virtual host."""
+    _list_policies(ctl, "policies", "policies")
+
+
+@command("list_operator_policies", LIST_USAGE,
+         "Lists operator policy overrides for a virtual host", POLICIES)  # fmt: skip
+def list_operator_policies(ctl: Session) -> None:
+    """List operator policies of a virtual host."""
+    _list_policies(ctl, "operator-policies", "operator policy overrides")
+
+
+@command("list_policies_that_match", "[--object-type <type>] <name>",
+         "Lists the policies whose patterns match the name of a queue or an exchange", POLICIES,
+         "object-type=")  # fmt: skip
+def list_policies_that_match(ctl: Session) -> None:
+    """List policies whose patterns match a name, the effective one first."""
+    name, kind = ctl.argument(0), ctl.options.get("object_type", "queue")
+    ctl.banner(f"Listing policies that match {kind} '{name}' in vhost '{ctl.vhost}' ...")
+    if kind not in KINDS:
+        raise failure(f"object type '{kind}' is neither queue nor exchange")
+    require_vhost(ctl, ctl.vhost)
+    found = [
+        policy
+        for policy in ctl.client.get("policies", ctl.vhost)
+        if policy["apply-to"] in KINDS[kind] and re.search(policy["pattern"], name)
+    ]
+    found.sort(key=lambda policy: -policy["priority"])
+    columns = ("name", "pattern", "apply-to", "definition", "priority")
+    ctl.rows(_policy_rows(found, columns), columns, empty_line=True)
+
+
+# Parameters
+
+
+@command("set_parameter", "[--vhost <vhost>] <component_name> <name> <value>",
+         "Sets a runtime parameter", PARAMETERS)  # fmt: skip
+def set_parameter(ctl: Session) -> None:
+    """Set a parameter of a component."""
+    component, name, value = ctl.arguments
+    ctl.banner(
+        f'Setting runtime parameter "{name}" for component "{component}" to "{value}" in vhost '
+        f'"{ctl.vhost}" ...'
+    )
+    if component == LIMITS:
+        replace_vhost_limits(ctl, value)
+        return
+    body = {"value": parse_json(value)}
+    require_vhost(ctl, ctl.vhost)
+    ctl.client.put("parameters", component, ctl.vhost, name, body=body)
+
+
+@command("clear_parameter", "[--vhost <vhost>] <component_name> <name>",
+         "Clears a runtime parameter", PARAMETERS)  # fmt: skip
+def clear_parameter(ctl: Session) -> None:
+    """Clear a parameter of a component."""
+    component, name = ctl.arguments
+    ctl.banner(
+        f'Clearing runtime parameter "{name}" for component "{component}" on vhost "{ctl.vhost}" '
+        "..."
+    )
+    if component == LIMITS:
+        clear_all_vhost_limits(ctl)
+        return
+    clear_if_there(ctl, "parameters", component, ctl.vhost, name)
+
+
+@command("list_parameters", LIST_USAGE, "Lists runtime parameters for a virtual host", PARAMETERS)
+def list_parameters(ctl: Session) -> None:
+    """List parameters of a virtual host."""
+    ctl.banner(f'Listing runtime parameters for vhost "{ctl.vhost}" ...')
+    require_vhost(ctl, ctl.vhost)
+    found = [row for row in ctl.client.get("parameters") if row["vhost"] == ctl.vhost]
+    rows = [[row["component"], row["name"], json_text(row["value"])] for row in found]
+    ctl.rows(rows, ("component", "name", "value"), empty_line=True)
+
+
+@command("set_global_parameter", "<name> <value>", "Sets a global runtime parameter", PARAMETERS)
+def set_global_parameter(ctl: Session) -> None:
+    """Set a global parameter."""
+    name, value = ctl.arguments
+    ctl.banner(f'Setting global runtime parameter "{name}" to "{value}" ...')
+    ctl.client.put("global-parameters", name, body={"value": parse_json(value)})
+
+
+@command("clear_global_parameter", "<name>", "Clears a global runtime parameter", PARAMETERS)
+def clear_global_parameter(ctl: Session) -> None:
+    """Clear a global parameter."""
+    ctl.banner(f'Clearing global runtime parameter "{ctl.argument(0)}" ...')
+    clear_if_there(ctl, "global-parameters", ctl.argument(0))
+
+
+@command("list_global_parameters", "[--no-table-headers]", "Lists global runtime parameters",
+         PARAMETERS)  # fmt: skip
+def list_global_parameters(ctl: Session) -> None:
+    """List global parameters."""
+    ctl.banner("Listing global runtime parameters ...")
+    found = ctl.client.get("global-parameters")
+    rows = [(row["name"], json_text(row["value"])) for row in found]
+    ctl.rows(rows, ("name", "value"), empty_line=True)

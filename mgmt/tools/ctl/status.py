@@ -1,0 +1,193 @@
+"""The state of a node: status, cluster_status, environment and report."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from leveret.mgmt.tools.ctl.command import NODE, Session, command
+from leveret.mgmt.tools.ctl.errors import CtlError, UsageError
+from leveret.mgmt.tools.ctl.formatters import UNITS, amount, heading, json_text
+from leveret.mgmt.tools.ctl.index import all_commands
+
+OBSERVE, CLUSTER = "Monitoring, observability and health checks", "Cluster"
+CONFIGURATION = "Configuration and Environment"
+ALARMS = {"memory": "Memory alarm", "disk": "Free disk space alarm"}
+
+
+def node_status(ctl: Session) -> dict[str, Any]:
+    """Get the node's status over the control socket."""
+    ctl.require_local()
+    found: dict[str, Any] = ctl.client.get("node", "status")
+    return found
+
+
+def alarm_lines(found: dict[str, Any]) -> list[str]:
+    """Return the alarms of a status, one per line."""
+    names = [one["alarm"].removeprefix("resource_limit ") for one in found["alarms"]]
+    return [f"{ALARMS.get(name, name)} on node {found['node']}" for name in sorted(names)]
+
+
+def unit_of(ctl: Session, default: str = "gb") -> str:
+    """Return the value of `--unit`. Raises UsageError."""
+    unit = str(ctl.options.get("unit") or default)
+    if unit.lower() not in UNITS:
+        raise UsageError(f"\"unit '{unit}' is not supported. Please use one of: bytes, mb, gb\"")
+    return unit.lower()
+
+
+@command("status", "[--unit <unit>]", "Displays status of a node", OBSERVE, "unit=")
+def status(ctl: Session) -> None:
+    """Show the status of the node."""
+    unit = unit_of(ctl)
+    ctl.banner(f"Status of node {ctl.node} ...")
+    found = node_status(ctl)
+    ctl.facts(found, status_lines(found, unit))
+
+
+def status_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
+    """Format a status for people."""
+    yield heading("Runtime")
+    yield f"OS PID: {found['pid']}"
+    yield f"OS: {found['os']}"
+    yield f"Uptime (seconds): {found['uptime']}"
+    yield f"Is under maintenance?: {str(found['is_under_maintenance']).lower()}"
+    yield f"RabbitMQ version: {found['rabbitmq_version']}"
+    yield f"Leveret version: {found['leveret_version']}"
+    yield f"Node name: {found['node']}"
+    yield f"Python version: {found['python_version']}\n"
+    yield heading("Data directory")
+    yield f"Node data directory: {found['data_directory']}\n"
+    yield heading("Config files")
+    yield from (f" * {path}" for path in found["config_files"])
+    yield ""
+    yield heading("Log file(s)")
+    yield from (f" * {path}" for path in found["log_files"])
+    yield ""
+    yield heading("Alarms")
+    yield "\n".join(alarm_lines(found)) or "(none)"
+    yield ""
+    yield from _resource_lines(found, unit)
+    yield heading("Totals")
+    totals = found["totals"]
+    yield f"Connection count: {totals['connection_count']}"
+    yield f"Queue count: {totals['queue_count']}"
+    yield f"Virtual host count: {totals['virtual_host_count']}\n"
+    yield heading("Listeners")
+    yield from listener_lines(found)
+
+
+def _resource_lines(found: dict[str, Any], unit: str) -> Iterator[str]:
+    memory = found["memory"]
+    yield heading("Memory")
+    yield f"Total memory used: {amount(memory['total']['rss'], unit)}"
+    yield f"Calculation strategy: {found['vm_memory_calculation_strategy']}"
+    setting = " ".join(
+        f"{value} of available memory" if kind == "relative" else amount(value, unit)
+        for kind, value in found["vm_memory_high_watermark_setting"].items()
+    )
+    limit = amount(found["vm_memory_high_watermark_limit"], unit)
+    yield f"Memory high watermark setting: {setting}, computed to: {limit}\n"
+    yield from breakdown_lines(memory, unit, blank=" ")
+    yield ""
+    yield heading("File Descriptors")
+    files = found["file_descriptors"]
+    yield f"Total: {files['total_used']}, limit: {files['total_limit']}"
+    yield f"Sockets: {files['sockets_used']}, limit: {files['sockets_limit']}\n"
+    yield heading("Free Disk Space")
+    yield f"Low free disk space watermark: {amount(found['disk_free_limit'], unit)}"
+    yield f"Free disk space: {amount(found['disk_free'], unit)}\n"
+
+
+def memory_parts(memory: dict[str, Any]) -> list[tuple[str, int, float]]:
+    """Return categories, largest first, in bytes and in percent of the total."""
+    total = max(1, memory["total"]["rss"])
+    parts = [(name, size) for name, size in memory.items() if isinstance(size, int)]
+    return [
+        (name, size, round(100 * size / total, 2))
+        for name, size in sorted(parts, key=lambda part: -part[1])
+    ]
+
+
+def breakdown_lines(memory: dict[str, Any], unit: str, blank: str = "") -> Iterator[str]:
+    """Format categories, largest first. blank: before the percent sign."""
+    for name, size, percentage in memory_parts(memory):
+        yield f"{name}: {amount(size, unit)} ({percentage}{blank}%)"
+
+
+def listener_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Format listeners."""
+    for one in found["listeners"]:
+        yield (
+            f"Interface: {one['interface']}, port: {one['port']}, protocol: {one['protocol']}, "
+            f"purpose: {one['purpose']}"
+        )
+
+
+@command("cluster_status", "", "Displays the nodes of the cluster: this one", CLUSTER)
+def cluster_status(ctl: Session) -> None:
+    """Show the cluster, which is this node."""
+    node = ctl.node
+    ctl.banner(f"Cluster status of node {node} ...")
+    found = node_status(ctl)
+    name = ctl.client.get("cluster-name")["name"]
+    flags = ctl.client.get("feature-flags")
+    maintenance = f"{'' if found['is_under_maintenance'] else 'not '}under maintenance"
+    facts = {
+        "cluster_name": name, "disk_nodes": [node], "ram_nodes": [], "running_nodes": [node],
+        "partitions": {}, "alarms": alarm_lines(found), "listeners": {node: found["listeners"]},
+        "maintenance_status": {node: maintenance}, "feature_flags": flags,
+        "versions": {node: {"rabbitmq_version": found["rabbitmq_version"],
+                            "leveret_version": found["leveret_version"]}},
+    }  # fmt: skip
+    lines = [
+        heading("Basics"), f"Cluster name: {name}\n", heading("Disk Nodes"), f"{node}\n",
+        heading("Running Nodes"), f"{node}\n", heading("Versions"),
+        f"{node}: RabbitMQ {found['rabbitmq_version']} as Leveret {found['leveret_version']}\n",
+        heading("Maintenance status"), f"Node: {node}, status: {maintenance}\n",
+        heading("Alarms"), "\n".join(alarm_lines(found)) or "(none)", "",
+        heading("Network Partitions"), "(none)\n", heading("Listeners"),
+        *(f"Node: {node}, {line[0].lower()}{line[1:]}" for line in listener_lines(found)), "",
+        heading("Feature flags"),
+        *(f"Flag: {flag['name']}, state: {flag['state']}" for flag in flags),
+    ]  # fmt: skip
+    ctl.facts(facts, lines)
+
+
+@command("environment", "", "Displays the name and the value of every setting", CONFIGURATION,
+         needs=NODE)  # fmt: skip
+def environment(ctl: Session) -> None:
+    """Show every setting."""
+    ctl.require_local()
+    ctl.banner(f"Application environment of node {ctl.node} ...")
+    found = ctl.client.get("node", "environment")
+    ctl.facts(found, (f"{key} = {json_text(value)}" for key, value in found.items()))
+
+
+REPORTED = (
+    "status", "cluster_status", "list_connections", "list_channels", "list_queues",
+    "list_exchanges", "list_bindings", "list_consumers", "list_permissions", "list_policies",
+    "list_operator_policies", "list_parameters", "list_global_parameters", "list_users",
+    "list_feature_flags", "environment",
+)  # fmt: skip
+PER_VHOST = (
+    "list_queues", "list_exchanges", "list_bindings", "list_consumers", "list_permissions",
+    "list_policies", "list_operator_policies", "list_parameters",
+)  # fmt: skip
+
+
+@command("report", "", "Displays all information about the node, for a question or a bug "
+         "report", OBSERVE)  # fmt: skip
+def report(ctl: Session) -> None:
+    """Print everything. A part that fails is reported, and the others follow."""
+    ctl.require_local()
+    ctl.out(f"Reporting server status of node {ctl.node} ...\n")
+    commands = all_commands()
+    vhosts = [vhost["name"] for vhost in ctl.client.get("vhosts")]
+    for name in REPORTED:
+        for vhost in vhosts if name in PER_VHOST else ["/"]:
+            options = {"vhost": vhost}
+            inner = Session(commands[name], [], options, ctl.connection, ctl.print_line)
+            try:
+                commands[name].run(inner)
+            except CtlError as error:
+                ctl.out(error.text)
+            ctl.out("")

@@ -1,0 +1,33 @@
+"""The addresses of messages that are read back: one object for all messages with the same address.
+
+A run of messages in one record is recognised by the identity of their address object
+(segments.py), so messages that are read back should share one too. The cache is emptied when it is
+full: a second object for an address costs memory and makes runs shorter, nothing else.
+"""
+
+from leveret.storage.message import Address
+
+ADDRESSES_MAX = 4096
+
+
+class Addresses:
+    """A cache of addresses by their encoded form."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[bytes, Address] = {}
+
+    def find(self, encoded: bytes) -> Address:
+        """The address with these bytes: exchange and routing key as short strings."""
+        address = self._addresses.get(encoded)
+        if address is None:
+            key_at = 1 + encoded[0]
+            exchange, routing_key = encoded[1:key_at], encoded[key_at + 1 :]
+            address = Address(
+                exchange.decode("utf-8", "surrogateescape"),
+                routing_key.decode("utf-8", "surrogateescape"),
+                encoded,
+            )
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            self._addresses[encoded] = address
+        return address

@@ -1,0 +1,240 @@
+"""The ready entries of one queue that are in memory, in the order of their positions.
+
+    requeued          q4                 (on disk only)        q1
+    a heap            published,                               published after
+                      next to be fetched                       those on disk
+
+A requeued entry is sorted in by its position, in O(log n) and without a search. Mostly its position
+is below that of every entry that was never fetched; an entry that was taken out of the middle of
+the queue returns to the middle.
+
+**Promises.** Entries are fetched in the order of their positions. Nothing is read from disk here,
+and no entry is changed.
+
+Invariants:
+
+IM1  q4 and q1 are sorted by position, and all of q4 is below all of q1.
+IM2  An entry is in one of requeued, q4 and q1.
+IM3  Positions on disk only are below all of q1. They may be between entries of q4 and of requeued,
+    so `fetch` and `read` take an upper bound.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from heapq import heapify, heappop
+from itertools import islice
+from operator import attrgetter, itemgetter
+
+from leveret.storage.intervals import NO_POSITION
+from leveret.storage.message import ENTRY_BYTES, Entry
+
+_position = attrgetter("position")
+_position_of_item = itemgetter(0)
+
+
+class InMemory:
+    """The entries in memory of one queue. The queue appends to q4, q1 and `requeued` directly.
+
+    requeued: pairs of a position and an entry, as a heap.
+    """
+
+    __slots__ = ("q1", "q4", "requeued")
+
+    def __init__(self) -> None:
+        self.q4: deque[Entry] = deque()
+        self.q1: deque[Entry] = deque()
+        self.requeued: list[tuple[int, Entry]] = []
+
+    def __len__(self) -> int:
+        return len(self.requeued) + len(self.q4) + len(self.q1)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in no order."""
+        yield from (entry for _, entry in self.requeued)
+        yield from self.q4
+        yield from self.q1
+
+    def first(self) -> Entry | None:
+        """The first entry of requeued and q4."""
+        requeued, q4 = self.requeued, self.q4
+        if requeued and (not q4 or requeued[0][0] < q4[0].position):
+            return requeued[0][1]
+        return q4[0] if q4 else None
+
+    def fetch(self, count: int, before: int) -> list[Entry]:
+        """Remove up to `count` entries of requeued and q4, in order, with positions below `before`.
+
+        Fewer only if there are no more below that position.
+        """
+        requeued, q4 = self.requeued, self.q4
+        entries: list[Entry] = []
+        while len(entries) < count:
+            barrier = min(q4[0].position, before) if q4 else before
+            while requeued and requeued[0][0] < barrier and len(entries) < count:
+                entries.append(heappop(requeued)[1])
+            barrier = min(requeued[0][0], before) if requeued else before
+            if not q4 or q4[0].position >= barrier:
+                break
+            entries += self._fetch_q4(count - len(entries), barrier)
+        return entries
+
+    def _fetch_q4(self, count: int, before: int) -> list[Entry]:
+        q4 = self.q4
+        count = min(count, self.q4_before(before))
+        if count == len(q4):
+            entries = list(q4)
+            q4.clear()
+            return entries
+        return [q4.popleft() for _ in range(count)]
+
+    def q4_before(self, before: int) -> int:
+        """How many entries of q4 are below a position."""
+        q4 = self.q4
+        if not q4 or q4[-1].position < before:
+            return len(q4)
+        return bisect_left(q4, before, key=_position)
+
+    def make_q1_q4(self) -> None:
+        """Fetch from q1 next: q4 is empty, and no position is on disk only."""
+        assert not self.q4, "IM1: q4 is not empty"
+        self.q4, self.q1 = self.q1, self.q4
+
+    def take(self, positions: Collection[int]) -> list[Entry]:
+        """Remove the entries at these positions that are in memory. Returned in order."""
+        if not positions:
+            return []
+        wanted = frozenset(positions)
+        taken = [entry for position, entry in self.requeued if position in wanted]
+        if taken:
+            self.requeued[:] = [item for item in self.requeued if item[0] not in wanted]
+            heapify(self.requeued)
+        first, last = min(wanted), max(wanted)
+        taken += _take_out(self.q4, wanted, first, last)
+        taken += _take_out(self.q1, wanted, first, last)
+        taken.sort(key=_position)
+        return taken
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self.requeued.clear()
+        self.q4.clear()
+        self.q1.clear()
+
+    # Looking
+
+    def read(self, position: int, before: int, bytes_max: int) -> list[Entry]:
+        """Entries from `position` on and below `before`, in order, without removing them.
+
+        Their sizes stop at `bytes_max`: see `Cursor.read`.
+        """
+        found = []
+        if self.requeued:
+            # A sorted list is a heap, and one that was sorted before is sorted quickly.
+            self.requeued.sort(key=_position_of_item)
+            start = bisect_left(self.requeued, position, key=_position_of_item)
+            requeued = (entry for _, entry in islice(self.requeued, start, None))
+            found += _within(requeued, before, bytes_max)
+        for part in (self.q4, self.q1):
+            if part and part[-1].position >= position:
+                start = bisect_left(part, position, key=_position)
+                found += _within(islice(part, start, None), before, bytes_max)
+        found.sort(key=_position)
+        return _within(iter(found), before, bytes_max)
+
+    def next_position(self, position: int) -> int:
+        """The lowest position in memory from `position` on; NO_POSITION if there is none."""
+        found = self.read(position, NO_POSITION, 1)
+        return found[0].position if found else NO_POSITION
+
+    # Paging
+
+    def from_position(self, start: int, end: int) -> list[Entry]:
+        """The entries with positions from `start` up to, not including, `end`; in no order."""
+        found = [entry for position, entry in self.requeued if start <= position < end]
+        for part in (self.q1, self.q4):
+            for entry in reversed(part):
+                if entry.position < start:
+                    break
+                if entry.position < end:
+                    found.append(entry)
+        return found
+
+    def page_out(
+        self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]
+    ) -> list[Entry]:
+        """Remove entries that are in segments, those that will be fetched last first.
+
+        flushed_to: entries below it are in segments, except those that `is_gone`. Returned in
+        order, and all from one of q1, q4 and requeued.
+        """
+        dropped = self._page_out_q1(flushed_to, bytes_max)
+        if not dropped:
+            dropped = self._page_out_q4(flushed_to, bytes_max)
+        if not dropped:
+            dropped = self._page_out_requeued(flushed_to, bytes_max, is_gone)
+        return dropped
+
+    def _page_out_q1(self, flushed_to: int, bytes_max: int) -> list[Entry]:
+        q1 = self.q1
+        dropped, size = [], 0
+        while q1 and size < bytes_max and q1[0].position < flushed_to:
+            dropped.append(q1.popleft())
+            size += len(dropped[-1].message.body) + ENTRY_BYTES
+        return dropped
+
+    def _page_out_q4(self, flushed_to: int, bytes_max: int) -> list[Entry]:
+        q4 = self.q4
+        dropped, size = [], 0
+        while q4 and size < bytes_max and q4[-1].position < flushed_to:
+            dropped.append(q4.pop())
+            size += len(dropped[-1].message.body) + ENTRY_BYTES
+        return dropped[::-1]
+
+    def _page_out_requeued(
+        self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]
+    ) -> list[Entry]:
+        below = min(flushed_to, self.q1[0].position) if self.q1 else flushed_to
+        # Entries requeued since a queue that is not durable started its ledger may be gone in it.
+        written = sorted(
+            (item for item in self.requeued if item[0] < below and not is_gone(item[0])),
+            key=_position_of_item,
+        )
+        dropped, size = [], 0
+        while written and size < bytes_max:
+            dropped.append(written.pop()[1])
+            size += len(dropped[-1].message.body) + ENTRY_BYTES
+        if dropped:
+            taken = {entry.position for entry in dropped}
+            self.requeued[:] = [item for item in self.requeued if item[0] not in taken]
+            heapify(self.requeued)
+        return dropped[::-1]
+
+
+def _take_out(entries: deque[Entry], wanted: frozenset[int], first: int, last: int) -> list[Entry]:
+    """Remove the entries with these positions, all from `first` to `last`, from a sorted deque."""
+    if not entries or entries[-1].position < first or entries[0].position > last:
+        return []
+    start = bisect_left(entries, first, key=_position)
+    entries.rotate(-start)
+    taken: list[Entry] = []
+    kept: list[Entry] = []
+    for _ in range(len(entries) - start):
+        if entries[0].position > last:
+            break
+        entry = entries.popleft()
+        (taken if entry.position in wanted else kept).append(entry)
+    entries.extendleft(reversed(kept))
+    entries.rotate(start)
+    return taken
+
+
+def _within(entries: Iterator[Entry], before: int, bytes_max: int) -> list[Entry]:
+    """The first entries, with positions below `before`, until their sizes reach `bytes_max`."""
+    found, size = [], 0
+    for entry in entries:
+        if size >= bytes_max or entry.position >= before:
+            break
+        found.append(entry)
+        size += len(entry.message.body) + ENTRY_BYTES
+    return found

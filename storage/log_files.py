@@ -1,0 +1,147 @@
+"""The files of the log: they have consecutive numbers, and the last one is written to.
+
+`LogFiles` decides which file is next and does the disk operations. `Log` decides when, and
+`Retirement` decides which file is not needed any more.
+
+Invariants:
+
+F1  The numbers grow by one from file to file, except where a file was lost before a restart. No
+    number is used twice.
+F2  Data are written only to the last file, at the offset where the synced data end. A batch that is
+    tried again has the same bytes at the same offset.
+F3  A file is removed only when it is the oldest, so no record is removed before an older one.
+"""
+
+from pathlib import Path
+
+from leveret.storage.disk import Disk
+from leveret.storage.formats import FILE_HEADER_BYTES, LOG_MAGIC, encode_file_header
+
+FILE_BYTES_MAX = 32 * 1024 * 1024
+"""A restart reads every file; messages left in a full file are moved to segments."""
+FILE_MESSAGES_MAX, FILE_RECORDS_MAX = 250_000, 80_000
+"""For small messages: as many as a restart reads in a quarter of a second."""
+RESERVED_BYTES = 2 * 1024 * 1024
+"""Space that is allocated ahead of the data."""
+
+
+class LogFile:
+    """One file of the log.
+
+    number: its place in the order of files; it is in the file's name too. size: bytes that are
+    synced. records, messages: how many a restart would read from it, as its writers counted.
+    """
+
+    __slots__ = ("descriptor", "messages", "number", "path", "records", "reserved_to", "size")
+
+    def __init__(self, number: int, path: Path, size: int = 0) -> None:
+        self.number = number
+        self.path = path
+        self.size = size
+        self.messages = self.records = 0
+        self.descriptor = -1
+        self.reserved_to = 0
+
+
+def log_path(directory: Path, number: int) -> Path:
+    """The path of the log file with this number."""
+    return directory / f"{number:010d}.log"
+
+
+def log_numbers(disk: Disk, directory: Path) -> list[int]:
+    """The numbers of the log files in a directory, in order."""
+    names = [Path(name) for name in disk.names_in(directory)]
+    return [int(name.stem) for name in names if name.suffix == ".log" and name.stem.isdigit()]
+
+
+class LogFiles:
+    """The files of one log. files: those that are still needed, the oldest first."""
+
+    def __init__(self, directory: Path, disk: Disk, file_bytes_max: int = FILE_BYTES_MAX) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._file_bytes_max = file_bytes_max
+        self.files: list[LogFile] = []
+
+    def begin(self, files: list[LogFile], number: int) -> None:
+        """Create a file after those that a restart found. Raises StoreError."""
+        self.files = files
+        file = self._append(number)
+        self._create(file)
+
+    def to_write(self) -> tuple[LogFile, bool]:
+        """The file for the next batch, and whether it is a new one."""
+        file = self.files[-1]
+        if (
+            file.size < self._file_bytes_max
+            and file.messages < FILE_MESSAGES_MAX
+            and file.records < FILE_RECORDS_MAX
+        ):
+            return file, False
+        return self._append(file.number + 1), True
+
+    def _append(self, number: int) -> LogFile:
+        assert not self.files or number > self.files[-1].number, "F1: file numbers grow"
+        file = LogFile(number, log_path(self._directory, number), FILE_HEADER_BYTES)
+        self.files.append(file)
+        return file
+
+    def path(self, number: int) -> Path:
+        """The path of the file with this number."""
+        return log_path(self._directory, number)
+
+    def read(self, number: int, offset: int, size: int) -> bytes:
+        """Bytes that were written to a file, synced or not. Raises StoreError."""
+        return self._disk.read(self.path(number), offset, size)
+
+    # In the worker's thread, mostly
+
+    def write(self, file: LogFile, data: bytes) -> None:
+        """Append a batch to the file, without a sync. Raises StoreError."""
+        assert file is self.files[-1], "F2: only the last file is written"
+        if file.descriptor < 0:
+            self._create(file)
+        if not data:
+            return
+        end = file.size + len(data)
+        if end > file.reserved_to:
+            self._disk.reserve(file.descriptor, file.size, len(data) + RESERVED_BYTES)
+            file.reserved_to = end + RESERVED_BYTES
+        self._disk.write(file.descriptor, file.path, data, file.size)
+        self._disk.passed("log.written")
+
+    def _create(self, file: LogFile) -> None:
+        before = [other.size for other in self.files if other.number == file.number - 1]
+        header = encode_file_header(LOG_MAGIC, file.number, self.files[0].number, sum(before))
+        descriptor = self._disk.create(file.path)
+        try:
+            self._disk.write(descriptor, file.path, header, 0)
+            self._disk.sync_directory(self._directory)
+        except BaseException:
+            # The write is tried again if the disk was full.
+            self._disk.close(descriptor)
+            raise
+        self._disk.passed("log.created")
+        file.descriptor = descriptor
+
+    def remove(self, file: LogFile) -> None:
+        """Remove a file that `forget_oldest` returned. Raises StoreError."""
+        assert file not in self.files, "F3: a file that is still needed is not removed"
+        if file.descriptor >= 0:
+            self._disk.close(file.descriptor)
+        self._disk.remove(file.path)
+        self._disk.passed("log.removed")
+
+    # In the loop
+
+    def forget_oldest(self) -> LogFile:
+        """Take the oldest file out of `files`. The caller removes it."""
+        assert len(self.files) > 1, "F3: the file that is written to is not removed"
+        return self.files.pop(0)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self.files:
+            if file.descriptor >= 0:
+                self._disk.close(file.descriptor)
+                file.descriptor = -1

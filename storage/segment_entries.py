@@ -1,0 +1,169 @@
+"""Reads entries from a queue's segments, a run at a time, in the order of their positions.
+
+Delta, which reads messages back into memory, and each cursor have a `SegmentEntries` of their own,
+since it has the open file and the offset in it. They decide which positions are read, and what
+happens to messages that cannot be read.
+
+Reading is done in the event loop, in small pieces, and the system is asked to read ahead: a piece
+is nearly always in memory already, and reading it costs less than a job for a thread.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from leveret.storage.disk import Disk, StoreError
+from leveret.storage.formats import STORED, FormatError, Run
+from leveret.storage.ledger import positions_of, segment_number
+from leveret.storage.message import ENTRY_BYTES, Address, Entry, Header, Message, StoredBody
+from leveret.storage.message_store import MessageStore
+from leveret.storage.segments import Lost, SegmentReader, SegmentWriter, segment_path
+
+
+class MessageSource(Protocol):
+    """What reading messages needs of the store (store.py).
+
+    disk_reads: messages that were read back, of all queues.
+    """
+
+    disk: Disk
+    disk_reads: int
+    bodies: MessageStore
+    make_header: Callable[[bytes], Header]
+
+    def address(self, encoded: bytes) -> Address:
+        """The address with these bytes."""
+
+    def expires_at_ms(self, expires_wall_ms: int) -> int:
+        """A time of the wall clock as one of the broker's clock; 0 stays 0."""
+
+
+class RunHead(NamedTuple):
+    """What the messages of a run have in common. expires_at_ms: on the broker's clock."""
+
+    address: Address
+    header: Header
+    expires_at_ms: int
+
+
+class SegmentEntries:
+    """A reader of one queue's segments."""
+
+    __slots__ = ("_passed_to", "_reader", "_source", "_writer")
+
+    def __init__(self, source: MessageSource, writer: SegmentWriter) -> None:
+        self._source = source
+        self._writer = writer
+        self._reader = SegmentReader(source.disk)
+        self._passed_to = 0
+
+    @property
+    def path(self) -> Path:
+        """The segment that is open."""
+        return self._reader.path
+
+    @property
+    def offset(self) -> int:
+        """The offset in that file of the run that was found."""
+        return self._reader.offset
+
+    def find(self, first: int) -> Run | Lost | None:
+        """The first run that does not end before a position, in the segment of that position.
+
+        None at the segment's end; a Lost for damaged bytes, which the next call skips.
+        Raises StoreError and FormatError if the segment cannot be read at all.
+        """
+        reader, writer = self._reader, self._writer
+        number = segment_number(first)
+        if first < self._passed_to and reader.number == number:
+            reader.close()
+        if number == writer.number:
+            size = writer.tail_bytes
+        else:
+            size = self._source.disk.size(segment_path(writer.directory, number))
+        reader.open(writer.directory, number, size)
+        return reader.next_run(first)
+
+    def pass_over(self, run: Run) -> None:
+        """Skip the run that was found."""
+        self._passed_to = run.targets[0][1] + len(run.sizes)
+        self._reader.pass_over()
+
+    def head(self, run: Run) -> RunHead:
+        """The address, header and time to live of the run's messages."""
+        source = self._source
+        return RunHead(
+            source.address(run.address),
+            source.make_header(run.header),
+            source.expires_at_ms(run.expires_wall_ms),
+        )
+
+    def bodies(self, run: Run) -> list[bytes | None]:
+        """The bodies of the run that was found; None for one that is damaged.
+
+        For a run with its bodies in the segment: see `stored_body` for the others.
+        """
+        return self._reader.bodies(run, 0, len(run.sizes))
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        self._reader.close()
+
+    # For cursors
+
+    def look(
+        self, first: int, end: int, bytes_max: int, fetched_to: int
+    ) -> tuple[list[Entry], int]:
+        """Entries at positions from `first` up to, not including, `end`, all of which are on disk.
+
+        They are from one run at most, and limited by `bytes_max` (see `Cursor.read`). fetched_to:
+        entries below it are redelivered. Returns them and the position to continue at, which is
+        above `first`; messages before it that are not among them cannot be read.
+        """
+        segment_end = positions_of(segment_number(first))[1]
+        try:
+            run = self.find(first)
+            while isinstance(run, Lost):
+                run = self.find(first)
+            if run is None:
+                return [], min(end, segment_end)
+            return self._look_at(run, first, end, bytes_max, fetched_to)
+        except (StoreError, FormatError):
+            self.close()
+            return [], min(end, segment_end)
+
+    def _look_at(
+        self, run: Run, first: int, end: int, bytes_max: int, fetched_to: int
+    ) -> tuple[list[Entry], int]:
+        run_start = run.targets[0][1]
+        start, stop = max(first, run_start), min(end, run_start + len(run.sizes))
+        if start >= stop:
+            return [], end
+        address, header, expires_at_ms = self.head(run)
+        entries, size, position = [], 0, start
+        while position < stop and size < bytes_max:
+            place = position - run_start
+            stored = stored_body(run, place) if run.flags & STORED else None
+            body = self._body(run, place, stored)
+            if body is not None:
+                message = Message(address, header, body, stored, run.number_at(place))
+                entries.append(Entry(message, position, position < fetched_to, expires_at_ms))
+                size += len(body) + ENTRY_BYTES
+            position += 1
+        if position == run_start + len(run.sizes):
+            self.pass_over(run)
+        return entries, position
+
+    def _body(self, run: Run, place: int, stored: StoredBody | None) -> bytes | None:
+        if stored is None:
+            return self._reader.bodies(run, place, place + 1)[0]
+        try:
+            return self._source.bodies.read(stored)
+        except StoreError:
+            return None
+
+
+def stored_body(run: Run, place: int) -> StoredBody:
+    """The stored body of the message at this index of a run with bodies in the message store."""
+    file, offset = run.stored[2 * place : 2 * place + 2]
+    return StoredBody(file, offset, run.sizes[place], run.crcs[place])

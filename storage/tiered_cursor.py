@@ -1,0 +1,49 @@
+"""A cursor over a tiered queue: in memory and on disk, in the order of the positions.
+
+It finds the lowest position from its own on, in memory and in delta, and reads entries from there:
+from memory up to the next position in delta, or from a segment up to the next position in memory.
+Nothing that it reads stays in memory. A cursor has an open file and an offset of its own.
+"""
+
+from leveret.storage.delta import Delta
+from leveret.storage.in_memory import InMemory
+from leveret.storage.intervals import NO_POSITION
+from leveret.storage.ledger import Ledger
+from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.segment_entries import SegmentEntries
+
+
+class TieredCursor:
+    """See `leveret.storage.backing_queue.Cursor`. position: where the next read begins."""
+
+    __slots__ = ("_delta", "_ledger", "_memory", "_segments", "position")
+
+    def __init__(self, memory: InMemory, delta: Delta, ledger: Ledger, position: int) -> None:
+        self._memory = memory
+        self._delta = delta
+        self._ledger = ledger
+        self._segments: SegmentEntries = delta.reader()
+        self.position = position
+
+    def read(self, bytes_max: int) -> list[Entry]:
+        """The next entries, in order; none at the end of the queue."""
+        entries: list[Entry] = []
+        left = max(1, bytes_max)
+        while left > 0:
+            start, end = self._delta.next_range(self.position)
+            found = self._memory.read(self.position, start, left)
+            if found:
+                self.position = found[-1].position + 1
+            elif start != NO_POSITION:
+                end = min(end, self._memory.next_position(start))
+                fetched_to = self._ledger.fetched_to
+                found, self.position = self._segments.look(start, end, left, fetched_to)
+            else:
+                break
+            entries += found
+            left -= sum([len(entry.message.body) + ENTRY_BYTES for entry in found])
+        return entries
+
+    def close(self) -> None:
+        """Close the file."""
+        self._segments.close()

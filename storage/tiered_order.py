@@ -1,0 +1,137 @@
+"""The order of a tiered queue's ready entries, in memory and on disk, and how they move between.
+
+    head                                                    tail
+     q4   ........   q3   ........   delta   ........   q2, q1
+    memory      bodies on disk     on disk only         memory
+
+A message is appended to the tail: to q4 while delta and q1 are empty, else to q1. It is fetched
+from q4. When q4 is empty it is filled from delta, a run of messages at a time, and when delta is
+empty q1 becomes q4. Requeued entries are in a heap of their own (in_memory.py).
+
+**Promises.** `fetch` returns entries in the order of their positions, in memory or on disk. No more
+is read than needed: `fill` reads one run of a segment, or 256 KiB of large bodies.
+
+Invariants:
+
+O1  While the order is not split, delta and q1 are empty, and the tail is q4.
+O2  After `fill`, q4 has the lowest position of q4, delta and q1; or all three are empty.
+O3  Positions on disk only are below all of q1 (IM3).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+
+from leveret.storage.backing_queue import Head
+from leveret.storage.delta import Delta
+from leveret.storage.in_memory import InMemory
+from leveret.storage.intervals import NO_POSITION
+from leveret.storage.message import Entry
+
+
+class TieredOrder:
+    """The ready entries of one queue.
+
+    tail: published entries are appended to it. is_split: q1, and delta if it is not empty, follow
+    q4.
+    """
+
+    __slots__ = ("_delta", "_memory", "is_split", "tail")
+
+    def __init__(self, memory: InMemory, delta: Delta) -> None:
+        self._memory = memory
+        self._delta = delta
+        self.is_split = False
+        self.tail: deque[Entry] = memory.q4
+
+    def __len__(self) -> int:
+        return len(self._memory) + self._delta.count
+
+    def restore(self, on_disk: Iterable[tuple[int, int]], size: int, entries: list[Entry]) -> None:
+        """Begin with positions in segments, the sum of their bodies' bytes, and entries."""
+        for start, end in on_disk:
+            self._delta.positions.add_range(start, end)
+        self._delta.size = size
+        if self._delta.count:
+            self._split()
+        self.tail.extend(entries)
+
+    def _split(self) -> None:
+        self.is_split = True
+        self.tail = self._memory.q1
+
+    def fill(self) -> None:
+        """Fill q4 with the first entries of q4, delta and q1 (O2)."""
+        memory, delta = self._memory, self._delta
+        q4 = memory.q4
+        while delta.count:
+            if q4 and q4[0].position < delta.first:
+                return
+            q4.extendleft(reversed(delta.read(q4[0].position if q4 else NO_POSITION)))
+        if not q4:
+            memory.make_q1_q4()
+        self.is_split = bool(memory.q1)
+        self.tail = memory.q1 if self.is_split else memory.q4
+
+    # Looking
+
+    def first(self) -> Entry | None:
+        """The first entry. May read from disk."""
+        if self.is_split:
+            self.fill()
+        return self._memory.first()
+
+    def heads(self) -> list[Head]:
+        """The first entry and its position; reads nothing."""
+        memory, delta = self._memory, self._delta
+        entry = memory.first()
+        if entry is None and memory.q1 and not delta.count:
+            entry = memory.q1[0]
+        if delta.count and (entry is None or delta.first < entry.position):
+            return [Head(0, delta.first, None)]
+        return [] if entry is None else [Head(0, entry.position, entry)]
+
+    def fetchable(self, count: int) -> int:
+        """How many entries in memory precede the first one on disk only."""
+        if self.is_split:
+            self.fill()
+        if not self._delta.count:
+            return min(count, len(self._memory))
+        return min(count, self._memory.q4_before(self._delta.first))
+
+    # Taking
+
+    def fetch(self, count: int) -> list[Entry]:
+        """Remove the first entries of requeued, q4, delta and q1."""
+        memory, delta = self._memory, self._delta
+        entries: list[Entry] = []
+        while len(entries) < count:
+            if self.is_split:
+                self.fill()
+            before = delta.first if delta.count else NO_POSITION
+            found = memory.fetch(count - len(entries), before)
+            if not found:
+                break
+            entries += found
+        return entries
+
+    def take(self, positions: Sequence[int]) -> list[Entry]:
+        """Remove the ready entries at these positions. Returned in order."""
+        entries = self._memory.take(positions) + self._delta.take(positions)
+        entries.sort(key=attrgetter("position"))
+        return entries
+
+    def page_out(self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]) -> int:
+        """Drop entries in segments from memory. Returns how many; see `InMemory.page_out`."""
+        dropped = self._memory.page_out(flushed_to, bytes_max, is_gone)
+        if dropped:
+            self._split()
+            self._delta.put_out(dropped)
+        return len(dropped)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._memory.clear()
+        self._delta.clear()
+        self.is_split = False
+        self.tail = self._memory.q4

@@ -1,0 +1,72 @@
+"""A broker in a process of its own that can be killed and restarted on the same data."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.ports import free_port
+
+READY_SECONDS_MAX = 20
+
+
+class Node:
+    """A node. environment: additional variables. ready_seconds: duration of the last start."""
+
+    def __init__(self, directory, **environment):
+        self.directory = directory
+        self.port = free_port()
+        self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/?heartbeat=0"
+        self.environment = environment
+        self.process = None
+        self.ready_seconds = 0.0
+
+    def start(self, **environment):
+        """Start it and wait until it is ready; False if it ended before."""
+        command = [
+            sys.executable,
+            "-m",
+            "leveret.mgmt.cli.entry",
+            "serve",
+            "--bind",
+            "127.0.0.1",
+        ]
+        command += ["--port", str(self.port), "--management-port", "0", "--prometheus-port", "0"]
+        command += ["--data-dir", str(self.directory)]
+        started_at = time.monotonic()
+        self.log = open(f"{self.directory}.log", "a+")  # noqa: SIM115
+        start = self.log.seek(0, os.SEEK_END)
+        self.process = subprocess.Popen(
+            command,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **self.environment, **environment},
+        )
+        while time.monotonic() < started_at + READY_SECONDS_MAX:
+            self.log.seek(start)
+            if "ready in" in self.log.read():
+                self.ready_seconds = time.monotonic() - started_at
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.01)
+        raise AssertionError(f"the node was not ready in time, see {self.log.name}")
+
+    def kill(self):
+        """Kill it with `kill -9`."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(READY_SECONDS_MAX)
+        self.log.close()
+
+    def stop(self):
+        """Stop it in order."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(READY_SECONDS_MAX)
+        self.log.close()
+
+    @property
+    def text(self):
+        """Return its log."""
+        with open(f"{self.directory}.log") as log:
+            return log.read()

@@ -1,0 +1,136 @@
+"""A real node in a process of its own, for tests of management."""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from tests.ports import free_ports
+
+START_SECONDS = 20
+
+
+class Answer(NamedTuple):
+    """A response of the HTTP API. body: the decoded JSON; None if there is none."""
+
+    status: int
+    body: Any
+    headers: Any
+
+
+class ServedNode:
+    """`leveret serve` with management and metrics, ended with `stop`."""
+
+    def __init__(self, directory: Path, configuration: str = "", name: str = "test@localhost"):
+        self.data_dir = directory / "data"
+        self.port, self.http_port, self.metrics_port = free_ports(3)
+        self.name = name
+        self.log_path = directory / "log"
+        self._configuration = directory / "leveret.conf"
+        self._configuration.write_text(f"collect_statistics_interval = 200\n{configuration}\n")
+        self.start()
+
+    def start(self):
+        command = [
+            sys.executable, "-m", "leveret.mgmt.cli.entry", "serve",
+            "--config", self._configuration,
+            "--data-dir", self.data_dir, "--node", self.name, "--bind", "127.0.0.1",
+            "--port", self.port, "--management-port", self.http_port,
+            "--prometheus-port", self.metrics_port,
+        ]  # fmt: skip
+        self._log = self.log_path.open("w")
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdout=self._log, stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        self.wait_until(lambda: "ready in" in self.log, "it is ready")
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def wait_until(self, condition, what="it happens", seconds=START_SECONDS):
+        """Wait for a condition; the error names it."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {seconds} s until {what}\n{self.log[-3000:]}")
+            time.sleep(0.02)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+        self._log.close()
+
+    def processor_seconds(self):
+        """The processor time of the process, which does not depend on the machine's load."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    # Requests
+
+    def request(self, method, path, body=None, user="guest:guest", raw=None, headers=None):
+        """Send a request to the API. path: below /api."""
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        if user:
+            sent["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.http_port}/api/{path}", data, sent, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as response:
+                return _answer(response.status, response.read(), response.headers)
+        except urllib.error.HTTPError as error:
+            return _answer(error.code, error.read(), error.headers)
+
+    def get(self, path, **options):
+        """Get a resource that must exist."""
+        answer = self.request("GET", path, **options)
+        assert answer.status == 200, answer
+        return answer.body
+
+    def put(self, path, body=None, **options):
+        return self.request("PUT", path, {} if body is None else body, **options)
+
+    def post(self, path, body=None, **options):
+        return self.request("POST", path, {} if body is None else body, **options)
+
+    def delete(self, path, **options):
+        return self.request("DELETE", path, **options)
+
+    def publish(self, vhost, queue, payload, properties=None, exchange="amq.default"):
+        """Publish a message through the API."""
+        body = {"routing_key": queue, "payload": payload, "payload_encoding": "string",
+                "properties": properties or {}}  # fmt: skip
+        answer = self.post(f"exchanges/{quote(vhost, safe='')}/{exchange}/publish", body)
+        assert answer.status == 200, answer
+        return answer.body["routed"]
+
+    def metrics(self, path="/metrics"):
+        """Get a page of metrics."""
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.metrics_port}{path}", timeout=20
+        ) as response:
+            return response.read().decode()
+
+
+def _answer(status, raw, headers):
+    try:
+        body = json.loads(raw) if raw else None
+    except json.JSONDecodeError:
+        body = raw.decode()
+    return Answer(status, body, headers)

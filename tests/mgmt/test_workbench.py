@@ -1,0 +1,101 @@
+"""The workbench on a queue that is nearly all on disk only: it takes little at a time."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.mgmt import slices
+from leveret.mgmt.api import workbench
+from leveret.storage.message import ENTRY_BYTES, Address, Message
+from leveret.storage.tiered_cursor import TieredCursor
+from tests.mgmt.test_responsiveness import Served
+
+MESSAGES = 200_000
+BODY_BYTES = 100
+ADDRESS = Address("", "paged", encode_address("", "paged"))
+HEADER = ContentHeader(encode_properties({"delivery_mode": 2}))
+MEMORY_BYTES_MAX = 16 * 1024 * 1024
+"""What a lazy queue may have in memory, and what is read at once."""
+
+
+@asynccontextmanager
+async def paged_queue(directory):
+    """A node with a lazy queue, and nearly all of its messages on disk only."""
+    async with Served(directory) as served:
+        body = {"durable": True, "arguments": {"x-queue-mode": "lazy"}}
+        await ask(served, "PUT", "", body)
+        queue = served.node.broker.services.vhosts["/"].queues["paged"]
+        for first in range(0, MESSAGES, 1000):
+            bodies = [b"%d " % number + bytes(BODY_BYTES) for number in range(first, first + 1000)]
+            messages = [Message(ADDRESS, HEADER, one) for one in bodies]
+            queue.backing.publish(messages, sum(map(len, bodies)), 0)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(50):
+            while queue.backing.status()["messages_paged_out"] < MESSAGES * 0.99:
+                await asyncio.sleep(0.01)
+        yield served, queue
+
+
+async def ask(served, method, path, body=None):
+    where = f"api/queues/%2F/paged{path}"
+    answer = await asyncio.to_thread(served.ask, where, body, method)
+    return msgspec.json.decode(answer) if answer else None
+
+
+class Watched:
+    """What cursors read, and when: the turn of the loop, and the bytes in memory."""
+
+    def __init__(self, monkeypatch, queue):
+        self.turn = 0
+        self.reads = []
+        self.memory_bytes = 0
+        read = TieredCursor.read
+
+        def watched(cursor, bytes_max):
+            entries = read(cursor, bytes_max)
+            sizes = [len(entry.message.body) + ENTRY_BYTES for entry in entries]
+            self.reads.append((self.turn, sum(sizes[:-1])))
+            self.memory_bytes = max(self.memory_bytes, queue.backing.memory_bytes)
+            return entries
+
+        monkeypatch.setattr(TieredCursor, "read", watched)
+        monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+        self._task = asyncio.get_running_loop().create_task(self._count_turns())
+
+    async def _count_turns(self):
+        while True:
+            self.turn += 1
+            await asyncio.sleep(0)
+
+    def stop(self):
+        self._task.cancel()
+        turns = [turn for turn, _ in self.reads]
+        assert len(turns) == len(set(turns)), "a turn of the loop read more than once"
+        assert max(size for _, size in self.reads) < workbench.READ_BYTES
+        assert self.memory_bytes < MEMORY_BYTES_MAX
+
+
+@pytest.mark.timeout(180)
+async def test_a_queue_of_paged_messages_is_read_a_little_at_a_time(tmp_path, monkeypatch):
+    async with paged_queue(tmp_path) as (served, queue):
+        watched = Watched(monkeypatch, queue)
+        found = await ask(served, "GET", "/messages?body=%5E99999%20&count=1")
+        assert found["scanned"] == workbench.SCANNED_MAX
+        (message,) = found["messages"]
+        assert message["payload"].startswith("99999 ")
+        body = {"all": True, "body": "^1999[0-9][0-9] "}
+        assert (await ask(served, "POST", "/messages/delete", body))["done"] == 100
+        body = {"ids": [message["id"], "0", "none"]}
+        outcome = await ask(served, "POST", "/messages/delete", body)
+        assert outcome["done"] == 2
+        assert outcome["failed"] == [
+            {"id": "none", "reason": "the message is no longer in the queue"}
+        ]
+        watched.stop()
+        assert queue.backing.ready_count == MESSAGES - 102
+        assert queue.backing.unacked_count == 0
+        assert not queue.backing.peek().redelivered

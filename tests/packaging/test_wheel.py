@@ -1,0 +1,191 @@
+"""The wheel installs one package, and works with a program whose packages have the same names.
+
+The folders of a checkout (`broker`, `storage`, ...) are links in `leveret/`; a wheel and a source
+distribution contain the files. Both are built from a copy of the checkout without network access:
+the test extra has the build dependencies. The wheel is installed into a virtual environment that
+uses the packages of the running one, except that its Leveret comes first.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINKED = sorted(path.name for path in (ROOT / "leveret").iterdir() if path.is_symlink())
+SECONDS_MAX = 240
+
+PROGRAM_PACKAGES = ("analytics", "broker", "cluster", "mgmt", "storage", "tests")
+PROGRAM_TESTS = """
+import importlib
+
+import pika
+import pytest
+
+import broker
+from leveret.testing import EmbeddedBroker
+
+
+@pytest.mark.parametrize("name", {names!r})
+def test_the_program_imports_its_own_packages(name):
+    assert importlib.import_module(name).__doc__ == f"The program's own {{name}}."
+
+
+def test_an_order_is_sent(amqp_broker, amqp_url):
+    broker.send_order(amqp_url)
+    assert amqp_broker.queue_length("orders") == 1
+
+
+def test_an_order_is_sent_to_an_embedded_broker():
+    with EmbeddedBroker.in_thread() as embedded:
+        broker.send_order(embedded.url)
+        assert embedded.published[0].body == b"one"
+"""
+SEND_ORDER = """
+import pika
+
+
+def send_order(url):
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("orders")
+    channel.basic_publish("", "orders", b"one")
+    connection.close()
+"""
+
+pytestmark = pytest.mark.timeout(2 * SECONDS_MAX)
+
+
+def run(*command, cwd, **environment):
+    """Run a command without this run's Python and pytest settings; returns its standard output."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST"))
+    }
+    done = subprocess.run(
+        command, cwd=cwd, env={**inherited, **environment},
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the packed files with their links: building writes into its source folder."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("leveret", *LINKED):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignored)
+    return copy
+
+
+def build(checkout, out, *options):
+    """Build with the packages of this environment; returns the created files."""
+    run(
+        sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", out, checkout,
+        cwd=out.parent,
+    )  # fmt: skip
+    return sorted(out.iterdir())
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    """The wheel, built from the checkout."""
+    [path] = build(checkout, tmp_path_factory.mktemp("wheel"), "--wheel")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The program directory of a virtual environment with the wheel."""
+    directory = tmp_path_factory.mktemp("environment")
+    venv.create(directory, with_pip=False)
+    python = directory / "bin" / "python"
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
+    run(sys.executable, "-m", "pip", "--python", python, *install, cwd=directory)
+    [site_packages] = directory.glob("lib/python3*/site-packages")
+    shared = [path for path in sys.path if path.endswith("site-packages")]
+    (site_packages / "shared.pth").write_text("\n".join(shared))
+    return directory / "bin"
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A program with tests whose packages have the names of Leveret's folders."""
+    for name in PROGRAM_PACKAGES:
+        code = SEND_ORDER if name == "broker" else ""
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f'"""The program\'s own {name}."""\n{code}')
+    (tmp_path / "tests/test_orders.py").write_text(PROGRAM_TESTS.format(names=PROGRAM_PACKAGES))
+    return tmp_path
+
+
+def packed_files(wheel):
+    """Return the names of the files in a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_one_package_with_everything_in_it(wheel):
+    files = packed_files(wheel)
+    top_level = {name.partition("/")[0] for name in files}
+    assert {name for name in top_level if not name.endswith(".dist-info")} == {"leveret"}
+    for folder in LINKED:
+        sources = {
+            f"leveret/{path.relative_to(ROOT).as_posix()}"
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert sources <= files
+    assert {
+        "leveret/py.typed",
+        "leveret/mgmt/ui/index.html",
+        "leveret/analytics/report.css",
+    } <= files
+
+
+def test_a_source_distribution_makes_the_same_wheel(checkout, wheel, tmp_path):
+    from_source, source = sorted(build(checkout, tmp_path), key=lambda path: path.suffix != ".whl")
+    with tarfile.open(source) as archive:
+        members = archive.getmembers()
+    assert not [member.name for member in members if member.issym() or member.islnk()]
+    assert not [member.name for member in members if "/tests/" in member.name]
+    assert packed_files(from_source) == packed_files(wheel)
+
+
+def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, program):
+    output = run(installed / "python", "-m", "pytest", "-q", cwd=program)
+    assert f"{len(PROGRAM_PACKAGES) + 2} passed" in output
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("leveret", "--help"), "serve"),
+        (("leveret", "analyze", "--help"), "TRACE_DIR"),
+        (("leveret", "perf", "--help"), "--producers"),
+        (("leveretctl", "help"), "list_queues"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_runs_in_the_folder_of_such_a_program(installed, program, command, expected):
+    name, *arguments = command
+    assert expected in run(installed / name, *arguments, cwd=program, PYTHONPATH=str(program))
+
+
+def test_the_version_is_that_of_the_wheel(installed, wheel, program):
+    output = run(
+        installed / "python", "-c", "import leveret; print(leveret.__version__)", cwd=program
+    )
+    assert output.strip() == wheel.name.split("-")[1]

@@ -1,0 +1,188 @@
+"""The implementations of the backing queue's contract, each made the same way.
+
+An implementation is made, may be paged out and restarted, and is closed. Those with a disk have a
+store of their own, without a pager: what goes to disk, and when, is what the test says.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.disk import Disk
+from leveret.storage.metadata import NoMetadata
+from leveret.storage.store import Store
+from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.transient_queue import TransientQueue
+from tests.storage.backing_contract.decorators import MirroredQueue, UnchangedQueue
+
+EMBED_BELOW = 40
+"""Bodies from this size on go to the message store."""
+PRIORITY_MAX = 2
+STORAGE_ID = 1
+MEMORY_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Hundreds of small stores are made and removed here."""
+
+
+class UnsyncedDisk(Disk):
+    """A disk that syncs and reserves nothing, as no test here cuts the power."""
+
+    def sync(self, descriptor: int, path: Path) -> None:
+        pass
+
+    def sync_directory(self, directory: Path) -> None:
+        pass
+
+    def sync_paths(self, root: Path, paths: object) -> None:
+        pass
+
+    def reserve(self, descriptor: int, start: int, size: int) -> None:
+        pass
+
+
+class Implementation:
+    """A backing queue in memory, and what can be done to it from outside."""
+
+    has_priorities = False
+    has_disk = False
+    is_durable = False
+
+    def make(self) -> BackingQueue:
+        return TransientQueue()
+
+    def do(self, action: Callable[[], object]) -> object:
+        """Call the queue as the event loop would."""
+        return action()
+
+    def page_out(self, bytes_max: int, writes: bool) -> None:
+        """Drop up to so many bytes of what is in segments from memory; first write all there."""
+
+    def restart(self) -> BackingQueue:
+        raise NotImplementedError
+
+    def next_position(self, level: int) -> int:
+        """Where positions of a priority go on after a restart."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class PriorityInMemory(Implementation):
+    has_priorities = True
+
+    def make(self) -> BackingQueue:
+        return PriorityQueue(PRIORITY_MAX, lambda level: TransientQueue())
+
+
+class Tiered(Implementation):
+    """A queue in a store of its own."""
+
+    has_disk = True
+
+    def __init__(self) -> None:
+        self._directory = TemporaryDirectory(prefix="backing-contract", dir=MEMORY_DISK)
+        self._loop = asyncio.new_event_loop()
+        self._tiers: dict[int, TieredQueue] = {}
+
+    def make(self) -> BackingQueue:
+        return self._loop.run_until_complete(self._start())
+
+    async def _start(self) -> BackingQueue:
+        self._store = Store(
+            Path(self._directory.name), NoMetadata(), ContentHeader, 1_000_000, EMBED_BELOW,
+            UnsyncedDisk(), log_file_bytes=2_000,
+        )  # fmt: skip
+        self._store.open()
+        self._tiers = {}
+        return self._make_queue()
+
+    def _make_queue(self) -> BackingQueue:
+        return self._tier(0)
+
+    def _tier(self, level: int) -> TieredQueue:
+        tier = self._store.queue(STORAGE_ID, level, f"queue {level}", self.is_durable, False)
+        self._tiers[level] = tier
+        return tier
+
+    def do(self, action: Callable[[], object]) -> object:
+        async def act() -> object:
+            return action()
+
+        return self._loop.run_until_complete(act())
+
+    def page_out(self, bytes_max: int, writes: bool) -> None:
+        self._loop.run_until_complete(self._page_out(bytes_max, writes))
+
+    async def _page_out(self, bytes_max: int, writes: bool) -> None:
+        tiers = self._tiers.values()
+        if writes:
+            await self._store.log.sync()
+            await self._store.pager.move_out([(tier, tier.next_position) for tier in tiers])
+        for tier in tiers:
+            tier.page_out(bytes_max)
+
+    def restart(self) -> BackingQueue:
+        self._loop.run_until_complete(self._store.close())
+        return self.make()
+
+    def next_position(self, level: int) -> int:
+        return self._tiers[level].next_position if level in self._tiers else 0
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._store.close())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+        self._directory.cleanup()
+
+
+class DurableTiered(Tiered):
+    is_durable = True
+
+
+class PriorityTiered(DurableTiered):
+    has_priorities = True
+
+    def _make_queue(self) -> BackingQueue:
+        levels = self._store.levels_of(STORAGE_ID, PRIORITY_MAX)
+        return PriorityQueue(PRIORITY_MAX, self._tier, levels)
+
+
+class Unchanged(PriorityTiered):
+    """A decorator around a priority queue."""
+
+    def _make_queue(self) -> BackingQueue:
+        return UnchangedQueue(super()._make_queue())
+
+
+class Mirrored(Tiered):
+    """A queue that is paged out, and a mirror in memory that applies what its leader broadcasts."""
+
+    def _make_queue(self) -> BackingQueue:
+        return MirroredQueue(super()._make_queue(), TransientQueue())
+
+
+class MirroredOnDisk(Implementation):
+    """A queue in memory whose mirror is paged out, with priorities."""
+
+    has_priorities = True
+    has_disk = True
+
+    def __init__(self) -> None:
+        self._mirror = PriorityTiered()
+
+    def make(self) -> BackingQueue:
+        leader = PriorityQueue(PRIORITY_MAX, lambda level: TransientQueue())
+        return MirroredQueue(leader, self._mirror.make())
+
+    def do(self, action: Callable[[], object]) -> object:
+        return self._mirror.do(action)
+
+    def page_out(self, bytes_max: int, writes: bool) -> None:
+        self._mirror.page_out(bytes_max, writes)
+
+    def close(self) -> None:
+        self._mirror.close()

@@ -1,0 +1,14 @@
+"""What a backing queue holds, read without changing it."""
+
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Entry
+
+
+def ready_entries(queue: BackingQueue) -> list[Entry]:
+    """The ready entries, in order."""
+    cursor = queue.cursor()
+    found: list[Entry] = []
+    while entries := cursor.read(64 * 1024):
+        found += entries
+    cursor.close()
+    return found

@@ -1,0 +1,90 @@
+"""Reading: the reasons to leave a socket unread, and that each of them alone is enough."""
+
+import pytest
+
+from leveret.broker.net.output import Output
+from leveret.broker.net.reading import ROUND_READ_BYTES_MAX, Reading
+from leveret.broker.resources.alarms import MEMORY
+from tests.unit.broker.net.fakes import Socket, make_services
+
+TIMEOUT_MS = 1000
+
+
+class Client:
+    """One that wants to be told that it is blocked."""
+
+    name = "client"
+
+    def has_capability(self, name):
+        return name == "connection.blocked"
+
+
+@pytest.fixture
+def services():
+    return make_services()
+
+
+@pytest.fixture
+def socket():
+    return Socket()
+
+
+def read(services, socket):
+    """The reading side of a connection with this socket, and its output."""
+    output = Output(services, lambda: None)
+    reading = Reading(services, Client(), output)
+    reading.connect(socket)
+    return reading, output
+
+
+def test_a_publisher_is_blocked_while_there_is_an_alarm(services, socket):
+    reading, output = read(services, socket)
+    services.alarms.set(MEMORY)
+    assert not reading.hold_back()
+    assert (socket.is_read, reading.publishing_state, len(output.pieces)) == (False, "blocked", 1)
+    services.alarms.clear(MEMORY)
+    reading.alarms_changed()
+    assert (socket.is_read, reading.publishing_state, len(output.pieces)) == (True, "running", 2)
+
+
+def test_an_alarm_that_lasts_has_publishes_refused(socket):
+    services = make_services(publisher_blocked_timeout_ms=TIMEOUT_MS)
+    reading, _ = read(services, socket)
+    services.alarms.set(MEMORY)
+    assert not reading.hold_back()
+    services.clock.advance(TIMEOUT_MS / 1000)
+    assert socket.is_read
+    assert reading.hold_back()
+    assert reading.publishing_state == "blocked"
+
+
+def test_a_publisher_waits_for_a_store_that_is_behind(services, socket):
+    reading, _ = read(services, socket)
+    services.flow.set_congested(True)
+    reading.hold_back()
+    assert (socket.is_read, reading.publishing_state) == (False, "flow")
+    services.flow.set_congested(False)
+    reading.congestion_changed()
+    assert (socket.is_read, reading.publishing_state) == (True, "running")
+
+
+def test_every_reason_has_to_be_gone(services, socket):
+    reading, _ = read(services, socket)
+    services.flow.set_congested(True)
+    reading.hold_back()
+    reading.backlog_changed(True)
+    services.flow.set_congested(False)
+    reading.congestion_changed()
+    assert not socket.is_read
+    reading.backlog_changed(False)
+    assert socket.is_read
+
+
+def test_others_have_their_turn_after_so_many_bytes(services, socket):
+    reading, _ = read(services, socket)
+    reading.pause_after_large_reads(ROUND_READ_BYTES_MAX - 1)
+    assert socket.is_read
+    reading.pause_after_large_reads(1)
+    assert not socket.is_read
+    services.turns.end_round()
+    assert socket.is_read

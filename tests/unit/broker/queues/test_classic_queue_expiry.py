@@ -1,0 +1,214 @@
+"""Time in a queue: messages that expire, queues that do, and how queues end."""
+
+import pytest
+
+from tests.unit.broker.queues.fakes import (
+    FakeConsumer,
+    FakeVhost,
+    declared,
+    got,
+    length,
+    publish,
+    ready,
+    subscribed,
+)
+
+
+@pytest.fixture
+def vhost():
+    return FakeVhost()
+
+
+# Messages that expire
+
+
+def test_messages_expire_when_their_time_is_over(vhost):
+    queue = declared(vhost, x_message_ttl=1000, x_dead_letter_exchange="dlx")
+    publish(queue, b"1")
+    vhost.clock.advance(0.5)
+    publish(queue, b"2")
+    vhost.clock.advance(0.5)
+    assert ready(queue) == [b"2"]
+    vhost.clock.advance(0.5)
+    assert ready(queue) == []
+    assert vhost.dead == [(b"1", "expired"), (b"2", "expired")]
+
+
+def test_a_message_expires_only_at_the_head(vhost):
+    queue = declared(vhost, x_dead_letter_exchange="dlx")
+    publish(queue, b"slow", ttl_ms=1000)
+    publish(queue, b"fast", ttl_ms=10)
+    vhost.clock.advance(0.5)
+    assert ready(queue) == [b"slow", b"fast"]
+    vhost.clock.advance(0.5)
+    assert vhost.dead == [(b"slow", "expired"), (b"fast", "expired")]
+
+
+def test_a_message_that_expired_behind_the_head_is_not_delivered(vhost):
+    queue, consumer = declared(vhost, x_dead_letter_exchange="dlx"), FakeConsumer()
+    publish(queue, b"stays")
+    publish(queue, b"goes", ttl_ms=10)
+    publish(queue, b"stays too")
+    vhost.clock.advance(1)
+    subscribed(queue, consumer)
+    vhost.turns.run()
+    assert consumer.bodies == [b"stays", b"stays too"]
+    assert vhost.dead == [(b"goes", "expired")]
+
+
+def test_the_shorter_time_to_live_counts(vhost):
+    queue = declared(vhost, x_message_ttl=1000)
+    publish(queue, b"own", ttl_ms=100)
+    vhost.clock.advance(0.1)
+    assert ready(queue) == []
+    publish(queue, b"the queue's", ttl_ms=5000)
+    vhost.clock.advance(1)
+    assert ready(queue) == []
+
+
+def test_a_time_to_live_of_0_is_for_consumers_that_wait(vhost):
+    queue, consumer = declared(vhost, x_dead_letter_exchange="dlx"), FakeConsumer(credit=1)
+    publish(queue, b"1", ttl_ms=0)
+    subscribed(queue, consumer)
+    publish(queue, b"2", b"3", ttl_ms=0)
+    assert consumer.bodies == [b"2"]
+    assert ready(queue) == []
+    assert vhost.dead == [(b"1", "expired"), (b"3", "expired")]
+
+
+def test_a_delivered_message_does_not_expire_until_it_is_requeued(vhost):
+    queue = declared(vhost, x_message_ttl=100, x_dead_letter_exchange="dlx")
+    publish(queue, b"1")
+    entry = got(queue, True)
+    vhost.clock.advance(1)
+    assert vhost.dead == []
+    queue.requeue([entry])
+    assert ready(queue) == []
+    assert vhost.dead == [(b"1", "expired")]
+
+
+def test_get_finds_nothing_that_has_expired(vhost):
+    queue = declared(vhost)
+    publish(queue, b"head")
+    publish(queue, b"1", ttl_ms=10)
+    publish(queue, b"2")
+    vhost.clock.advance(1)
+    assert got(queue, False).message.body == b"head"
+    assert got(queue, False).message.body == b"2"
+
+
+def test_what_get_brings_to_the_head_expires_in_time(vhost):
+    queue = declared(vhost)
+    publish(queue, b"head")
+    publish(queue, b"1", ttl_ms=10)
+    got(queue, True)
+    vhost.clock.advance(0.01)
+    assert ready(queue) == []
+
+
+def test_what_a_consumer_brings_to_the_head_expires_in_time(vhost):
+    queue, consumer = declared(vhost, x_dead_letter_exchange="dlx"), FakeConsumer(credit=1)
+    publish(queue, b"head")
+    publish(queue, b"1", ttl_ms=10)
+    subscribed(queue, consumer)
+    vhost.turns.run()
+    assert consumer.bodies == [b"head"]
+    vhost.clock.advance(1)
+    assert vhost.dead == [(b"1", "expired")]
+
+
+def test_a_head_that_expires_sooner_than_the_last_one_expires_in_time(vhost):
+    queue = declared(vhost, x_dead_letter_exchange="dlx")
+    publish(queue, b"slow", ttl_ms=3_600_000)
+    publish(queue, b"fast", ttl_ms=10)
+    got(queue, True)
+    vhost.clock.advance(1)
+    assert vhost.dead == [(b"fast", "expired")]
+
+
+def test_a_message_that_expires_sooner_than_one_consumed_before_expires_in_time(vhost):
+    queue = declared(vhost, x_dead_letter_exchange="dlx")
+    publish(queue, b"slow", ttl_ms=3_600_000)
+    got(queue, False)
+    publish(queue, b"fast", ttl_ms=10)
+    vhost.clock.advance(1)
+    assert vhost.dead == [(b"fast", "expired")]
+
+
+# Queues that expire, and that go with their last consumer
+
+
+def test_a_queue_that_is_not_used_expires(vhost):
+    queue = declared(vhost, x_expires=1000)
+    vhost.clock.advance(0.999)
+    assert not vhost.deleted
+    vhost.clock.advance(0.001)
+    assert vhost.deleted == [queue]
+
+
+def test_use_is_a_declaration_or_a_get_but_no_publish(vhost):
+    queue = declared(vhost, x_expires=1000)
+    vhost.clock.advance(0.6)
+    length(queue)
+    vhost.clock.advance(0.6)
+    got(queue, True)
+    vhost.clock.advance(0.6)
+    publish(queue, b"1")
+    assert not vhost.deleted
+    vhost.clock.advance(0.4)
+    assert vhost.deleted == [queue]
+
+
+def test_a_queue_with_a_consumer_does_not_expire(vhost):
+    queue, consumer = declared(vhost, x_expires=1000), FakeConsumer()
+    subscribed(queue, consumer)
+    vhost.clock.advance(10)
+    queue.cancel(consumer)
+    vhost.clock.advance(0.999)
+    assert not vhost.deleted
+    vhost.clock.advance(0.001)
+    assert vhost.deleted == [queue]
+
+
+def test_an_auto_delete_queue_goes_with_its_last_consumer(vhost):
+    queue, one, two = declared(vhost, auto_delete=True), FakeConsumer("1"), FakeConsumer("2")
+    vhost.clock.advance(3600)
+    subscribed(queue, one)
+    subscribed(queue, two)
+    queue.cancel(one)
+    assert not vhost.deleted
+    queue.cancel(two)
+    assert vhost.deleted == [queue]
+
+
+def test_another_queue_stays(vhost):
+    queue, consumer = declared(vhost), FakeConsumer()
+    subscribed(queue, consumer)
+    queue.cancel(consumer)
+    assert not vhost.deleted
+
+
+def test_messages_go_to_those_who_remain(vhost):
+    queue = declared(vhost, x_single_active_consumer=True)
+    one, two = FakeConsumer("1", credit=1), FakeConsumer("2")
+    subscribed(queue, one)
+    subscribed(queue, two)
+    publish(queue, b"1", b"2")
+    vhost.turns.run()
+    assert (one.bodies, two.bodies) == ([b"1"], [])
+    queue.cancel(one)
+    vhost.turns.run()
+    assert two.bodies == [b"2"]
+
+
+def test_a_deleted_queue_tells_its_consumers_and_forgets_its_timers(vhost):
+    queue = declared(vhost, x_expires=1000, x_message_ttl=500, x_dead_letter_exchange="dlx")
+    consumer = FakeConsumer(credit=0)
+    subscribed(queue, consumer)
+    publish(queue, b"1", b"2")
+    assert queue.delete_now() == 2
+    assert queue.is_deleted
+    assert consumer.was_told
+    vhost.clock.advance(10)
+    assert (vhost.dead, vhost.deleted) == ([], [])
+    vhost.turns.run()

@@ -1,0 +1,139 @@
+"""The declaration log of a node that is alone: checked, written, applied."""
+
+from contextlib import closing
+
+import pytest
+
+from leveret.broker.declarations import (
+    DeleteBinding,
+    DeleteExchange,
+    DeleteQueue,
+    PutBinding,
+    PutExchange,
+    PutQueue,
+    PutUser,
+    PutVhost,
+    User,
+)
+from leveret.storage.metadata import MetadataError, SqliteMetadata
+from tests.declaring import Declared, state_of
+
+
+@pytest.fixture
+def metadata(tmp_path):
+    with closing(SqliteMetadata(tmp_path / "metadata.sqlite")) as metadata:
+        metadata.load()
+        yield metadata
+
+
+@pytest.fixture
+def declared(metadata):
+    made = Declared(metadata)
+    made.put(PutVhost("/"))
+    return made
+
+
+def exchange_names(metadata):
+    return {row.name for row in metadata.load().exchanges}
+
+
+class TestWriting:
+    @pytest.fixture
+    def full(self, declared, metadata, monkeypatch):
+        """A disk on which nothing can be written any more."""
+
+        def fail(*_):
+            raise MetadataError("the disk is full")
+
+        monkeypatch.setattr(metadata, "_execute", fail)
+        return declared
+
+    @pytest.mark.parametrize(
+        "declarations",
+        [
+            [PutUser(User("anna", (), b"", "sha"))],
+            [PutQueue("/", "q", durable=True)],
+            [PutQueue("/", "passing"), PutQueue("/", "q", durable=True)],
+        ],
+    )
+    def test_what_cannot_be_written_changes_nothing(self, full, declarations):
+        before = state_of(full.registry)
+        answer = full.log.submit(*declarations)
+        with pytest.raises(MetadataError, match="the disk is full"):
+            answer.result()
+        assert state_of(full.registry) == before
+
+    def test_what_is_not_durable_needs_no_disk(self, full):
+        full.put(PutQueue("/", "q"), PutExchange("/", "e", "direct"))
+        full.put(PutBinding("/", "e", "q", "k"))
+        full.put(DeleteQueue("/", "q"))
+
+    def test_all_or_nothing(self, declared, metadata, monkeypatch):
+        put_queue = metadata.put_queue
+
+        def fail_on_second(row):
+            if row.name == "second":
+                raise MetadataError("no")
+            put_queue(row)
+
+        monkeypatch.setattr(metadata, "put_queue", fail_on_second)
+        names = ("first", "second")
+        answer = declared.log.submit(*(PutQueue("/", name, durable=True) for name in names))
+        with pytest.raises(MetadataError):
+            answer.result()
+        assert not metadata.load().queues
+        assert not declared.registry.vhosts["/"].queues
+
+    def test_a_queue_that_is_there_keeps_its_storage_id(self, declared, metadata):
+        put = PutQueue("/", "q", durable=True)
+        declared.put(put, put)
+        declared.put(put)
+        (row,) = metadata.load().queues
+        assert row.storage_id == declared.registry.vhosts["/"].queues["q"].storage_id == 1
+
+
+class TestConsequences:
+    """An auto-delete exchange goes with its last binding, in the same transaction."""
+
+    @pytest.fixture
+    def chain(self, declared):
+        """Exchanges a -> b -> the queue q, and a -> the queue r."""
+        declared.put(
+            PutExchange("/", "a", "fanout", durable=True, auto_delete=True),
+            PutExchange("/", "b", "fanout", durable=True, auto_delete=True),
+            PutQueue("/", "q", durable=True), PutQueue("/", "r", durable=True),
+        )  # fmt: skip
+        declared.put(
+            PutBinding("/", "a", "b", "", "exchange"), PutBinding("/", "b", "q", ""),
+            PutBinding("/", "a", "r", ""),
+        )  # fmt: skip
+        return declared
+
+    @pytest.mark.parametrize(
+        ("removals", "left"),
+        [
+            ([DeleteQueue("/", "q")], {"a"}),
+            ([DeleteQueue("/", "r")], {"a", "b"}),
+            ([DeleteQueue("/", "q"), DeleteQueue("/", "r")], set()),
+            ([DeleteExchange("/", "b")], {"a"}),
+            ([DeleteBinding("/", "b", "q", "")], {"a"}),
+            ([DeleteBinding("/", "b", "q", ""), DeleteQueue("/", "r")], set()),
+            ([DeleteBinding("/", "b", "q", "other")], {"a", "b"}),
+        ],
+    )
+    def test_what_goes_along(self, chain, metadata, removals, left):
+        chain.put(*removals)
+        there = {name for name in chain.registry.vhosts["/"].exchanges if name in ("a", "b")}
+        assert there == left == exchange_names(metadata)
+
+    def test_a_failure_leaves_all_of_them(self, chain, metadata, monkeypatch):
+        before = state_of(chain.registry)
+
+        def fail(*_):
+            raise MetadataError("no")
+
+        monkeypatch.setattr(metadata, "delete_queue", fail)
+        with pytest.raises(MetadataError):
+            chain.log.submit(DeleteQueue("/", "q")).result()
+        assert state_of(chain.registry) == before
+        assert exchange_names(metadata) == {"a", "b"}

@@ -1,0 +1,36 @@
+"""What a class lacks of a protocol, by comparing names and parameters."""
+
+import inspect
+
+
+def members(protocol):
+    """The names that a protocol asks for: methods, properties and annotated attributes."""
+    declared = {**protocol.__annotations__, **vars(protocol)}
+    return sorted(name for name in declared if not name.startswith("_"))
+
+
+def missing(protocol, implementation):
+    """The members that a class or an object lacks, or has with other parameters."""
+    return [name for name in members(protocol) if not _is_alike(protocol, implementation, name)]
+
+
+def _is_alike(protocol, implementation, name):
+    if not hasattr(implementation, name):
+        return False
+    asked = getattr(protocol, name, None)
+    if not inspect.isfunction(asked):
+        return True
+    found = getattr(implementation, name)
+    return (
+        callable(found)
+        and inspect.iscoroutinefunction(found) == inspect.iscoroutinefunction(asked)
+        and _parameters(found) == _parameters(asked)
+    )
+
+
+def _parameters(function):
+    return [
+        (parameter.name, parameter.kind, parameter.default)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "self"
+    ]

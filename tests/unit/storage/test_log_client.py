@@ -1,0 +1,34 @@
+"""Every client of the log has the members of `LogClient`, and record kinds of its own."""
+
+import pytest
+
+from leveret.storage.formats import CLOSED, OLDEST
+from leveret.storage.log_client import LogClient, LogPosition
+from leveret.storage.log_sequences import LogSequences
+from leveret.storage.queue_log import QueueLog
+from tests.unit.storage.fakes import NotesClient
+from tests.unit.storage.protocols import missing
+
+NAMED_KIND = 16
+
+
+def sequences():
+    return LogSequences(None, None, "raft", NAMED_KIND, None)
+
+
+def queue_log():
+    return QueueLog(None, None, None, None)
+
+
+@pytest.mark.parametrize("make", [queue_log, sequences, lambda: NotesClient(None)])
+def test_a_client_has_every_member_of_the_protocol(make):
+    assert missing(LogClient, make()) == []
+
+
+def test_clients_share_no_kind_with_each_other_or_the_log():
+    assert not queue_log().kinds & sequences().kinds
+    assert not (queue_log().kinds | sequences().kinds) & {CLOSED, OLDEST}
+
+
+def test_positions_are_in_the_order_in_which_records_were_written():
+    assert LogPosition(1, 900) < LogPosition(2, 40) < LogPosition(2, 80)

@@ -1,0 +1,98 @@
+"""The row of log files (rules F1 to F3)."""
+
+import pytest
+
+from leveret.storage.disk import DiskFull
+from leveret.storage.formats import FILE_HEADER_BYTES, LOG_MAGIC, decode_file_header
+from leveret.storage.log_files import LogFile, LogFiles, log_numbers, log_path
+from tests.unit.storage.fakes import RecordingDisk
+
+
+@pytest.fixture
+def disk():
+    return RecordingDisk()
+
+
+@pytest.fixture
+def files(tmp_path, disk):
+    files = LogFiles(tmp_path, disk, file_bytes_max=100)
+    files.begin([], 1)
+    yield files
+    files.close()
+
+
+def fill(files):
+    """Write enough that the next batch gets a new file."""
+    file, _ = files.to_write()
+    files.write(file, bytes(100))
+    file.size += 100
+    return file
+
+
+def test_a_new_file_is_created_with_its_directory_synced(files, disk, tmp_path):
+    assert disk.done == [
+        ("create", "0000000001.log"), ("write", "0000000001.log"), ("sync", tmp_path.name),
+    ]  # fmt: skip
+    assert log_numbers(disk, tmp_path) == [1]
+
+
+def test_f1_the_next_file_has_the_next_number(files, tmp_path):
+    fill(files)
+    file, is_new = files.to_write()
+    assert (file.number, is_new) == (2, True)
+    files.write(file, b"data")
+    header = decode_file_header(log_path(tmp_path, 2).read_bytes(), LOG_MAGIC)
+    assert header.number == 2
+    assert header.oldest == 1
+    assert header.previous_bytes == FILE_HEADER_BYTES + 100
+
+
+def test_f1_a_number_is_not_used_twice(files, tmp_path):
+    with pytest.raises(AssertionError, match="F1"):
+        files.begin([LogFile(5, tmp_path / "5")], 5)
+
+
+def test_f2_only_the_last_file_is_written(files):
+    first = fill(files)
+    files.to_write()
+    with pytest.raises(AssertionError, match="F2"):
+        files.write(first, b"more")
+
+
+def test_f2_data_are_written_where_the_synced_bytes_end(files, tmp_path):
+    file, _ = files.to_write()
+    files.write(file, b"one")
+    files.write(file, b"two")  # As when the first write found the disk full.
+    assert files.read(1, FILE_HEADER_BYTES, 3) == b"two"
+
+
+def test_f3_files_are_removed_from_the_oldest_on(files, tmp_path):
+    first = fill(files)
+    fill(files)
+    with pytest.raises(AssertionError, match="F3"):
+        files.remove(first)
+    assert files.forget_oldest() is first
+    files.remove(first)
+    assert not log_path(tmp_path, 1).exists()
+
+
+def test_f3_the_file_that_is_written_to_stays(files):
+    with pytest.raises(AssertionError, match="F3"):
+        files.forget_oldest()
+
+
+def test_a_file_that_could_not_be_created_is_created_by_the_next_try(files, disk):
+    fill(files)
+    file, _ = files.to_write()
+    disk.errors["write"] = DiskFull("cannot write")
+    with pytest.raises(DiskFull):
+        files.write(file, b"data")
+    assert file.descriptor == -1
+    files.write(file, b"data")
+    assert files.read(2, FILE_HEADER_BYTES, 4) == b"data"
+
+
+@pytest.mark.parametrize("counter", ["messages", "records"])
+def test_many_small_messages_fill_a_file(files, counter):
+    setattr(files.files[0], counter, 1_000_000)
+    assert files.to_write()[1]

@@ -1,0 +1,153 @@
+"""The tiered queues as a client of the log (rules Q2 and Q3)."""
+
+import asyncio
+
+import pytest
+
+from leveret.storage.formats import (
+    PROGRESS,
+    RUN,
+    STATE,
+    Record,
+    State,
+    decode_run,
+    encode_progress,
+    encode_state,
+    read_records,
+)
+from leveret.storage.intervals import Intervals
+from leveret.storage.message import Message
+from leveret.storage.queue_log import QueueLog
+from leveret.storage.queue_recovery import QueueRecovery
+from leveret.storage.recovery import LogReader
+from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, LogUnderTest, persistent
+
+
+class FakeQueue:
+    """A queue whose messages are gone when the test says so."""
+
+    def __init__(self, key):
+        self.key = key
+        self.gone = Intervals()
+        self.fresh = Intervals()
+        self.has_state = True
+
+    def are_gone(self, start, end):
+        return self.gone.covers(start, end)
+
+    def take_progress(self):
+        if not self.fresh:
+            return None
+        self.gone.update(self.fresh)
+        record = encode_progress(self.key, 0, 0, self.fresh)
+        self.fresh = Intervals()
+        return record
+
+    def encode_state(self):
+        state = State(self.key, 100, 0, 0, 0, 0, False, [], self.gone)
+        return encode_state(state) if self.has_state else None
+
+
+class FakeMover:
+    def __init__(self, steps):
+        self.queues = {}
+        self.lock = asyncio.Lock()
+        self.steps = steps
+
+    async def move_out(self, wanted):
+        await asyncio.sleep(0)
+        self.steps.append(("moved", [(queue.key, end) for queue, end in wanted]))
+
+
+@pytest.fixture
+async def rig(tmp_path):
+    rig = LogUnderTest(tmp_path, file_bytes_max=100)
+    rig.steps = []
+    rig.mover = FakeMover(rig.steps)
+
+    async def sync_segments():
+        rig.steps.append("synced")
+
+    recovery = QueueRecovery(
+        lambda run, bodies: [Message(ADDRESS, PERSISTENT_HEADER, body) for body in bodies]
+    )
+    rig.queue_log = QueueLog(rig.log, rig.mover, sync_segments, recovery)
+    rig.log.register(rig.queue_log)
+    rig.queues = [FakeQueue(256), FakeQueue(512)]
+    rig.mover.queues = {queue.key: queue for queue in rig.queues}
+    return rig
+
+
+def records_of(rig, number=0):
+    data = rig.files.files[number].path.read_bytes()
+    return [record for record in read_records(data, 40) if isinstance(record, Record)]
+
+
+async def test_a_run_in_several_queues_is_one_record(rig):
+    messages = persistent(b"a", b"b")
+    for queue in rig.queues:
+        rig.queue_log.append_run(queue, 10, messages, 0)
+    await rig.write()
+    (record,) = records_of(rig)
+    assert decode_run(record.head).targets == [(256, 10), (512, 10)]
+
+
+async def test_what_is_gone_before_its_batch_is_left_out(rig):
+    first, second = rig.queues
+    messages = persistent(b"a")
+    rig.queue_log.append_run(first, 0, messages, 0)
+    rig.queue_log.append_run(second, 5, messages, 0)
+    rig.queue_log.append_run(second, 6, persistent(b"b"), 0)
+    first.fresh.add(0)
+    second.fresh.add(6)
+    for queue in rig.queues:
+        rig.queue_log.note_dirty(queue)
+    await rig.write()
+    run, *progress = records_of(rig)
+    assert decode_run(run.head).targets == [(512, 5)]
+    assert [record.kind for record in progress] == [PROGRESS, PROGRESS]
+
+
+async def test_q3_a_file_is_needed_while_it_speaks_of_a_queue_that_exists(rig):
+    assert rig.queue_log.oldest_needed() is None
+    rig.queue_log.append_run(rig.queues[0], 0, persistent(b"a" * 100), 0)
+    await rig.write()
+    rig.queue_log.append_run(rig.queues[1], 0, persistent(b"b"), 0)
+    await rig.write()
+    assert rig.queue_log.oldest_needed() == 1
+    del rig.mover.queues[256]
+    assert rig.queue_log.oldest_needed() == 2
+    rig.mover.queues.clear()
+    assert rig.queue_log.oldest_needed() is None
+
+
+async def test_q2_states_are_appended_after_the_segments_are_synced(rig):
+    rig.queues[1].has_state = False
+    for queue in rig.queues:
+        rig.queue_log.append_run(queue, 3, persistent(b"a" * 100), 0)
+    await rig.write()
+    await rig.queue_log.move_on(rig.files.files[0])
+    assert rig.steps == [("moved", [(256, 4), (512, 4)]), "synced", "synced"]
+    assert rig.queue_log.oldest_needed() is None
+    await rig.write()
+    assert [record.kind for record in records_of(rig, 1)] == [STATE]
+
+
+async def test_a_restart_knows_again_what_each_file_speaks_of(rig):
+    rig.queue_log.append_run(rig.queues[0], 0, persistent(b"a" * 100), 0)
+    await rig.write()
+    rig.queues[0].fresh.add(0)
+    rig.queue_log.note_dirty(rig.queues[0])
+    await rig.write()
+    recovery = QueueRecovery(lambda run, bodies: persistent(*bodies))
+    restarted = QueueLog(rig.log, rig.mover, lambda: None, recovery)
+    rig.log.clients[1] = restarted
+    reader = LogReader(rig.directory, rig.disk, rig.log.clients)
+    reader.read()
+    assert restarted.oldest_needed() == 1
+    assert reader.files[0].messages == 1
+    assert recovery.found[256].gone.covers(0, 1)
+
+
+def test_kinds_are_those_of_queues():
+    assert QueueLog.kinds == {RUN, PROGRESS, STATE}

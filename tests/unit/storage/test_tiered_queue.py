@@ -1,0 +1,135 @@
+"""The tiered queue: what it tells the log and the pager, and what a restart gives it."""
+
+import pytest
+
+from leveret.storage.formats import State
+from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from tests.unit.storage.fake_store import (
+    ADDRESS,
+    PERSISTENT,
+    TRANSIENT,
+    FakeStore,
+    page_out,
+    positions,
+    publish,
+    publish_numbered,
+    write_slice,
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FakeStore(tmp_path)
+
+
+class TestTheLog:
+    def test_it_has_what_is_persistent_in_a_durable_queue(self, store):
+        queue = store.queue()
+        assert publish(queue, b"1", b"2", expires_at_ms=5)
+        assert not publish(queue, b"3", header=TRANSIENT)
+        assert not publish(store.queue(is_durable=False), b"4")
+        assert store.log.runs == [(0, 2, store.wall_offset_ms + 5)]
+
+    def test_it_is_told_once_a_batch_that_something_changed(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 5)
+        queue.ack(queue.fetch(2, True))
+        queue.fetch(1, False)
+        assert store.log.dirty == [queue]
+        store.log.write()
+        assert queue.are_gone(0, 3)
+        assert not queue.are_gone(0, 4)
+        assert queue.take_progress() is None
+
+    def test_segments_have_nothing_that_the_log_has_not(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 2)
+        assert queue.waits_for_log
+        assert write_slice(store, queue) is None
+        store.log.write()
+        publish_numbered(queue, 2)
+        assert write_slice(store, queue).end == 2
+
+    def test_a_state_is_needed_once_something_is_in_segments(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 2)
+        assert queue.encode_state() is None
+        page_out(store, queue)
+        assert queue.encode_state() is not None
+
+
+class TestThePager:
+    def test_it_knows_what_could_be_on_disk_only(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 4)
+        assert queue.pageable_bytes == queue.memory_bytes == 4 * (1 + ENTRY_BYTES)
+        queue.fetch(1, True)
+        assert queue.pageable_bytes == 3 * (1 + ENTRY_BYTES)
+        page_out(store, queue)
+        assert (queue.pageable_bytes, queue.memory_bytes) == (0, 1 + ENTRY_BYTES)
+
+    def test_a_queue_that_is_not_durable_keeps_no_ledger_before_it_goes_to_disk(self, store):
+        queue = store.queue(is_durable=False)
+        publish_numbered(queue, 6)
+        one, two = queue.fetch(2, True)
+        queue.ack([one])
+        assert not queue.ledger.fresh
+        page_out(store, queue)
+        assert list(queue.ledger.gone) == [(0, 2)]
+        queue.requeue([two])
+        assert queue.page_out(1 << 20) == 0
+        assert positions(queue.fetch(9, True)) == [1, 2, 3, 4, 5]
+
+    def test_a_deleted_queue_has_nothing_to_write(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 2)
+        store.log.write()
+        queue.delete()
+        assert store.forgotten == [queue]
+        assert queue.plan_slice(1 << 20, NO_POSITION) is None
+        assert (queue.ready_count, queue.delta.count) == (0, 0)
+
+
+class TestARestart:
+    def test_what_segments_and_the_log_have_is_ready_again(self, store):
+        queue = store.queue()
+        publish_numbered(queue, 6)
+        queue.ack(queue.fetch(2, True))
+        page_out(store, queue)
+
+        again = store.queue()
+        again.writer.numbers, again.writer.number = queue.writer.numbers, queue.writer.number
+        again.writer.tail_bytes = queue.writer.tail_bytes
+        again.ledger.restore(State(256, 6, 2, 4, 0, 0, False, [], Intervals([(0, 2)])))
+        message = Message(ADDRESS, PERSISTENT, b"logged")
+        again.restore([Entry(message, 7)])
+        assert (again.ready_count, again.ready_bytes, again.next_position) == (5, 10, 8)
+        assert positions(again.fetch(9, True)) == [2, 3, 4, 5, 7]
+        assert again.ledger.is_gone(6)
+
+    def test_an_empty_ledger_is_an_empty_queue(self, store):
+        queue = store.queue()
+        queue.restore([])
+        assert (queue.ready_count, queue.next_position, queue.peek()) == (0, 0, None)
+
+
+def test_its_persistent_messages_are_counted(store):
+    queue = store.queue()
+    publish(queue, b"1", b"2")
+    publish(queue, b"333", header=TRANSIENT)
+    assert queue.status()["messages_persistent"] == 2
+    queue.fetch(2, True)
+    queue.fetch(1, True)
+    queue.purge()
+    assert queue.status()["message_bytes_persistent"] == 2
+
+
+def test_a_purge_forgets_what_is_on_disk_too(store):
+    queue = store.queue()
+    publish_numbered(queue, 6)
+    page_out(store, queue, 1500)
+    assert queue.purge() == 6
+    assert (queue.ready_count, queue.ready_bytes, queue.delta.count) == (0, 0, 0)
+    store.log.write()
+    assert queue.are_gone(0, 6)
