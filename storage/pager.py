@@ -18,7 +18,8 @@ Invariants:
 PG1  One slice is planned and written at a time, under `lock`; so slices of a queue are written in
      the order of their positions (V1).
 PG2  A message is dropped from memory only after the write of its slice has returned.
-PG3  `held_bytes` is the sum of the `noted_bytes` of all queues.
+
+PG3 is in memory_counts.py.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from time import monotonic
 
 from leveret.storage.disk import Disk, DiskFull
 from leveret.storage.intervals import NO_POSITION
+from leveret.storage.memory_counts import MemoryCounts
 from leveret.storage.paging import NO_TARGET, Figures, targets
 from leveret.storage.planned_writes import PlannedWrite, write_planned
 from leveret.storage.segment_slices import Slice
@@ -54,8 +56,7 @@ logger = logging.getLogger("leveret.store")
 class Pager:
     """Keeps queues within the budget. All methods are for the event loop's thread.
 
-    budget_bytes: for all messages in memory. held_bytes: of messages that could be on disk only, as
-    last reported. unpageable_bytes: of unacked messages.
+    budget_bytes: for all messages in memory.
     """
 
     def __init__(
@@ -69,9 +70,9 @@ class Pager:
         self._worker = worker
         self._sync_log = sync_log
         self._failed = failed
-        self.queues: dict[int, TieredQueue] = {}
+        self._counts = MemoryCounts()
+        self.queues = self._counts.queues
         self.budget_bytes = NO_TARGET
-        self.held_bytes = self.unpageable_bytes = 0
         self.unsynced: set[Path] = set()
         self.is_overfull = False
         self._is_stuck = False
@@ -81,6 +82,7 @@ class Pager:
         self._wanted = asyncio.Event()
         self._lazy: set[TieredQueue] = set()
         self._behind: set[TieredQueue] = set()
+        self._with_target: list[TieredQueue] = []
         self._rates: dict[int, tuple[int, float]] = {}
         self._rates_at = 0.0
         self.task: asyncio.Task[None] | None = None
@@ -94,20 +96,24 @@ class Pager:
     # Watching
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes of messages that could be on disk only, as last counted."""
+        return self._counts.held_bytes
+
+    @property
     def memory_bytes(self) -> int:
-        """The bytes of memory that all messages take."""
-        return self.held_bytes + self.unpageable_bytes
+        """The bytes of memory that all messages take, as last counted."""
+        return self._counts.held_bytes + self._counts.unpageable_bytes
 
     @property
     def allowed_bytes(self) -> int:
         """The bytes that messages may take which could be on disk only."""
-        return max(self.budget_bytes // PAGEABLE_SHARE, self.budget_bytes - self.unpageable_bytes)
+        budget = self.budget_bytes
+        return max(budget // PAGEABLE_SHARE, budget - self._counts.unpageable_bytes)
 
     def note(self, queue: TieredQueue) -> None:
         """A queue may have grown."""
-        held = queue.pageable_bytes
-        self.held_bytes += held - queue.noted_bytes
-        queue.noted_bytes = held
+        held = self._counts.note(queue)
         if queue.is_lazy:
             self._lazy.add(queue)
             self._wanted.set()
@@ -127,22 +133,17 @@ class Pager:
             self.is_overfull = is_overfull
             self.overfull_changed()
 
-    def note_all(self) -> None:
+    async def note_all(self) -> None:
         """Count all queues again: they do not report when they shrink."""
         self._is_stuck = False
-        self._count_all()
+        await self._count_all()
         if self.held_bytes > self.allowed_bytes:
             self._wanted.set()
         else:
             self._forget_targets()
 
-    def _count_all(self) -> None:
-        in_memory = 0
-        for queue in self.queues.values():
-            in_memory += queue.memory_bytes
-            queue.noted_bytes = queue.pageable_bytes
-        self.held_bytes = sum(queue.noted_bytes for queue in self.queues.values())
-        self.unpageable_bytes = in_memory - self.held_bytes
+    async def _count_all(self) -> None:
+        await self._counts.count_all()
         self._watch_fullness()
 
     def set_budget(self, budget_bytes: int) -> None:
@@ -153,8 +154,9 @@ class Pager:
             self._wanted.set()
 
     def _forget_targets(self) -> None:
-        for queue in self.queues.values():
+        for queue in self._with_target:
             queue.target_bytes = NO_TARGET
+        self._with_target = []
 
     async def _run(self) -> None:
         while True:
@@ -184,17 +186,15 @@ class Pager:
 
     def forget(self, queue: TieredQueue) -> None:
         """The queue is deleted."""
-        self.queues.pop(queue.key, None)
+        self._counts.forget(queue)
         self._lazy.discard(queue)
         self._behind.discard(queue)
-        self.held_bytes -= queue.noted_bytes
-        assert self.held_bytes >= 0, "PG3"
         self._watch_fullness()
 
     async def _page_all(self) -> bool:
         """Bring every queue to its target. Returns whether anything was paged out."""
-        self._count_all()
-        queues = [queue for queue in self.queues.values() if queue.pageable_bytes > LAZY_BYTES]
+        await self._count_all()
+        queues = [queue for queue in self.queues.values() if queue.noted_bytes > LAZY_BYTES]
         self._measure_rates(queues)
         small_bytes = self.held_bytes - sum(queue.pageable_bytes for queue in queues)
         figures = [
@@ -205,11 +205,13 @@ class Pager:
         if found is None:
             return False
         has_paged = False
+        self._forget_targets()
         started_at = monotonic()
         for queue, target in sorted(
             zip(queues, found, strict=True), key=lambda pair: pair[1] - pair[0].pageable_bytes
         ):
             queue.target_bytes = target
+            self._with_target.append(queue)
             if queue.pageable_bytes > target:
                 has_paged |= await self._page(queue, target)
             if monotonic() - started_at > TARGETS_SECONDS:

@@ -171,7 +171,6 @@ class Store:
         """
         if not keeps_unclaimed:
             self._restorer.remove_rest()
-        self.pager.note_all()
         self.pager.start()
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._look_at_files()
@@ -247,7 +246,7 @@ class Store:
                 async with asyncio.timeout(CHECK_SECONDS):
                     await self._has_work.wait()
             except TimeoutError:
-                self.pager.note_all()
+                await self.pager.note_all()
             self._has_work.clear()
             try:
                 while self._retirement.is_due:

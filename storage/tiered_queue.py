@@ -76,15 +76,16 @@ class QueueStore(MessageSource, SegmentStore, Protocol):
 class TieredQueue:
     """See `leveret.storage.backing_queue.BackingQueue`. For the log it is a `LoggedQueue`.
 
-    key: its number in the log. noted_bytes, target_bytes: the pager's. is_lazy: kept on disk.
+    key: its number in the log. is_lazy: kept on disk. noted_bytes,
+    noted_unpageable_bytes and target_bytes belong to the pager.
     """
 
     __slots__ = (
         "_batches", "_disk_writes", "_is_dirty", "_memory", "_next_position", "_order",
         "_published_bytes", "_slices", "_store", "_tracks", "_transient_bytes", "_transient_count",
         "_unacked", "delta", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger",
-        "noted_bytes", "ready_bytes", "ready_count", "target_bytes", "unacked_bytes",
-        "unacked_count", "writer",
+        "noted_bytes", "noted_unpageable_bytes", "ready_bytes", "ready_count", "target_bytes",
+        "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     needs_identities = False
@@ -106,7 +107,7 @@ class TieredQueue:
         self._is_dirty = False
         self._tracks = is_durable
         self._published_bytes = 0
-        self.noted_bytes = 0
+        self.noted_bytes = self.noted_unpageable_bytes = 0
         self.target_bytes = NO_TARGET
         self._disk_writes = 0
         self._unacked: dict[int, Entry] = {}
@@ -357,18 +358,16 @@ class TieredQueue:
     # For the pager
 
     @property
-    def memory_bytes(self) -> int:
-        """About how much memory its messages take, in bytes."""
-        delta = self.delta
-        count = self.ready_count + self.unacked_count - delta.count
-        return self.ready_bytes + self.unacked_bytes - delta.size + ENTRY_BYTES * count
-
-    @property
     def pageable_bytes(self) -> int:
-        """The bytes of that which could be on disk only."""
+        """About how much memory those of its messages take that could be on disk only, in bytes."""
         delta = self.delta
         count = self.ready_count - delta.count
         return self.ready_bytes - delta.size + ENTRY_BYTES * count
+
+    @property
+    def unpageable_bytes(self) -> int:
+        """About how much memory its unacked messages take, in bytes."""
+        return self.unacked_bytes + ENTRY_BYTES * self.unacked_count
 
     @property
     def waits_for_log(self) -> bool:

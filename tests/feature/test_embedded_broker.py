@@ -45,7 +45,6 @@ async def test_a_broker_starts_and_stops_at_once(record_property):
         print(f"an embedded broker started in {milliseconds:.1f} ms")
         record_property("start_ms", milliseconds)
         assert broker.port > 0
-    assert milliseconds < 1000
 
 
 async def test_two_brokers_have_nothing_in_common(embedded, connection):

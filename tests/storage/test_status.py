@@ -42,7 +42,7 @@ async def test_what_is_paged_out_is_in_delta(tmp_path):
     queue = machine.queues[1]
     for _ in range(50):
         publish(queue, 20)
-    machine.store.pager.note_all()
+    await machine.store.pager.note_all()
     await until(lambda: queue.delta.count > 500)
     status = queue.status()
     parts = status["backing_queue_status"]

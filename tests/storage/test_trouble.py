@@ -100,7 +100,7 @@ async def test_paging_waits_for_room(tmp_path, suffix):
     disk.full_suffix = suffix
     for sequence in range(600):
         publish(machine.queues[1], confirmed, sequence, b"y" * 1000)
-    machine.store.pager.note_all()
+    await machine.store.pager.note_all()
     await until(lambda: disk.refused > 3)
     assert machine.full == [True]
     await until(lambda: len(confirmed) == 600)
@@ -121,7 +121,7 @@ async def test_after_a_failed_sync_nothing_is_confirmed_ever(tmp_path, number):
     assert "cannot sync" in str(machine.failures[0])
     disk.sync_error = None
     publish(machine.queues[1], confirmed, 2)
-    machine.store.pager.note_all()
+    await machine.store.pager.note_all()
     await asyncio.sleep(0.05)
     assert confirmed == []
     await machine.halt()

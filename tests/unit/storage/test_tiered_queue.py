@@ -63,11 +63,11 @@ class TestThePager:
     def test_it_knows_what_could_be_on_disk_only(self, store):
         queue = store.queue()
         publish_numbered(queue, 4)
-        assert queue.pageable_bytes == queue.memory_bytes == 4 * (1 + ENTRY_BYTES)
+        assert (queue.pageable_bytes, queue.unpageable_bytes) == (4 * (1 + ENTRY_BYTES), 0)
         queue.fetch(1, True)
         assert queue.pageable_bytes == 3 * (1 + ENTRY_BYTES)
         page_out(store, queue)
-        assert (queue.pageable_bytes, queue.memory_bytes) == (0, 1 + ENTRY_BYTES)
+        assert (queue.pageable_bytes, queue.unpageable_bytes) == (0, 1 + ENTRY_BYTES)
 
     def test_a_queue_that_is_not_durable_keeps_no_ledger_before_it_goes_to_disk(self, store):
         queue = store.queue(is_durable=False)
