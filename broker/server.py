@@ -20,6 +20,7 @@ from leveret.broker.config import Config, Listener
 from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
+from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, make_server_context
@@ -68,18 +69,18 @@ def make_services(
     config: Config,
     metadata: Metadata,
     clock: Clock,
-    loop: asyncio.AbstractEventLoop,
+    turns: Turns,
     node: NodeParts,
 ) -> Services:
     """Create the empty services of all connections. Raises BackendError for invalid backends."""
     events = Events(clock.wall_time_s, config.node_name)
-    registry = Registry(events, node.make_vhost, node, loop.call_soon)
+    registry = Registry(events, node.make_vhost, node, turns.call_soon)
     internal = InternalBackend(registry.users, registry.permissions)
     chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
     return Services(
         config=config,
         clock=clock,
-        turns=Turns(loop, clock.now_ms),
+        turns=turns,
         metadata=metadata,
         registry=registry,
         declarations=LocalDeclarationLog(registry, metadata, node.new_storage_id),
@@ -115,7 +116,10 @@ class Broker:
         self._tls_context: ServerContext | None = None
         self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
-        self.services = make_services(config, metadata, clock or SystemClock(loop), loop, self)
+        watch = LoopWatch(loop.call_later)
+        clock = clock or SystemClock(loop, watch)
+        turns = Turns(loop, watch, clock.now_ms)
+        self.services = make_services(config, metadata, clock, turns, self)
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -162,6 +166,7 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the declared objects and messages, then accept clients."""
+        self.services.turns.watch.start()
         if self._store is not None:
             self._store.open()
         definitions = self._metadata.load()
@@ -325,6 +330,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Close the listeners, send connection.close to every client, and await the answers."""
+        self.services.turns.watch.stop()
         if self._consumer_timer is not None:
             self._consumer_timer.cancel()
         for monitor in self.monitors:

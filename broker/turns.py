@@ -16,6 +16,8 @@ from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Protocol
 
+from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
+
 ROUND_SECONDS_MAX = 0.004
 AFTER_ROUNDS_MAX = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
@@ -45,7 +47,8 @@ class Turns:
     """The actors that wait for their turn, and the connections that wait to be flushed.
 
     rounds: how many there were. now_ms: the broker's time at the beginning of this round, or of the
-    read that is being handled; reading the clock for each message would cost more.
+    read that is being handled; reading the clock for each message would cost more. watch: is told
+    of turns that take long.
     """
 
     __slots__ = (
@@ -59,12 +62,17 @@ class Turns:
         "clock_ms",
         "now_ms",
         "rounds",
+        "watch",
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        watch: LoopWatch,
+        clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self._loop = loop
+        self.watch = watch
         self.clock_ms = clock_ms or (lambda: int(monotonic() * 1000))
         self.now_ms = self.clock_ms()
         self._actors: list[Actor] = []
@@ -109,6 +117,10 @@ class Turns:
         self._after.append(callback)
         self._schedule()
 
+    def call_soon(self, work: Callable[[], object]) -> None:
+        """Do a piece of work in the next turn of the loop."""
+        self._loop.call_soon(self.watch.run, work)
+
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -119,16 +131,26 @@ class Turns:
         self.now_ms = self.clock_ms()
         actors, self._actors = self._actors, []
         self._is_scheduled = True
-        deadline = perf_counter() + ROUND_SECONDS_MAX
+        now = perf_counter()
+        deadline = now + ROUND_SECONDS_MAX
         for done, actor in enumerate(actors, 1):
             actor.is_awake = False
+            started = now
             try:
                 actor.take_turn()
             except Exception:
                 logger.exception("%r failed in its turn", actor)
-            if perf_counter() > deadline:
+            now = perf_counter()
+            if now > deadline:
                 self._actors = actors[done:] + self._actors
+                self.watch.note(now - started, actor)
                 break
+        self._end_round()
+        elapsed = perf_counter() - now
+        if elapsed > NOTED_SECONDS:
+            self.watch.note(elapsed, "the end of a round: the log's batch, output, reading again")
+
+    def _end_round(self) -> None:
         if self._before:
             before, self._before = self._before, []
             self._call(before)

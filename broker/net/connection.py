@@ -11,6 +11,7 @@ client's identity, the login until it is complete, and the methods of channel 0.
 import asyncio
 import logging
 from functools import partial
+from time import perf_counter
 from typing import Any, cast
 
 from pamqp import base, commands
@@ -27,6 +28,7 @@ from leveret.broker.events.connection_events import (
     connection_created,
     vhost_left,
 )
+from leveret.broker.loop_watch import NOTED_SECONDS
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net import credentials
 from leveret.broker.net.closing import CLOSED, RUNNING, Closing
@@ -114,6 +116,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Process bytes from the socket."""
+        started = perf_counter()
         self.bytes_in += len(data)
         self.reads += 1
         turns = self.services.turns
@@ -128,6 +131,9 @@ class Connection(asyncio.Protocol):
         self.incoming.handle(scanner.scan)
         if len(data) >= BIG_READ_BYTES:
             self.reading.pause_after_large_reads(len(data))
+        elapsed = perf_counter() - started
+        if elapsed > NOTED_SECONDS:
+            turns.watch.note(elapsed, self)
 
     def pause_writing(self) -> None:
         """The socket's write buffer is full."""
@@ -142,6 +148,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed: release everything that the connection holds."""
+        self.services.turns.watch.run(partial(self._closed, exc), self)
+
+    def _closed(self, exc: Exception | None) -> None:
         was_orderly = self.closing.has_begun
         self.closing.disconnect()
         self.reading.disconnect()

@@ -327,6 +327,14 @@ QUEUE_DELIVERY = _counters(
         "Total number of times basic.get operations fetched no message on a queue"
     ),
 )
+LOOP = (
+    *_counters(
+        event_loop_long_turns_total="Turns of the event loop of more than 20 ms of processor time",
+        event_loop_long_turns_seconds_total="Processor time of these turns",
+        event_loop_waits_total="Turns of the event loop that waited more than 20 ms",
+    ),
+    *_gauges(event_loop_longest_turn_seconds="Longest turn of the event loop since the start"),
+)
 AGES = _gauges(
     queue_oldest_ready_age_seconds="Age of the oldest ready message of a queue",
     queue_oldest_unacked_age_seconds="Time since the oldest unacknowledged delivery of a queue",

@@ -28,6 +28,7 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
     add_limits(page, node)
     add_store(page, node)
     add_auth(page, node)
+    add_loop(page, node)
     add_totals(page, node, consumers)
     page.add(names.UNREACHABLE, 0)
     add_identity(page, node)
@@ -76,6 +77,14 @@ def add_store(page: Exposition, node: Node) -> None:
         0, broker.services.metadata.changes, done.bodies_read, done.bodies_written, 0, 0,
         done.read_seconds, done.write_seconds, done.sync_seconds, 0.0,
     ))  # fmt: skip
+
+
+def add_loop(page: Exposition, node: Node) -> None:
+    """The turns of the event loop that took too long."""
+    watch = node.sampler.broker.services.turns.watch
+    page.add_row(
+        names.LOOP, (watch.long_turns, watch.long_seconds, watch.waits, watch.longest_seconds)
+    )
 
 
 def add_auth(page: Exposition, node: Node) -> None:

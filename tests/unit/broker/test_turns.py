@@ -84,9 +84,16 @@ def loop():
     return FakeLoop()
 
 
+class FakeWatch(list):
+    """The pieces of work that took long."""
+
+    def note(self, seconds, cause):
+        self.append((seconds, cause))
+
+
 @pytest.fixture
 def turns(loop):
-    return Turns(loop)
+    return Turns(loop, FakeWatch())
 
 
 @pytest.fixture
@@ -157,6 +164,24 @@ def test_those_who_had_no_turn_are_first_in_the_next_round(turns, loop, journal,
     turns.wake(FakeActor(turns, journal, "other"))
     loop.run()
     assert journal == ["busy", "other", "busy"]
+
+
+def test_a_turn_that_takes_long_is_noted_with_its_actor(turns, loop, journal, time):
+    slow, quick = FakeActor(turns, journal, "slow"), FakeActor(turns, journal, "quick")
+    take_turn = slow.take_turn
+    slow.take_turn = lambda: (take_turn(), setattr(time, "now_s", time.now_s + 0.5))
+    turns.wake(quick)
+    turns.wake(slow)
+    loop.run()
+    assert turns.watch == [(0.5, slow)]
+
+
+def test_output_that_takes_long_is_noted(turns, loop, journal, time):
+    connection = FakeFlushable(journal)
+    connection.flush = lambda: setattr(time, "now_s", time.now_s + 0.5)
+    turns.flush_later(connection)
+    loop.run()
+    assert [seconds for seconds, _ in turns.watch] == [0.5]
 
 
 def test_connections_are_flushed_once_after_the_turns(turns, loop, journal):
