@@ -25,9 +25,9 @@ async def auth(call: Call) -> Any:
 @route("POST", "/login", is_open=True)
 async def login(call: Call) -> Any:
     """Whether a name and a password, sent as a form, are correct."""
-    form = await call.form()
+    form = await call.form_before_login()
     name, password = form.get("username"), form.get("password")
-    if not isinstance(name, str) or not isinstance(password, str):
+    if name is None or password is None:
         raise refused("Login failed")
     await log_in(call.node, call.request, name, password)
     return "ok"

@@ -26,12 +26,15 @@ NO_OBJECT_ACCESS = "User not authorised to access object"
 
 
 class Call:
-    """A request that is being answered. identity: its user."""
+    """A request that is being answered. identity: its user. limits: what its body may have."""
 
-    def __init__(self, node: Node, request: web.Request, identity: Identity) -> None:
+    def __init__(
+        self, node: Node, request: web.Request, identity: Identity, limits: incoming.Limits
+    ) -> None:
         self.node = node
         self.request = request
         self.identity = identity
+        self._limits = limits
         self._may_open: dict[str, bool] = {}
 
     @property
@@ -177,12 +180,16 @@ class Call:
     # The body
 
     async def raw_body(self) -> bytes:
-        """The body in bytes. Raises 408 and 413."""
-        return await incoming.read(self.request, self.node.config.management.body_timeout_ms)
+        """The body in bytes. Raises 400, 408 and 413."""
+        return await incoming.read(self.request, self._limits)
 
-    async def form(self) -> incoming.Form:
-        """The form in the body. Raises 400, 408 and 413."""
-        return await incoming.read_form(self.request, self.node.config.management.body_timeout_ms)
+    async def file(self) -> bytes:
+        """The file in a form that a browser sent. Raises 400, 408 and 413."""
+        return await incoming.read_file(self.request, self._limits)
+
+    async def form_before_login(self) -> dict[str, str]:
+        """The fields of a form from anybody. Raises 400, 408 and 413."""
+        return await incoming.read_form(self.request, incoming.BEFORE_LOGIN)
 
     async def body(self, *required: str) -> dict[str, Any]:
         """The JSON object in the body. Raises 400 without one, or if a key is missing."""

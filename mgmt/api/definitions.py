@@ -75,7 +75,5 @@ async def _import(call: Call, vhost: str | None) -> Any:
 async def _content(call: Call) -> bytes:
     """The body, or the file in a form that a browser sent. Raises 400, 408 and 413."""
     if call.request.content_type.startswith("multipart/"):
-        form = await call.form()
-        field = form.get("file")
-        return field.file.read() if isinstance(field, web.FileField) else b""
+        return await call.file()
     return await call.raw_body()

@@ -25,6 +25,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.headers import Headers
+from leveret.mgmt.api.incoming import limits_of
 from leveret.mgmt.api.listing import arranged, pick_columns
 from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
@@ -34,7 +35,7 @@ from leveret.mgmt.listening import listen
 from leveret.mgmt.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
-LINGERING_SECONDS_MAX = 10.0
+LINGERING_SECONDS_MAX = 5.0
 """How long the rest of a refused body is read, so that its sender gets the answer."""
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
@@ -94,6 +95,10 @@ class ManagementServer:
         self._runners: list[web.AppRunner] = []
         self._control_path: Path | None = None
         self._headers = Headers(node.config)
+        self._limits = limits_of(node.config.management)
+        self._control_limits = self._limits._replace(
+            bytes_max=CONTROL_BODY_BYTES_MAX, too_large=f"over {CONTROL_BODY_BYTES_MAX} bytes"
+        )
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve the API and the pages. Returns the address, with the port that the system chose."""
@@ -134,10 +139,7 @@ class ManagementServer:
 
     def _application(self, *, is_control: bool) -> web.Application:
         assert RESOURCES
-        body_bytes_max = self._node.config.management.body_bytes_max
-        application = web.Application(
-            client_max_size=CONTROL_BODY_BYTES_MAX if is_control else body_bytes_max
-        )
+        application = web.Application()
         prefix = "" if is_control else self._node.config.management.path_prefix.rstrip("/")
         routes = [one for one in ROUTES if is_control or not one.control_only]
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
@@ -199,23 +201,29 @@ class ManagementServer:
     def _handler(self, one: Route, *, is_control: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                identity = CONTROLLER if is_control else await self._identity(one, request)
-                call = Call(self._node, request, identity)
-                if not (one.works_stopped or one.is_open):
-                    await call.prepare()
-                answer = await _arranged(call, await one.handler(call))
+                return await self._answer(one, request, is_control=is_control)
             except ApiError as error:
                 return self._error(request, error)
             except web.HTTPException:
                 raise
             except ConnectionError:
-                raise
+                # The client is gone: what is returned here is not sent, and nothing is logged.
+                return self._error(request, ApiError(400, "bad_request", "connection closed"))
             except Exception as error:
                 logger.exception("%s %s failed", request.method, request.path)
                 return self._error(request, ApiError(500, "internal_server_error", str(error)))
-            return await self._response(request, answer)
 
         return handle
+
+    async def _answer(
+        self, one: Route, request: web.Request, *, is_control: bool
+    ) -> web.StreamResponse:
+        identity = CONTROLLER if is_control else await self._identity(one, request)
+        limits = self._control_limits if is_control else self._limits
+        call = Call(self._node, request, identity, limits)
+        if not (one.works_stopped or one.is_open):
+            await call.prepare()
+        return await self._response(request, await _arranged(call, await one.handler(call)))
 
     async def _identity(self, one: Route, request: web.Request) -> Identity:
         """The user. Raises 401, 403 for a page of another site, and 406 unless JSON is accepted."""

@@ -4,6 +4,7 @@ import logging
 import mmap
 import os
 import resource
+import weakref
 
 import pytest
 
@@ -17,6 +18,7 @@ from leveret.broker.resources.memory_measures import (
     resident_bytes,
 )
 from leveret.broker.resources.memory_monitor import (
+    COLLECTION_INTERVAL_MS,
     MemoryMonitor,
     memory_limit_bytes,
     total_memory_bytes,
@@ -26,6 +28,13 @@ from leveret.broker.virtual_clock import VirtualClock
 INTERVAL_S = 2.5
 ALLOCATED, RESIDENT = 111, 222
 MEGABYTE = 1_000_000
+
+
+class Cycle:
+    """Refers to itself, so that only a collection frees it."""
+
+    def __init__(self):
+        self.itself = self
 
 
 class Measured:
@@ -94,6 +103,32 @@ class TestMemoryAlarm:
         clock.advance(INTERVAL_S)
         assert not alarms.are_in_force
         assert memory.used_bytes == 999
+
+    def test_is_not_set_because_of_garbage(self, memory, clock, alarms, monkeypatch):
+        garbage = Cycle()
+        seen = weakref.ref(garbage)
+        del garbage
+        monkeypatch.setattr(memory, "_measure", lambda: 2000 if seen() else 400)
+        clock.advance(INTERVAL_S)
+        assert not alarms.are_in_force
+        assert memory.used_bytes == 400
+
+    def test_clears_when_what_held_it_up_is_garbage(self, memory, clock, alarms, monkeypatch):
+        held = Cycle()
+        seen = weakref.ref(held)
+        monkeypatch.setattr(memory, "_measure", lambda: 2000 if seen() else 400)
+        clock.advance(INTERVAL_S)
+        assert alarms.are_in_force
+        del held
+        clock.advance(COLLECTION_INTERVAL_MS / 1000 + INTERVAL_S)
+        assert not alarms.are_in_force
+
+    def test_does_not_collect_garbage_at_each_check(self, memory, clock, used, monkeypatch):
+        collections = []
+        monkeypatch.setattr(memory_monitor.gc, "collect", lambda: collections.append(1))
+        used.value = 2000
+        clock.advance(COLLECTION_INTERVAL_MS / 1000 - INTERVAL_S)
+        assert len(collections) == 1
 
     def test_is_logged_once_with_both_figures(self, memory, clock, used, caplog):
         used.value = 1234

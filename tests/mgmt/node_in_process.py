@@ -1,0 +1,78 @@
+"""A node with management in the test's own process, whose memory and calls a test can count."""
+
+import asyncio
+import base64
+import gc
+import sys
+import urllib.request
+
+import msgspec
+
+from leveret.broker.config import Config, ManagementSettings, PrometheusSettings, TcpSettings
+from leveret.broker.server import Broker
+from leveret.mgmt.management import Management
+from leveret.mgmt.running_node import Node
+from leveret.storage.metadata import SqliteMetadata
+from tests.ports import free_ports
+
+AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
+
+
+class NodeInProcess:
+    """A node in this process. ask: sends a request from a thread."""
+
+    def __init__(self, directory):
+        self.http_port, self.metrics_port = free_ports(2)
+        config = Config(
+            data_dir=directory,
+            tcp=TcpSettings(listeners=()),
+            management=ManagementSettings(bind="127.0.0.1", port=self.http_port),
+            prometheus=PrometheusSettings(bind="127.0.0.1", port=self.metrics_port),
+            collect_statistics_interval_ms=1000,
+        )
+        metadata = SqliteMetadata(directory / "metadata.sqlite")
+        self.node = Node(config, lambda: Broker(config, metadata, data_dir=directory), directory)
+        self._management = Management(self.node)
+        self.node.after_start = self._management.broker_started
+
+    async def __aenter__(self):
+        await self.node.start_broker()
+        await self._management.start()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+        return self
+
+    async def __aexit__(self, *_exception):
+        await self._management.stop()
+        await self.node.stop_broker()
+
+    def ask(self, path, body=None, method=None):
+        port = self.metrics_port if path.startswith("metrics") else self.http_port
+        where = f"http://127.0.0.1:{port}/{path}"
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
+        with urllib.request.urlopen(
+            urllib.request.Request(where, data, headers, method=method), timeout=50
+        ) as got:
+            return got.read()
+
+    async def longest_turn(self, path, body=None):
+        """Return the largest number of calls in one turn of the loop during a request."""
+        answer = asyncio.get_running_loop().run_in_executor(None, self.ask, path, body)
+        calls = longest = 0
+
+        def note(_frame, event, _function):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        try:
+            while not answer.done():
+                calls = 0
+                await asyncio.sleep(0)
+                longest = max(longest, calls)
+        finally:
+            sys.setprofile(None)
+        assert await answer is not None
+        return longest

@@ -1,0 +1,113 @@
+"""Bodies that never arrive completely: little of them is kept, and that is freed at once."""
+
+import asyncio
+import gc
+
+import pytest
+
+from leveret.broker.resources.memory_measures import allocated_bytes
+from leveret.mgmt.api import incoming
+from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
+
+MEGABYTE = 1_000_000
+KEPT_BYTES_MAX = 2 * MEGABYTE
+SECONDS_MAX = 5
+LOGIN = "POST /api/login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+UPLOAD = (
+    f"POST /api/definitions HTTP/1.1\r\nAuthorization: {AUTHORIZATION}\r\n"
+    "Content-Type: application/json\r\n"
+)
+FORM = UPLOAD.replace("application/json", "multipart/form-data; boundary=x")
+FILE = '--x\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+FIELD = FILE.replace('; filename="f"', "")
+
+
+@pytest.fixture
+async def served(tmp_path):
+    async with NodeInProcess(tmp_path) as node:
+        yield node
+
+
+async def cut_off(served, head, size, begin=""):
+    """Send a request's head and a part of its body, and go; returns how much was taken."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.http_port)
+    sizes = f"Host: x\r\nContent-Length: {size + 1000}\r\nExpect: 100-continue\r\n\r\n"
+    writer.write(f"{head}{sizes}{begin}".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    answer = asyncio.ensure_future(reader.read())
+    sent = 0
+    while sent < size and not answer.done():
+        part = min(250_000, size - sent)
+        writer.write(b"a" * part)
+        await writer.drain()
+        sent += part
+    writer.transport.abort()
+    await asyncio.wait([answer])
+    return sent
+
+
+async def is_freed_after(served, count, *request):
+    """Whether memory use falls to what it was before so many requests, without a collection."""
+    await cut_off(served, *request)
+    gc.collect()
+    gc.disable()
+    try:
+        before = allocated_bytes()
+        for _ in range(count):
+            await cut_off(served, *request)
+        async with asyncio.timeout(SECONDS_MAX):
+            while allocated_bytes() > before + KEPT_BYTES_MAX:
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        return False
+    finally:
+        gc.enable()
+    return True
+
+
+@pytest.mark.parametrize(
+    ("head", "begin"),
+    [(LOGIN, "username=guest&password="), (UPLOAD, ""), (FORM, FILE), (FORM, FIELD)],
+    ids=["login", "upload", "file in a form", "field of a form"],
+)
+async def test_a_body_that_was_cut_off_is_freed_at_once(served, head, begin):
+    assert await is_freed_after(served, 10, head, 2 * MEGABYTE, begin)
+
+
+async def test_a_login_may_not_be_longer_than_64_kilobytes(served):
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.http_port)
+    writer.write(f"{LOGIN}Host: x\r\nContent-Length: 70000\r\n\r\n".encode() + b"a" * 64_001)
+    assert b" 413 " in await reader.readline()
+    writer.close()
+
+
+async def test_a_login_may_not_take_longer_than_5_seconds(served, monkeypatch):
+    limits = incoming.BEFORE_LOGIN
+    assert limits.timeout_ms == 5_000
+    monkeypatch.setattr(incoming, "BEFORE_LOGIN", limits._replace(timeout_ms=1))
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.http_port)
+    writer.write(f"{LOGIN}Host: x\r\nContent-Length: 100\r\n\r\nusername=g".encode())
+    assert b" 408 " in await reader.readline()
+    writer.close()
+
+
+async def test_a_body_that_was_cut_off_leaves_nothing_in_the_log(served, caplog):
+    tasks = len(asyncio.all_tasks())
+    await cut_off(served, UPLOAD, MEGABYTE)
+    while len(asyncio.all_tasks()) > tasks:
+        await asyncio.sleep(0)
+    assert caplog.records == []
+
+
+async def test_an_answer_that_is_cut_off_leaves_nothing_in_the_log(served, caplog):
+    large = {"value": "a" * 10 * MEGABYTE}
+    await asyncio.to_thread(served.ask, "api/global-parameters/large", large, "PUT")
+    tasks = len(asyncio.all_tasks())
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.http_port, limit=10)
+    head = f"GET /api/global-parameters HTTP/1.1\r\nAuthorization: {AUTHORIZATION}\r\n"
+    writer.write(f"{head}Host: x\r\n\r\n".encode())
+    assert b"200" in await reader.read(15)
+    writer.transport.abort()
+    while len(asyncio.all_tasks()) > tasks:
+        await asyncio.sleep(0)
+    assert caplog.records == []
