@@ -21,6 +21,7 @@ from leveret.broker.declarations import Declaration, Permission, PutPermission, 
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
 from leveret.broker.loop_watch import LoopWatch
+from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, make_server_context
@@ -111,8 +112,8 @@ class Broker:
         self.connections: set[Connection] = set()
         self._metadata = metadata
         self._connection_type = connection_type
-        self._servers: list[asyncio.Server] = []
-        self._tls_servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
+        self._tls_acceptors: list[Acceptor] = []
         self._tls_context: ServerContext | None = None
         self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
@@ -183,18 +184,18 @@ class Broker:
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
-        await self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
+        self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
 
-    async def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
+    def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
-            self._servers += await open_listener(listener, self.config, self._make_connection)
+            self._acceptors += open_listener(listener, self.config, self._make_connection)
         if tls and self._tls_context is None:
             options = self.config.tls.options
             self._tls_context = make_server_context(options)
             self.certificates.watch(self._tls_context, options)
         for listener in tls:
-            self._tls_servers += await open_listener(
+            self._tls_acceptors += open_listener(
                 listener, self.config, self._make_connection, self._tls_context
             )
 
@@ -203,25 +204,25 @@ class Broker:
         if any(self._suspended):
             return
         self._suspended = self.listening_on, self.tls_listening_on
-        for server in (*self._servers, *self._tls_servers):
-            server.close()
-        self._servers.clear()
-        self._tls_servers.clear()
+        for acceptor in (*self._acceptors, *self._tls_acceptors):
+            acceptor.close()
+        self._acceptors.clear()
+        self._tls_acceptors.clear()
 
-    async def resume_listeners(self) -> None:
+    def resume_listeners(self) -> None:
         """Accept clients again, on the same ports. Raises OSError."""
         (plain, tls), self._suspended = self._suspended, ((), ())
-        await self._open_listeners(plain, tls)
+        self._open_listeners(plain, tls)
 
     @property
     def tls_listening_on(self) -> Sequence[Listener]:
         """The addresses on which clients can connect with TLS."""
-        return _addresses(self._tls_servers)
+        return _addresses(self._tls_acceptors)
 
     @property
     def listening_on(self) -> Sequence[Listener]:
         """The addresses on which clients can connect, with the ports that the system chose."""
-        return _addresses(self._servers)
+        return _addresses(self._acceptors)
 
     def _make_connection(self) -> Connection:
         """Create the protocol of an accepted connection; called by the event loop."""
@@ -336,8 +337,8 @@ class Broker:
         for monitor in self.monitors:
             monitor.stop()
         self.certificates.stop()
-        for server in (*self._servers, *self._tls_servers):
-            server.close()
+        for acceptor in (*self._acceptors, *self._tls_acceptors):
+            acceptor.close()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
         await self._connections_end(STOP_SECONDS_MAX)
@@ -360,5 +361,5 @@ class Broker:
             await asyncio.sleep(0.005)
 
 
-def _addresses(servers: Sequence[asyncio.Server]) -> list[Listener]:
-    return [Listener(*socket.getsockname()[:2]) for server in servers for socket in server.sockets]
+def _addresses(acceptors: Sequence[Acceptor]) -> list[Listener]:
+    return [Listener(acceptor.host, acceptor.port) for acceptor in acceptors]

@@ -1,18 +1,76 @@
-"""Opening a port for an aiohttp application."""
+"""Opening a port for an aiohttp application.
 
+Clients are accepted as those of AMQP are (broker/net/acceptor.py), so they leave the descriptors
+that the store needs alone, too.
+"""
+
+import socket
 from ssl import SSLContext
 
 from aiohttp import web
 
 from leveret.broker.config import Listener
+from leveret.broker.net.acceptor import Acceptor, Tls
+
+BACKLOG = 128
+"""Clients that the system keeps until they are accepted: aiohttp's own figure."""
+
+
+class AcceptingSite(web.BaseSite):
+    """An address of a runner, whose clients an `Acceptor` accepts."""
+
+    def __init__(
+        self, runner: web.AppRunner, listening: socket.socket, context: SSLContext | None
+    ) -> None:
+        super().__init__(runner)
+        assert runner.server is not None, "the runner is set up"
+        tls = None if context is None else Tls(context)
+        self._acceptor = Acceptor(listening, runner.server, tls)
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return f"{self._acceptor.host}:{self._acceptor.port}"
+
+    @property
+    def address(self) -> Listener:
+        """The address, with the port that the system chose."""
+        return Listener(self._acceptor.host, self._acceptor.port)
+
+    async def start(self) -> None:
+        """Accept clients. Raises OSError."""
+        await super().start()
+        self._acceptor.start(BACKLOG)
+
+    async def stop(self) -> None:
+        """Accept no more clients."""
+        await super().stop()
+        self._acceptor.close()
 
 
 async def listen(runner: web.AppRunner, listener: Listener, context: SSLContext | None) -> Listener:
     """Set a runner up and open its port; where it listens. Raises OSError. context: for TLS."""
     await runner.setup()
-    site = web.TCPSite(
-        runner, listener.host, listener.port, ssl_context=context, reuse_address=True
+    sites = [AcceptingSite(runner, one, context) for one in _bind(listener)]
+    for site in sites:
+        await site.start()
+    return sites[0].address
+
+
+def _bind(listener: Listener) -> list[socket.socket]:
+    """The sockets of an address: one for each that its name stands for."""
+    found = socket.getaddrinfo(
+        listener.host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    await site.start()
-    address = runner.addresses[0]
-    return Listener(address[0], address[1])
+    sockets: list[socket.socket] = []
+    for family, address in dict.fromkeys((one[0], one[4]) for one in found):
+        try:
+            bound = socket.create_server(address, family=family, backlog=BACKLOG)
+        except OSError:
+            if sockets and family is socket.AF_INET6 and not listener.host:
+                # Without IPv6 support the IPv4 socket alone covers all interfaces.
+                continue
+            raise
+        bound.setblocking(False)
+        sockets.append(bound)
+    return sockets

@@ -7,36 +7,29 @@ import struct
 from collections.abc import Callable
 
 from leveret.broker.config import Config, Listener
+from leveret.broker.net.acceptor import Acceptor, Tls
 
 TLS_SHUTDOWN_SECONDS_MAX = 3.0
 """Time limit for a client to answer close_notify before its socket is closed."""
 
 
-async def open_listener(
+def open_listener(
     listener: Listener,
     config: Config,
     make_connection: Callable[[], asyncio.Protocol],
     context: ssl.SSLContext | None = None,
-) -> list[asyncio.Server]:
+) -> list[Acceptor]:
     """Accept clients on one address. Raises OSError, with the address in its text.
 
     context: for TLS; None for plain connections. A client whose TLS handshake fails never becomes
     a connection.
     """
-    loop = asyncio.get_running_loop()
-    handshake_s = config.tls.handshake_timeout_ms / 1000 if context is not None else None
-    shutdown_s = TLS_SHUTDOWN_SECONDS_MAX if context is not None else None
-    return [
-        await loop.create_server(
-            make_connection,
-            sock=one,
-            backlog=config.tcp.backlog,
-            ssl=context,
-            ssl_handshake_timeout=handshake_s,
-            ssl_shutdown_timeout=shutdown_s,
-        )
-        for one in _bind(listener, config)
-    ]
+    handshake_s = config.tls.handshake_timeout_ms / 1000
+    tls = Tls(context, handshake_s, TLS_SHUTDOWN_SECONDS_MAX) if context is not None else None
+    acceptors = [Acceptor(one, make_connection, tls) for one in _bind(listener, config)]
+    for acceptor in acceptors:
+        acceptor.start(config.tcp.backlog)
+    return acceptors
 
 
 def _bind(listener: Listener, config: Config) -> list[socket.socket]:

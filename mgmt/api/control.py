@@ -145,7 +145,7 @@ async def resume_listeners(call: Call) -> Any:
 
 async def _resume(call: Call) -> None:
     try:
-        await call.broker.resume_listeners()
+        call.broker.resume_listeners()
     except OSError as error:
         raise ApiError(500, "cannot_listen", str(error)) from None
 

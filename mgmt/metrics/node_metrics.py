@@ -10,9 +10,10 @@ import resource
 import time
 
 from leveret.broker.net.handshake import COMPATIBLE_VERSION
+from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
-from leveret.mgmt.running_node import Node, file_limit
+from leveret.mgmt.running_node import Node
 from leveret.mgmt.views.connections import open_connections
 
 RABBITMQ_PREFIX = "rabbitmq_"
@@ -58,9 +59,17 @@ def add_limits(page: Exposition, node: Node) -> None:
     """The limits on resources, the queues that wait for their turn, and the uptime."""
     waiting = node.sampler.broker.services.turns.waiting
     uptime_s = round(time.time() - node.started_at_s, 3)
+    limit = descriptor_limit()
     page.add_row(
         names.NODE,
-        (file_limit(), file_limit(), node.memory_limit, node.disk_limit, waiting, uptime_s),
+        (
+            limit,
+            sockets_max(limit),
+            node.memory_limit,
+            node.disk_limit,
+            waiting,
+            uptime_s,
+        ),
     )
 
 

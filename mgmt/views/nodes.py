@@ -15,8 +15,13 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.exchanges import EXCHANGE_TYPES
 from leveret.broker.net.closing import RUNNING
 from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
+from leveret.broker.resources.file_descriptors import (
+    descriptor_limit,
+    open_descriptors,
+    sockets_max,
+)
 from leveret.broker.resources.memory_measures import resident_bytes
-from leveret.mgmt.running_node import NODE, Node, file_limit, open_files
+from leveret.mgmt.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, QueueSums, message_row
 from leveret.mgmt.statistics.series import Series, Window
 
@@ -158,8 +163,8 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "uptime": int((time.time() - node.started_at_s) * 1000),
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
-        "fd_total": file_limit(),
-        "sockets_total": file_limit(),
+        "fd_total": descriptor_limit(),
+        "sockets_total": sockets_max(descriptor_limit()),
         "proc_total": 1_048_576,
         "mem_limit": node.memory_limit,
         "mem_alarm": alarms.has("memory"),
@@ -298,8 +303,8 @@ def status(node: Node) -> dict[str, Any]:
         "vm_memory_high_watermark_setting": _watermark_setting(node),
         "vm_memory_high_watermark_limit": node.memory_limit,
         "file_descriptors": {
-            "total_limit": file_limit(), "total_used": open_files(),
-            "sockets_limit": file_limit(), "sockets_used": len(node.connections),
+            "total_limit": descriptor_limit(), "total_used": open_descriptors(),
+            "sockets_limit": sockets_max(descriptor_limit()), "sockets_used": len(node.connections),
         },
         "disk_free_limit": node.disk_limit,
         "disk_free": node.disk_free,

@@ -1,6 +1,7 @@
 """The handshake from protocol header to connection.open, and heartbeats."""
 
 import gc
+import io
 
 import pytest
 from pamqp import commands
@@ -83,6 +84,16 @@ def test_the_broker_presents_itself(broker):
     assert properties["product"] == ("S", "RabbitMQ")
     assert properties["capabilities"][1]["publisher_confirms"] == ("t", True)
     assert properties["capabilities"][1]["authentication_failure_close"] == ("t", True)
+
+
+def test_a_handshake_reads_no_file(broker, monkeypatch):
+    opened_files, real = [], io.open
+    monkeypatch.setattr(
+        io, "open", lambda *given, **more: opened_files.append(given) or real(*given, **more)
+    )
+    with opened(broker) as client:
+        client.declare("q")
+    assert opened_files == []
 
 
 # Login
