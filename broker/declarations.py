@@ -14,11 +14,12 @@ The registry holds the same User, Permission and Policy objects that declaration
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from leveret.broker.names import NODE_ITSELF, QUEUE
+from leveret.broker.pending import Answer
 
 NO_ARGUMENTS = bytes(4)
 """The encoded empty field table."""
@@ -267,6 +268,15 @@ class DeleteBinding(Declaration, frozen=True):
     routing_key: str
     destination_kind: str = QUEUE
     arguments: bytes = NO_ARGUMENTS
+
+
+class Submit(Protocol):
+    """Has declarations written and applied (registry/declaration_log.py)."""
+
+    def __call__(
+        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+    ) -> Answer[None]:
+        """See `DeclarationLog.submit`."""
 
 
 AnyDeclaration = (

@@ -63,6 +63,19 @@ class Answer(Generic[Value]):
             self._error = error
             self._given()
 
+    def preceding(self, value: Value) -> "Answer[None]":
+        """Another answer: when it is given, this one is answered with a value, or its error."""
+        first: Answer[None] = Answer()
+
+        def follow() -> None:
+            if first._error is not None:
+                self.refuse(first._error)
+            else:
+                self.give(value)
+
+        first.when_given(follow)
+        return first
+
     def abandon(self) -> None:
         """Stop waiting for the answer: a value that is given later is passed to `give_back`."""
         if not self.is_given:

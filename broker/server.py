@@ -26,6 +26,7 @@ from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, make_server_context
 from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.registry import rows
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
@@ -42,6 +43,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.storage.disk import Disk
 from leveret.storage.metadata import Metadata, NoMetadata
 from leveret.storage.metadata_rows import Definitions
+from leveret.storage.metadata_sync import MetadataSync
 from leveret.storage.pager import Pager
 from leveret.storage.store import Store
 
@@ -69,6 +71,7 @@ class NodeParts(Dependents, Protocol):
 def make_services(
     config: Config,
     metadata: Metadata,
+    sync: MetadataSync,
     clock: Clock,
     turns: Turns,
     node: NodeParts,
@@ -84,7 +87,7 @@ def make_services(
         turns=turns,
         metadata=metadata,
         registry=registry,
-        declarations=LocalDeclarationLog(registry, metadata, node.new_storage_id),
+        declarations=LocalDeclarationLog(registry, metadata, sync, node.new_storage_id),
         access=AccessControl(config, clock, internal, chain),
         events=events,
     )
@@ -120,7 +123,10 @@ class Broker:
         watch = LoopWatch(loop.call_later)
         clock = clock or SystemClock(loop, watch)
         turns = Turns(loop, watch, clock.now_ms)
-        self.services = make_services(config, metadata, clock, turns, self)
+        self._sync = MetadataSync(metadata, loop)
+        self._sync.call_soon = turns.before_flush
+        self._sync.failed = self._store_failed
+        self.services = make_services(config, metadata, self._sync, clock, turns, self)
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -177,7 +183,7 @@ class Broker:
             self._restore(definitions)
         else:
             # In one transaction: a vhost without a user could never be used.
-            self.services.declarations.submit(*self._default_declarations()).result()
+            await in_task(self.services.declarations.submit(*self._default_declarations()))
         if self._store is not None:
             # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
@@ -352,6 +358,7 @@ class Broker:
         await self.traces.stop()
         if self._store is not None:
             await self._store.close()
+        await self._sync.close()
         self._metadata.close()
         await self.services.access.close()
 

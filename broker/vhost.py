@@ -14,7 +14,7 @@ from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
 from leveret.broker.counts import MessageCounts, NodeCounts
 from leveret.broker.dead_lettering import DeadLetterer
-from leveret.broker.declarations import Declaration, DeleteQueue
+from leveret.broker.declarations import DeleteQueue, Submit
 from leveret.broker.events.events import Events
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import create_exchange_type
@@ -63,7 +63,7 @@ class VirtualHost:
         name: str,
         turns: Turns,
         clock: Clock,
-        submit: Callable[[Declaration], Answer[None]],
+        submit: Submit,
         store: Store | None = None,
         policing: Policing | None = None,
         counts: NodeCounts | None = None,
@@ -137,11 +137,25 @@ class VirtualHost:
         self.routes_changed()
         return queue
 
-    def delete_queue(self, queue: QueueClient, acting_user: str = NODE_ITSELF) -> None:
-        """Have a queue deleted, unless it is already. Raises MetadataError."""
-        if not queue.is_deleted:
-            deleted = self._submit(DeleteQueue(self.name, queue.name, acting_user=acting_user))
-            deleted.when_given(deleted.result)
+    def delete_queue(
+        self,
+        queue: QueueClient,
+        acting_user: str = NODE_ITSELF,
+        answer: Answer[None] | None = None,
+    ) -> None:
+        """Have a queue deleted, unless it is already.
+
+        answer: given when the deletion is on disk. Without it MetadataError is raised if the
+        deletion cannot be written.
+        """
+        if queue.is_deleted:
+            if answer is not None:
+                answer.give(None)
+            return
+        declaration = DeleteQueue(self.name, queue.name, acting_user=acting_user)
+        deleted = self._submit(declaration, answer=answer)
+        if answer is None and deleted.is_given:
+            deleted.result()
 
     def make_backing(self, queue: QueueClient) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""

@@ -1,7 +1,8 @@
 """The metadata in SQLite: vhosts, users, permissions, exchanges, queues, bindings and parameters.
 
 Promise: when an operation returns, `kill -9` does not undo it. After `sync` a power cut does not
-undo it either. Damage is reported by `load` and never returned as data.
+undo it either (metadata_sync.py groups those who wait for that). Damage is reported by `load` and
+never returned as data.
 
 Not promised: that an operation survives a power cut without `sync`. The last operations may be
 undone then, the newest first, because no operation waits for the disk (``synchronous = NORMAL``).
@@ -28,7 +29,8 @@ K2  `changes` counts committed rows, and the witness is updated after the commit
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,10 +91,12 @@ _PROBLEMS_MAX = 20
 class Metadata(Protocol):
     """Where declarations are kept. Every operation but `sync` and `checkpoint` is for one thread.
 
-    changes: how many rows were put or deleted, in committed operations.
+    changes: how many rows were put or deleted, in committed operations. synced_changes: how many of
+    them are synced; a negative number until the first sync.
     """
 
     changes: int
+    synced_changes: int
 
     def load(self) -> Definitions:
         """All declarations. It is called before other operations."""
@@ -152,7 +156,7 @@ class Metadata(Protocol):
         """A storage id that was never used before and is higher than `above`."""
 
     def sync(self) -> None:
-        """Sync all operations so far. For a worker thread."""
+        """Sync all operations so far, unless they are. For any worker thread."""
 
     def checkpoint(self) -> None:
         """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
@@ -181,7 +185,7 @@ class NoMetadata:
     delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
     delete_exchange = delete_queue = delete_binding = delete_parameter = _do_nothing
     sync = checkpoint = close = _do_nothing
-    changes = 0
+    changes = synced_changes = 0
     _last_id = 0
 
     def new_storage_id(self, above: int = 0) -> int:
@@ -197,6 +201,9 @@ class SqliteMetadata:
         self._path = path
         self._log_path = path.with_name(path.name + "-wal")
         self._pending = 0
+        self.synced_changes = -1
+        self._sync_lock = threading.Lock()
+        self._is_log_in_directory = False
         with naming_file(self._path):
             self._connection = connect(path)
             try:
@@ -401,29 +408,35 @@ class SqliteMetadata:
         self._delete(PARAMETERS, vhost=vhost, component=component, name=name)
 
     def sync(self) -> None:
-        """Sync all operations so far. For a worker thread.
+        """Sync all operations so far, unless they are. For any worker thread.
 
         SQLite's log is synced through a descriptor of its own. (Closing a descriptor of the
         database file itself would release SQLite's locks on it.) What a checkpoint has moved is
         synced already.
         """
-        changes = self.changes
-        try:
-            for path, sync in ((self._log_path, os.fdatasync), (self._path.parent, os.fsync)):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    sync(descriptor)
-                finally:
-                    os.close(descriptor)
-        except FileNotFoundError:
-            # The metadata were closed, which moved all of SQLite's log into the database file.
-            return
-        except OSError as error:
-            raise MetadataError(
-                f"the metadata in {self._log_path} cannot be synced: {error.strerror}; "
-                f"{CHECK_SURROUNDINGS}"
-            ) from error
-        self._witness.note_synced(changes)
+        with self._sync_lock:
+            changes = self.changes
+            if changes == self.synced_changes:
+                return
+            try:
+                self._sync_log()
+            except FileNotFoundError:
+                # The metadata were closed, which moved all of SQLite's log into the database file.
+                return
+            except OSError as error:
+                raise MetadataError(
+                    f"the metadata in {self._log_path} cannot be synced: {error.strerror}; "
+                    f"{CHECK_SURROUNDINGS}"
+                ) from error
+            self._witness.note_synced(changes)
+            self.synced_changes = changes
+
+    def _sync_log(self) -> None:
+        """Sync SQLite's log; its name, too, the first time, since it is not made a second time."""
+        _sync_path(self._log_path, os.fdatasync)
+        if not self._is_log_in_directory:
+            _sync_path(self._path.parent, os.fsync)
+            self._is_log_in_directory = True
 
     def checkpoint(self) -> None:
         """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
@@ -438,3 +451,11 @@ class SqliteMetadata:
         """End the use of the file. SQLite moves its log into the database file and removes it."""
         self._connection.close()
         self._witness.close(remove=not self._missing and not self._log_path.exists())
+
+
+def _sync_path(path: Path, sync: Callable[[int], object]) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -13,7 +13,6 @@ the CRC-32 of these. A slot that is damaged or belongs to another metadata file 
 Invariant K3: a slot never has a higher number than SQLite has on disk. It is written after the
 commit (the sync) without waiting for the disk: `kill -9` leaves what was written, and a power cut
 leaves this slot, an older one or none. A slot is smaller than a sector, so it is written whole.
-Threads that sync at the same time may leave the lower number, which detects less and is not wrong.
 Closed metadata have no such file, because SQLite has moved its log into the database file.
 """
 

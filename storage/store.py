@@ -90,7 +90,6 @@ class Store:
         self.disk_reads = self.disk_writes = 0
         self._directory = directory
         self._metadata = metadata
-        self._synced_changes = -1
         self._addresses = Addresses()
         self._next_durable, self._next_transient = 1, TRANSIENT_IDS
         for name in (LOG, QUEUES, BODIES):
@@ -220,10 +219,9 @@ class Store:
 
     def _sync_metadata(self) -> None:
         """Sync declarations before messages of their queues are confirmed. In the log's thread."""
-        changes = self._metadata.changes
-        if changes != self._synced_changes:
-            self._metadata.sync()
-            self._synced_changes = changes
+        metadata = self._metadata
+        if metadata.changes != metadata.synced_changes:
+            metadata.sync()
             self.disk.passed("metadata.synced")
 
     async def _sync_segments(self) -> None:

@@ -43,6 +43,12 @@ class NoDependents:
         self.ended.append(("traces of", vhost.name))
 
 
+class SyncedAtOnce:
+    """The sync of metadata on a disk that never lets anybody wait."""
+
+    is_synced = True
+
+
 class DeclaringVhost(VirtualHost):
     """A vhost that submits declarations for a test, and hands out the objects that come of them."""
 
@@ -102,7 +108,9 @@ class Declared:
         self.dependents = NoDependents()
         self.registry = Registry(self.events, self._make_vhost, self.dependents, call_soon)
         self._storage_id = 0
-        self.log = LocalDeclarationLog(self.registry, self.metadata, self._new_storage_id)
+        self.log = LocalDeclarationLog(
+            self.registry, self.metadata, SyncedAtOnce(), self._new_storage_id
+        )
 
     def _make_vhost(self, name):
         vhost = DeclaringVhost(

@@ -32,8 +32,8 @@ class LaterOwner:
     def dead_letter(self, _queue, message, reason):
         self._owner.dead_letter(self._front, message, reason)
 
-    def delete_queue(self, _queue, user):
-        return self._owner.delete_queue(self._front, user)
+    def delete_queue(self, _queue, *arguments):
+        self._owner.delete_queue(self._front, *arguments)
 
 
 class LaterConsumer:
@@ -67,6 +67,10 @@ class LaterConsumer:
     def queue_deleted(self):
         if not self.is_cancelled:
             self._consumer.queue_deleted()
+
+    def tell_cancelled(self):
+        if not self.is_cancelled:
+            self._consumer.tell_cancelled()
 
 
 class LaterPublisher:
@@ -175,6 +179,6 @@ class LaterQueue:
         self._later(lambda: self._queue.delete(if_unused, if_empty, user, answer), answer)
 
     def delete_now(self):
-        count = self._queue.delete_now()
+        consumers = self._queue.delete_now()
         self.holder.die(is_settled=True)
-        return count
+        return consumers

@@ -133,9 +133,19 @@ class Channel:
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection.name}>"
 
-    def submit(self, declaration: Declaration) -> Answer[None]:
-        """Have something declared; the answer is given when it is kept and applied."""
-        return self.connection.services.declarations.submit(declaration)
+    def submit(self, declaration: Declaration, nowait: bool = False) -> Answer[None]:
+        """Have something declared; the answer is given when it is applied and on disk.
+
+        nowait: the client wants no answer, so the disk is not waited for.
+        """
+        return self.connection.services.declarations.submit(declaration, nowait=nowait)
+
+    def synced(self) -> Answer[None]:
+        """An answer that is given when all earlier declarations are on disk.
+
+        For a method that finds what it asks for already done.
+        """
+        return self.connection.services.declarations.synced()
 
     # Sending
 

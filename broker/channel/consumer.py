@@ -193,9 +193,13 @@ class Consumer:
             channel.room_appeared()
 
     def queue_deleted(self) -> None:
-        """The queue is deleted: notify a client that has the capability for it."""
-        channel = self.channel
-        channel.consumers.pop(self.tag, None)
+        """The queue is deleted: leave the channel."""
+        self.channel.consumers.pop(self.tag, None)
         consumer_lost_its_queue(self)
-        if channel.connection.has_capability("consumer_cancel_notify"):
+
+    def tell_cancelled(self) -> None:
+        """Notify a client that has the capability for it, unless it uses the tag again by now."""
+        channel = self.channel
+        may_be_told = channel.connection.has_capability("consumer_cancel_notify")
+        if may_be_told and self.tag not in channel.consumers:
             channel.send(commands.Basic.Cancel, consumer_tag=self.tag, nowait=True)

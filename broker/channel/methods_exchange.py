@@ -55,7 +55,9 @@ async def _declare_actively(channel: Channel, name: str, method: commands.Exchan
             channel.vhost.name, name, method.exchange_type, method.durable, method.auto_delete,
             method.internal, encode_table(arguments), acting_user=channel.connection.user.name,
         )  # fmt: skip
-        await channel.submit(put)
+        await channel.submit(put, method.nowait)
+    elif exchanges[name].durable and not method.nowait:
+        await channel.synced()
     # Another client may have declared or deleted it meanwhile.
     exchange = find_exchange(channel, name)
     what = resource(EXCHANGE, name, channel.vhost.name)
@@ -93,7 +95,10 @@ async def delete(channel: Channel, method: commands.Exchange.Delete) -> None:
             what = resource(EXCHANGE, name, channel.vhost.name)
             raise precondition_failed(f"{what} in use")
         user = channel.connection.user.name
-        await channel.submit(DeleteExchange(channel.vhost.name, name, acting_user=user))
+        declaration = DeleteExchange(channel.vhost.name, name, acting_user=user)
+        await channel.submit(declaration, method.nowait)
+    elif not method.nowait:
+        await channel.synced()
     if not method.nowait:
         channel.send(commands.Exchange.DeleteOk)
 
@@ -105,7 +110,7 @@ async def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
         raise _missing(channel, method.source)
     if destination is None:
         raise _missing(channel, method.destination)
-    await channel.submit(_binding(channel, PutBinding, method))
+    await channel.submit(_binding(channel, PutBinding, method), method.nowait)
     if not method.nowait:
         channel.send(commands.Exchange.BindOk)
 
@@ -114,7 +119,9 @@ async def unbind(channel: Channel, method: commands.Exchange.Unbind) -> None:
     """Remove a binding; succeeds if the binding or an exchange does not exist."""
     destination, source = await _ends(channel, method)
     if destination is not None and source is not None:
-        await channel.submit(_binding(channel, DeleteBinding, method))
+        await channel.submit(_binding(channel, DeleteBinding, method), method.nowait)
+    elif not method.nowait:
+        await channel.synced()
     if not method.nowait:
         channel.send(commands.Exchange.UnbindOk)
 

@@ -76,6 +76,8 @@ async def _declare_actively(
         await _check_new(channel, name, durable, arguments, method)
     if name not in queues:
         await _create(channel, name, durable, arguments, method)
+    elif queues[name].durable and not method.nowait:
+        await channel.synced()
     # Another client may have declared or deleted it meanwhile.
     queue = find_queue(channel, name)
     check_equivalence(channel, queue, durable, arguments, method)
@@ -121,7 +123,7 @@ async def _create(
         channel.vhost.name, name, durable, method.auto_delete, encode_table(arguments),
         owner=connection.name if method.exclusive else "", acting_user=connection.user.name,
     )  # fmt: skip
-    await channel.submit(put)
+    await channel.submit(put, method.nowait)
 
 
 def check_equivalence(
@@ -164,6 +166,7 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> None:
             channel.send(commands.Queue.DeleteOk, message_count=count)
 
     if queue is None:
+        await channel.synced()
         send_ok(0)
         return
     check_exclusive_access(channel, queue)
@@ -194,7 +197,7 @@ async def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     if queue is None:
         raise not_found(f"no {resource(QUEUE, name, vhost.name)}")
     check_exclusive_access(channel, queue)
-    await channel.submit(_binding(channel, PutBinding, method))
+    await channel.submit(_binding(channel, PutBinding, method), method.nowait)
     if not method.nowait:
         channel.send(commands.Queue.BindOk)
 
@@ -206,6 +209,8 @@ async def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     if queue is not None and exchange is not None:
         check_exclusive_access(channel, queue)
         await channel.submit(_binding(channel, DeleteBinding, method))
+    else:
+        await channel.synced()
     channel.send(commands.Queue.UnbindOk)
 
 

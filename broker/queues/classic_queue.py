@@ -472,19 +472,17 @@ class ClassicQueue:
         elif if_unused and self.ring.consumers:
             answer.refuse(precondition_failed(f"{what} in use"))
         else:
-            answer.give(self.backing.ready_count)
-            self._owner.delete_queue(self, user)
+            self._owner.delete_queue(self, user, answer.preceding(self.backing.ready_count))
 
-    def delete_now(self) -> int:
-        """The virtual host has deleted the queue: free everything; how many messages were ready."""
-        count = self.backing.ready_count
+    def delete_now(self) -> Sequence[Consumer]:
+        """The virtual host has deleted the queue: free everything; which consumers it had."""
         if self._owner.tracer is not None:
-            self._owner.tracer.emptied(self, QUEUE_DELETED, count)
-        self.close()
+            self._owner.tracer.emptied(self, QUEUE_DELETED, self.backing.ready_count)
+        consumers = self.close()
         self.backing.delete()
-        return count
+        return consumers
 
-    def close(self) -> None:
+    def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted: what is on disk stays there."""
         self.is_deleted = True
         self._expiry.stop()
@@ -492,6 +490,7 @@ class ClassicQueue:
         consumers, self.ring = self.ring.consumers, ConsumerRing()
         for consumer in consumers:
             consumer.queue_deleted()
+        return consumers
 
 
 def add_classic_queues(kinds: QueueKinds) -> QueueKinds:

@@ -14,7 +14,8 @@ Q2. Each run is confirmed or refused: `publish` counts as a confirm when it retu
     queue held the run by then (`Publisher.hold`) or refused messages of it.
 Q3. Each `Answer` is given exactly once, even if the queue is deleted meanwhile.
 Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel`, and
-    never more than its room. When the queue is deleted, `Consumer.queue_deleted` is called once.
+    never more than its room. When the queue is deleted, `Consumer.queue_deleted` is called once,
+    and the caller of `delete_now` calls its `tell_cancelled` later.
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
 """
 
@@ -66,7 +67,10 @@ class Consumer(Protocol):
         """Send messages to the client, at most `room`."""
 
     def queue_deleted(self) -> None:
-        """The queue is deleted: send basic.cancel if the client supports it."""
+        """The queue is deleted: leave the channel."""
+
+    def tell_cancelled(self) -> None:
+        """The queue's deletion was answered: send basic.cancel if the client supports it."""
 
 
 class Publisher(Protocol):
@@ -193,15 +197,19 @@ class QueueClient(Protocol):
     def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
         """Delete the queue; answers with the number of its ready messages.
 
-        The answer is given before the consumers are cancelled. Refused with 406 if `if_unused` is
+        The answer is given when the deletion is on disk, and before the consumers are told
+        (`Consumer.tell_cancelled`), as in RabbitMQ. Refused with 406 if `if_unused` is
         set and the queue is in use, or `if_empty` and it is not empty. user: who requested it.
         """
 
-    def delete_now(self) -> int:
-        """The vhost has deleted the queue: free everything; returns the ready message count."""
+    def delete_now(self) -> Sequence[Consumer]:
+        """The vhost has deleted the queue: free everything; returns the consumers that it had.
 
-    def close(self) -> None:
-        """The node stops, or the queue is deleted: release timers and consumers."""
+        The caller calls their `tell_cancelled`.
+        """
+
+    def close(self) -> Sequence[Consumer]:
+        """The node stops, or the queue is deleted: release timers and consumers; returns these."""
 
     def apply(self, options: QueueOptions) -> None:
         """Apply options that policies have changed, with immediate effect."""

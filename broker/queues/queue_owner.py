@@ -4,6 +4,7 @@ from typing import Protocol
 
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Taps
+from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
@@ -27,5 +28,10 @@ class QueueOwner(Protocol):
     def note_discarded(self, reason: str) -> None:
         """A message died in a queue that has no dead-letter exchange."""
 
-    def delete_queue(self, queue: QueueClient, acting_user: str = ...) -> None:
-        """Have the queue deleted: `QueueClient.delete_now` is called when it is."""
+    def delete_queue(
+        self, queue: QueueClient, acting_user: str = ..., answer: Answer[None] | None = ...
+    ) -> None:
+        """Have the queue deleted: `QueueClient.delete_now` is called when it is.
+
+        answer: given when the deletion is on disk.
+        """

@@ -2,8 +2,10 @@
 
 The source of a change (a channel method, the management API, an expired queue) submits declarations
 and awaits the answer. On a single node they are written to the metadata store and applied
-immediately. In a cluster other nodes may have to receive them first: then the answer comes later,
-and the caller must look at the registry again, since it may have changed meanwhile.
+immediately, and answered when they are on disk: many of them share one sync, which a thread does
+(storage/metadata_sync.py). In a cluster other nodes may have to receive them first: then they are
+applied later, too, and the caller must look at the registry again, since it may have changed
+meanwhile.
 
 L1. A declaration is checked before it is written, and written before it is applied: one that cannot
     be written changes nothing in memory.
@@ -11,29 +13,43 @@ L2. Declarations that are submitted together are written in one transaction.
 L3. Declarations are applied in the order in which they are submitted.
 L4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
+L5. Declarations of what survives a restart are answered after a sync of all that was written until
+    then, also if they change nothing: another client may have declared the same a moment ago.
+    Others are answered immediately.
+L6. Consumers of a deleted queue are told after the answer: delete-ok comes before basic.cancel.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from leveret.broker.declarations import Declaration, PutQueue
 from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry.registry import Registry
 from leveret.broker.registry.rows import write
 from leveret.storage.metadata import Metadata, MetadataError
+from leveret.storage.metadata_sync import MetadataSync
 
 
 class DeclarationLog(Protocol):
     """Accepts declarations."""
 
-    def submit(self, *declarations: Declaration) -> Answer[None]:
-        """Write and apply declarations; the answer is given when they are applied.
+    def submit(
+        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+    ) -> Answer[None]:
+        """Write and apply declarations; the answer is given when they are applied and on disk.
+
+        answer: the one to give and return, for a caller that acts on it before consumers of deleted
+        queues are told. nowait: it is given when they are applied.
 
         Raises what `Registry.check` raises. The answer is refused with MetadataError if they
         cannot be written.
         """
+
+    def synced(self) -> Answer[None]:
+        """The answer is given when all that was submitted so far is on disk."""
 
 
 class LocalDeclarationLog:
@@ -44,26 +60,60 @@ class LocalDeclarationLog:
     """
 
     def __init__(
-        self, registry: Registry, metadata: Metadata, new_storage_id: Callable[[], int]
+        self,
+        registry: Registry,
+        metadata: Metadata,
+        sync: MetadataSync,
+        new_storage_id: Callable[[], int],
     ) -> None:
         self._registry = registry
         self._metadata = metadata
+        self._sync = sync
         self._new_storage_id = new_storage_id
 
-    def submit(self, *declarations: Declaration) -> Answer[None]:
-        """See `DeclarationLog.submit`; the answer is given immediately."""
+    def submit(
+        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+    ) -> Answer[None]:
+        """See `DeclarationLog.submit`; the declarations are applied immediately."""
+        registry = self._registry
         for declaration in declarations:
-            self._registry.check(declaration)
-        answer: Answer[None] = Answer()
+            registry.check(declaration)
+        answer = answer if answer is not None else Answer()
+        kept = registry.complete(declarations)
+        needs_sync = not nowait and any(map(registry.is_durable, (*declarations, *kept)))
         try:
-            kept = self._write(self._registry.complete(declarations))
+            kept = self._write(kept)
         except MetadataError as error:
             answer.refuse(error)
             return answer
         for declaration in kept:
-            self._registry.apply(declaration)
-        answer.give(None)
+            registry.apply(declaration)
+        self._answer(answer, needs_sync, registry.take_cancelled())
         return answer
+
+    def synced(self) -> Answer[None]:
+        """See `DeclarationLog.synced`."""
+        answer: Answer[None] = Answer()
+        self._answer(answer, True, ())
+        return answer
+
+    def _answer(
+        self, answer: Answer[None], needs_sync: bool, cancelled: Sequence[Consumer]
+    ) -> None:
+        """Give the answer, then tell the consumers of deleted queues."""
+
+        def give(error: Exception | None) -> None:
+            if error is not None:
+                answer.refuse(error)
+                return
+            answer.give(None)
+            for consumer in cancelled:
+                consumer.tell_cancelled()
+
+        if needs_sync and not self._sync.is_synced:
+            self._sync.when_synced(give)
+        else:
+            give(None)
 
     def _write(self, declarations: list[Declaration]) -> list[Declaration]:
         """Write the durable ones in one transaction; returns the declarations with storage ids."""

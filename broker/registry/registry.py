@@ -9,7 +9,8 @@ R1. The state after `apply` depends only on the state before it and on the decla
 R2. `apply` never refuses. `check` finds errors in a declaration before it is written. A declaration
     that has become impossible since then (a binding whose queue was deleted) is skipped.
 R3. The steps are explicit and in this order: the objects change, then their dependents (routes,
-    policies of queues and exchanges, connections), then the event is emitted.
+    policies of queues and exchanges, connections), then the event is emitted. Clients whose
+    consumers lose their queue are told later, by the declaration log (`take_cancelled`).
 """
 
 import logging
@@ -50,6 +51,7 @@ from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import OPERATOR_POLICY, Parameters
 from leveret.broker.policies.policy_table import PolicyTable, check_policy
 from leveret.broker.policies.runtime_parameters import RuntimeParameters
+from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry import access_events, object_events, parameter_events
 from leveret.broker.registry.policing import Policing
 from leveret.broker.registry.topology import InVhost, Removal, Topology
@@ -142,6 +144,11 @@ class Registry:
     def apply(self, declaration: Declaration) -> None:
         """Apply a declaration to memory."""
         self._steps[type(declaration)](declaration)
+
+    def take_cancelled(self) -> list[Consumer]:
+        """The consumers of queues that were deleted since the last call, for `tell_cancelled`."""
+        cancelled, self.topology.cancelled = self.topology.cancelled, []
+        return cancelled
 
     # Virtual hosts
 

@@ -19,7 +19,7 @@ from leveret.broker.declarations import (
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
-from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, QueueClient
 from leveret.broker.registry import object_events
 from leveret.broker.routing import replay_history
 from leveret.broker.vhost import VirtualHost
@@ -41,11 +41,14 @@ class Topology:
 
     A declaration names the connection that owns an exclusive queue; `add_owner` registers the
     connection's object. A queue without a registered owner is skipped: its connection has ended.
+
+    cancelled: consumers of deleted queues, whose clients are not told yet.
     """
 
     def __init__(self, vhosts: Mapping[str, VirtualHost]) -> None:
         self._vhosts = vhosts
         self._owners: dict[str, Owner] = {}
+        self.cancelled: list[Consumer] = []
 
     def add_owner(self, owner: Owner) -> None:
         """A connection is about to declare an exclusive queue."""
@@ -179,7 +182,7 @@ class Topology:
             queue.owner_connection.forget_queue(queue.name)
         self._detach(vhost, tuple(queue.bindings.values()), NODE_ITSELF)
         vhost.routes_changed()
-        queue.delete_now()
+        self.cancelled += queue.delete_now()
         object_events.queue_deleted(vhost, queue, it.acting_user)
 
     def put_binding(self, it: PutBinding) -> None:

@@ -76,7 +76,10 @@ class Import:
         }  # fmt: skip
 
     async def run(self) -> None:
-        """Run it. Raises DefinitionsError with all problems before anything is changed."""
+        """Run it; all of it is on disk then.
+
+        Raises DefinitionsError with all problems before anything is changed.
+        """
         problems = await Checker(self._broker, self._definitions, self._give_way).problems()
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
@@ -85,6 +88,7 @@ class Import:
             for start in range(0, len(items), SLICE):
                 await self._import_slice(kind, items[start : start + SLICE])
                 await self._give_way()
+        await in_task(self._broker.services.declarations.synced())
 
     async def _import_slice(self, kind: str, items: list[Item]) -> None:
         """Import items. Raises DefinitionsError: other changes may have made one invalid since."""
@@ -92,7 +96,8 @@ class Import:
         submit = self._broker.services.declarations.submit
         try:
             made = [one for item in items for one in declarations(item)]
-            await in_task(submit(*[replace(one, acting_user=self._acting_user) for one in made]))
+            made = [replace(one, acting_user=self._acting_user) for one in made]
+            await in_task(submit(*made, nowait=True))
         except (PolicyError, LimitError, LookupError) as error:
             raise DefinitionsError(f"{kind}: {error}") from None
         except Fault as fault:

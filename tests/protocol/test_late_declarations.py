@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.pending import Answer
+from leveret.broker.pending import Answer, given
 from tests.protocol.raw_client import connection_count, opened, wait_until, wait_until_read
 
 
@@ -14,10 +14,13 @@ class LateLog:
         self.log = log
         self.waiting = []
 
-    def submit(self, *declarations):
-        answer = Answer()
+    def submit(self, *declarations, answer=None, nowait=False):
+        answer = answer or Answer()
         self.waiting.append((declarations, answer))
         return answer
+
+    def synced(self):
+        return given(None)
 
     def release(self):
         waiting, self.waiting = self.waiting, []

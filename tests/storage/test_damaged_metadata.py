@@ -8,6 +8,7 @@ import pytest
 
 from leveret.broker.config import Config, TcpSettings
 from leveret.broker.declarations import PutQueue
+from leveret.broker.pending_in_task import in_task
 from leveret.broker.server import Broker
 from leveret.storage.check_metadata import check_metadata, repair_metadata
 from leveret.storage.disk import StoreError
@@ -19,7 +20,7 @@ async def run(directory, *declarations):
     metadata = SqliteMetadata(Path(directory) / "metadata.sqlite")
     broker = Broker(Config(tcp=TcpSettings(listeners=())), metadata, data_dir=Path(directory))
     await broker.start()
-    broker.services.declarations.submit(*declarations).result()
+    await in_task(broker.services.declarations.submit(*declarations))
     queues = list(broker.services.vhosts["/"].queues)
     await broker.stop()
     return queues

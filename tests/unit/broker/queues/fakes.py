@@ -59,9 +59,13 @@ class FakeVhost:
     def note_discarded(self, reason):
         self.discarded.append(reason)
 
-    def delete_queue(self, queue, user):
+    def delete_queue(self, queue, user, answer=None):
         self.deleted.append(queue)
-        return queue.delete_now()
+        consumers = queue.delete_now()
+        if answer is not None:
+            answer.give(None)
+        for consumer in consumers:
+            consumer.tell_cancelled()
 
 
 class FakeConsumer:
@@ -76,7 +80,7 @@ class FakeConsumer:
         self.credit = credit
         self.no_ack = no_ack
         self.entries = []
-        self.was_told = False
+        self.is_without_queue = self.was_told = False
 
     def room(self):
         return self.credit
@@ -87,6 +91,9 @@ class FakeConsumer:
         self.entries += entries
 
     def queue_deleted(self):
+        self.is_without_queue = True
+
+    def tell_cancelled(self):
         self.was_told = True
 
     def figures(self, activity):

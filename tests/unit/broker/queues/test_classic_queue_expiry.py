@@ -201,14 +201,14 @@ def test_messages_go_to_those_who_remain(vhost):
     assert two.bodies == [b"2"]
 
 
-def test_a_deleted_queue_tells_its_consumers_and_forgets_its_timers(vhost):
+def test_a_deleted_queue_lets_go_of_its_consumers_and_forgets_its_timers(vhost):
     queue = declared(vhost, x_expires=1000, x_message_ttl=500, x_dead_letter_exchange="dlx")
     consumer = FakeConsumer(credit=0)
     subscribed(queue, consumer)
     publish(queue, b"1", b"2")
-    assert queue.delete_now() == 2
+    assert queue.delete_now() == [consumer]
     assert queue.is_deleted
-    assert consumer.was_told
+    assert consumer.is_without_queue
     vhost.clock.advance(10)
     assert (vhost.dead, vhost.deleted) == ([], [])
     vhost.turns.run()

@@ -1,0 +1,94 @@
+"""Group sync of the metadata: those who wait for their declarations to be on disk share a sync.
+
+Promise: `when_synced` calls back when everything that was committed before that call is on disk, in
+the order of the calls, in the event loop. The loop never waits for the disk here.
+
+Mechanism: a thread syncs. A sync starts at the end of this round of turns, so that it serves all
+declarations of the round; while it runs, those who come wait for the next one. There is no thread
+until somebody waits.
+
+A failed sync: the system may have dropped what was written since the last one, and a second sync
+would not report it. So everyone who waits, or comes later, is called back with the error, and the
+node stops.
+
+Invariants:
+
+Y1  At most one sync is in flight, and a callback is registered before its sync begins.
+Y2  After a failed sync no other is begun, and nobody is told that something is synced.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from leveret.storage.metadata import Metadata
+from leveret.storage.worker import Worker
+
+Callback = Callable[[Exception | None], object]
+"""Called with the error if the sync failed, else with None."""
+
+logger = logging.getLogger("leveret.store")
+
+
+class MetadataSync:
+    """Those who wait for the metadata of one node to be synced.
+
+    call_soon: schedules a call for the end of the current round. failed: called with the error when
+    a sync has failed; the node has to stop.
+    """
+
+    def __init__(self, metadata: Metadata, loop: asyncio.AbstractEventLoop) -> None:
+        self.call_soon: Callable[[Callable[[], None]], object] = loop.call_soon
+        self.failed: Callable[[Exception], object] = lambda error: None
+        self._metadata = metadata
+        self._loop = loop
+        self._worker: Worker | None = None
+        self._callbacks: list[Callback] = []
+        self._is_syncing = False
+        self._failure: Exception | None = None
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything that was committed is on disk."""
+        return self._metadata.changes == self._metadata.synced_changes
+
+    def when_synced(self, callback: Callback) -> None:
+        """Call back when everything that was committed so far is on disk."""
+        self._callbacks.append(callback)
+        self._sync_soon()
+
+    def _sync_soon(self) -> None:
+        if not self._is_syncing:
+            self._is_syncing = True
+            self.call_soon(self._sync)
+
+    def _sync(self) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        if self._failure is not None:
+            self._synced(callbacks, self._failure)
+            return
+        if self._worker is None:
+            self._worker = Worker(self._loop, "leveret-metadata")
+        self._worker.submit(self._metadata.sync, lambda _, error: self._synced(callbacks, error))
+
+    def _synced(self, callbacks: list[Callback], error: Exception | None) -> None:
+        assert self._is_syncing, "Y1: one sync at a time"
+        self._is_syncing = False
+        if error is not None and self._failure is None:
+            self._failure = error
+            logger.critical("%s; declarations are not answered, and the node stops", error)
+            self.failed(error)
+        for callback in callbacks:
+            callback(error)
+        if self._callbacks:
+            self._sync_soon()
+
+    async def close(self) -> None:
+        """Call back all who wait, and end the thread."""
+        if self._worker is None:
+            return
+        done = self._loop.create_future()
+        self.when_synced(lambda _: None if done.done() else done.set_result(None))
+        await done
+        self._worker.stop()
+        self._worker = None

@@ -1,0 +1,214 @@
+"""A declaration is answered when it is on disk, and nobody else waits for that."""
+
+import threading
+
+import pytest
+from pamqp import commands
+
+from leveret.broker.server import Broker
+from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.testing import EmbeddedBroker, ThreadedBroker
+from tests.protocol.raw_client import SECONDS_MAX, method_bytes, opened, wait_until
+
+ARGUMENTS = {"ticket": 0, "arguments": {}}
+
+
+class HeldMetadata(SqliteMetadata):
+    """Metadata whose syncs wait until the test allows them. syncs: how many were begun."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+        self.syncs = 0
+        self.problem = None
+
+    def sync(self):
+        self.syncs += 1
+        assert self.may_sync.wait(SECONDS_MAX)
+        if self.problem is not None:
+            raise self.problem
+        super().sync()
+
+
+class StoredBroker(EmbeddedBroker):
+    """An embedded broker with a data directory."""
+
+    def __init__(self, directory):
+        super().__init__()
+        self._directory = directory
+        self.metadata = None
+
+    async def start(self):
+        self.metadata = HeldMetadata(self._directory / "metadata.sqlite")
+        self._broker = Broker(self.config, self.metadata, data_dir=self._directory)
+        await self._broker.start()
+        self._port = self._broker.listening_on[0].port
+
+
+@pytest.fixture
+def stored(tmp_path):
+    embedded = StoredBroker(tmp_path)
+    broker = ThreadedBroker(embedded)
+    broker.start()
+    broker.metadata = embedded.metadata
+    yield broker
+    broker.metadata.problem = None
+    broker.metadata.may_sync.set()
+    broker.stop()
+
+
+@pytest.fixture
+def client(stored):
+    """A client with two channels, and durable objects for it."""
+    with opened(stored) as client:
+        client.open_channel(2)
+        declare(client, 1, "old", durable=True)
+        for name in ("from", "to"):
+            client.call(1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange=name,
+                        exchange_type="fanout", durable=True, **ARGUMENTS)  # fmt: skip
+        bind(client, "old")
+        yield client
+
+
+def declare(client, channel, queue, **flags):
+    return client.call(
+        channel, commands.Queue.Declare, commands.Queue.DeclareOk, queue=queue, **ARGUMENTS, **flags
+    )
+
+
+def bind(client, queue):
+    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="from",
+                routing_key="", **ARGUMENTS)  # fmt: skip
+
+
+def consume(client, queue):
+    client.call(1, commands.Basic.Consume, commands.Basic.ConsumeOk, queue=queue,
+                consumer_tag="reader", **ARGUMENTS)  # fmt: skip
+
+
+DURABLE = [
+    (commands.Queue.Declare, commands.Queue.DeclareOk, {"queue": "new", "durable": True}),
+    (commands.Queue.Bind, commands.Queue.BindOk,
+     {"queue": "old", "exchange": "from", "routing_key": "other"}),
+    (commands.Queue.Unbind, commands.Queue.UnbindOk,
+     {"queue": "old", "exchange": "from", "routing_key": ""}),
+    (commands.Exchange.Declare, commands.Exchange.DeclareOk,
+     {"exchange": "new", "exchange_type": "topic", "durable": True}),
+    (commands.Exchange.Bind, commands.Exchange.BindOk,
+     {"destination": "to", "source": "from", "routing_key": "", "nowait": False}),
+]  # fmt: skip
+DELETIONS = [
+    (commands.Queue.Delete, commands.Queue.DeleteOk,
+     {"queue": "old", "if_unused": False, "if_empty": False, "nowait": False, "ticket": 0}),
+    (commands.Exchange.Delete, commands.Exchange.DeleteOk,
+     {"exchange": "from", "if_unused": False, "nowait": False, "ticket": 0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "fields"),
+    [(*rest, fields | ARGUMENTS) for *rest, fields in DURABLE] + DELETIONS,
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_answer_waits_for_the_sync_and_other_channels_do_not(
+    stored, client, method, answer, fields
+):
+    stored.metadata.may_sync.clear()
+    client.send_method(1, method, **fields)
+    # The next frame from the broker is of channel 2.
+    client.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
+    stored.metadata.may_sync.set()
+    client.read_method(1, answer)
+
+
+def test_what_is_not_written_does_not_wait(stored, client):
+    stored.metadata.may_sync.clear()
+    client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
+    declare(client, 2, "transient")
+    declare(client, 2, "exclusive", durable=True, exclusive=True)
+    declare(client, 2, "auto-delete", auto_delete=True)
+    client.call(2, commands.Queue.Delete, commands.Queue.DeleteOk, queue="transient",
+                if_unused=False, if_empty=False, nowait=False, ticket=0)  # fmt: skip
+    stored.metadata.may_sync.set()
+    client.read_method(1, commands.Queue.DeclareOk)
+
+
+def test_who_declares_it_a_second_time_waits_for_the_first(stored, client):
+    stored.metadata.may_sync.clear()
+    client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
+    with opened(stored) as second:
+        second.open_channel(2)
+        second.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
+        second.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
+        stored.metadata.may_sync.set()
+        second.read_method(1, commands.Queue.DeclareOk)
+    client.read_method(1, commands.Queue.DeclareOk)
+
+
+def test_many_channels_share_a_sync(stored, client):
+    channels = range(3, 103)
+    for channel in channels:
+        client.open_channel(channel)
+    before = stored.metadata.syncs
+    stored.metadata.may_sync.clear()
+    client.send_method(1, commands.Queue.Declare, queue="first", durable=True, **ARGUMENTS)
+    wait_until(lambda: stored.metadata.syncs > before)
+    client.send(b"".join(declare_bytes(channel, f"q{channel}") for channel in channels))
+    client.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
+    stored.metadata.may_sync.set()
+    for channel in (1, *channels):
+        client.read_method(channel, commands.Queue.DeclareOk)
+    assert stored.metadata.syncs == before + 2
+
+
+def declare_bytes(channel, queue, **flags):
+    return method_bytes(
+        channel, commands.Queue.Declare, queue=queue, durable=True, **ARGUMENTS, **flags
+    )
+
+
+def test_declarations_without_an_answer_wait_for_nothing(stored, client):
+    before = stored.metadata.syncs
+    client.send(b"".join(declare_bytes(1, f"q{number}", nowait=True) for number in range(100)))
+    declare(client, 1, "last", durable=True)
+    assert stored.metadata.syncs == before + 1
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_deletion_of_a_queue_is_answered_before_its_consumers_are_cancelled(
+    stored, client, durable
+):
+    declare(client, 1, "read", durable=durable)
+    consume(client, "read")
+    stored.metadata.may_sync.clear()
+    client.send_method(1, commands.Queue.Delete, queue="read", if_unused=False, if_empty=False,
+                       nowait=False, ticket=0)  # fmt: skip
+    if durable:
+        client.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
+        stored.metadata.may_sync.set()
+    client.read_method(1, commands.Queue.DeleteOk)
+    assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "reader"
+
+
+def test_a_deletion_that_cannot_be_written_deletes_nothing(stored, client, monkeypatch, caplog):
+    consume(client, "old")
+
+    def fail(*_):
+        raise MetadataError("the disk is full")
+
+    monkeypatch.setattr(stored.metadata, "_execute", fail)
+    client.send_method(1, commands.Queue.Delete, queue="old", if_unused=False, if_empty=False,
+                       nowait=False, ticket=0)  # fmt: skip
+    client.read_end()
+    assert stored.call(lambda embedded: "old" in embedded.broker.services.vhosts["/"].queues)
+    monkeypatch.undo()
+    caplog.clear()
+
+
+def test_a_sync_that_fails_stops_the_node(stored, client, caplog):
+    stored.metadata.problem = MetadataError("the disk is broken")
+    client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
+    wait_until(lambda: stored.call(lambda embedded: embedded.broker.failure.done()))
+    client.read_end()
+    caplog.clear()
