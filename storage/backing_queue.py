@@ -40,6 +40,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leveret.storage.message import Entry, Message
+from leveret.storage.queue_status import StorageCounts
 
 
 class Waiter(Protocol):
@@ -220,8 +221,11 @@ class BackingQueue(Protocol):
     def cursor(self, position: int = 0) -> Cursor:
         """A cursor that reads from this position on (see `position_of`)."""
 
+    def counts(self) -> StorageCounts:
+        """How many messages the queue holds, and where."""
+
     def status(self) -> dict[str, Any]:
-        """What the queue holds and where: see queue_status.py."""
+        """RabbitMQ's `backing_queue_status`: see queue_status.py."""
 
     def delete(self) -> None:
         """The queue is deleted: free its memory and remove its files."""

@@ -1,45 +1,89 @@
 """What a backing queue holds and where, by RabbitMQ's names (`rabbit_variable_queue:info`).
 
-The management API shows it for each queue as `backing_queue_status`, with the counts beside it.
-Pure: figures in, a dict out. Counts are of messages; bytes are those of their bodies.
+`StorageCounts` is cheap: metrics ask it of every queue. The management API shows with a queue what
+RabbitMQ calls `backing_queue_status`. Pure: figures in, figures out. Counts are of messages; bytes
+are those of their bodies.
 """
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from leveret.storage.message import ENTRY_BYTES
 from leveret.storage.paging import NO_TARGET
 
-COUNTS = (
-    "messages_ram", "messages_ready_ram", "messages_unacknowledged_ram", "messages_persistent",
-    "message_bytes", "message_bytes_ready", "message_bytes_unacknowledged", "message_bytes_ram",
-    "message_bytes_persistent", "messages_paged_out", "message_bytes_paged_out", "disk_reads",
-    "disk_writes",
-)  # fmt: skip
 EMPTY = ("delta", "undefined", 0, 0, "undefined")
 SUMMED = ("q1", "q2", "q3", "q4", "len", "ram_msg_count", "ram_ack_count", "next_seq_id")
 
 
-class TieredFigures(NamedTuple):
-    """The figures of one tiered queue.
+class StorageCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """How many messages a queue holds, and where.
+
+    paged_out: ready messages that are on disk only. disk_reads, disk_writes: messages read from
+    segments and written to them since the start.
+    """
+
+    ready: int = 0
+    ready_bytes: int = 0
+    unacked: int = 0
+    unacked_bytes: int = 0
+    persistent: int = 0
+    persistent_bytes: int = 0
+    paged_out: int = 0
+    paged_out_bytes: int = 0
+    disk_reads: int = 0
+    disk_writes: int = 0
+
+    @property
+    def ready_ram(self) -> int:
+        """Ready messages in memory."""
+        return self.ready - self.paged_out
+
+    @property
+    def ram(self) -> int:
+        """Messages in memory."""
+        return self.ready - self.paged_out + self.unacked
+
+    @property
+    def ram_bytes(self) -> int:
+        """The bytes of messages in memory."""
+        return self.ready_bytes - self.paged_out_bytes + self.unacked_bytes
+
+    def named(self) -> dict[str, int]:
+        """The counts by RabbitMQ's names."""
+        return {
+            "messages_ram": self.ram,
+            "messages_ready_ram": self.ready_ram,
+            "messages_unacknowledged_ram": self.unacked,
+            "messages_persistent": self.persistent,
+            "message_bytes": self.ready_bytes + self.unacked_bytes,
+            "message_bytes_ready": self.ready_bytes,
+            "message_bytes_unacknowledged": self.unacked_bytes,
+            "message_bytes_ram": self.ram_bytes,
+            "message_bytes_persistent": self.persistent_bytes,
+            "messages_paged_out": self.paged_out,
+            "message_bytes_paged_out": self.paged_out_bytes,
+            "disk_reads": self.disk_reads,
+            "disk_writes": self.disk_writes,
+        }
+
+
+def summed_counts(counts: Iterable[StorageCounts]) -> StorageCounts:
+    """The sum of the counts of several queues."""
+    rows = [msgspec.structs.astuple(one) for one in counts]
+    return StorageCounts(*map(sum, zip(*rows, strict=True)))
+
+
+class Tiers(NamedTuple):
+    """Where a tiered queue's messages are.
 
     q1, q2, q3, q4: messages in each; those in q2 are being written, to be on disk only.
     delta_count: messages on disk only and not in q3. delta_first, delta_end: their lowest position,
-    and one more than the highest; 0 if there are none. paged_out_count, paged_out_bytes: of delta
-    and q3. target_bytes: that the queue may have in memory. disk_reads, disk_writes: messages read
-    from segments and written to them since the start.
+    and one more than the highest; 0 if there are none. target_bytes: that the queue may have in
+    memory.
     """
 
-    ready_count: int
-    ready_bytes: int
-    unacked_count: int
-    unacked_bytes: int
-    persistent_count: int
-    persistent_bytes: int
-    paged_out_count: int
-    paged_out_bytes: int
-    disk_reads: int
-    disk_writes: int
     q1: int
     q2: int
     q3: int
@@ -52,86 +96,54 @@ class TieredFigures(NamedTuple):
     next_position: int
 
 
-def tiered_status(figures: TieredFigures) -> dict[str, Any]:
-    """The counts of one queue, and its `backing_queue_status`."""
-    ready_ram = figures.ready_count - figures.paged_out_count
-    total_bytes = figures.ready_bytes + figures.unacked_bytes
+def tiered_status(counts: StorageCounts, tiers: Tiers) -> dict[str, Any]:
+    """The `backing_queue_status` of a tiered queue."""
+    has_delta = tiers.delta_count > 0
     return {
-        "messages_ram": ready_ram + figures.unacked_count,
-        "messages_ready_ram": ready_ram,
-        "messages_unacknowledged_ram": figures.unacked_count,
-        "messages_persistent": figures.persistent_count,
-        "message_bytes": total_bytes,
-        "message_bytes_ready": figures.ready_bytes,
-        "message_bytes_unacknowledged": figures.unacked_bytes,
-        "message_bytes_ram": total_bytes - figures.paged_out_bytes,
-        "message_bytes_persistent": figures.persistent_bytes,
-        "messages_paged_out": figures.paged_out_count,
-        "message_bytes_paged_out": figures.paged_out_bytes,
-        "disk_reads": figures.disk_reads,
-        "disk_writes": figures.disk_writes,
-        "backing_queue_status": _backing_queue_status(figures, ready_ram),
-    }
-
-
-def _backing_queue_status(figures: TieredFigures, ready_ram: int) -> dict[str, Any]:
-    has_delta = figures.delta_count > 0
-    return {
-        "mode": "lazy" if figures.is_lazy else "default",
-        "q1": figures.q1,
-        "q2": figures.q2,
+        "mode": "lazy" if tiers.is_lazy else "default",
+        "q1": tiers.q1,
+        "q2": tiers.q2,
         "delta": [
-            "delta", figures.delta_first if has_delta else "undefined", figures.delta_count, 0,
-            figures.delta_end if has_delta else "undefined",
+            "delta", tiers.delta_first if has_delta else "undefined", tiers.delta_count, 0,
+            tiers.delta_end if has_delta else "undefined",
         ],
-        "q3": figures.q3,
-        "q4": figures.q4,
-        "len": figures.ready_count,
-        "target_ram_count": _target_ram_count(figures),
-        "ram_msg_count": ready_ram,
-        "ram_ack_count": figures.unacked_count,
-        "next_seq_id": figures.next_position,
+        "q3": tiers.q3,
+        "q4": tiers.q4,
+        "len": counts.ready,
+        "target_ram_count": _target_ram_count(counts, tiers),
+        "ram_msg_count": counts.ready_ram,
+        "ram_ack_count": counts.unacked,
+        "next_seq_id": tiers.next_position,
     }  # fmt: skip
 
 
-def _target_ram_count(figures: TieredFigures) -> int | str:
-    if figures.is_lazy:
+def _target_ram_count(counts: StorageCounts, tiers: Tiers) -> int | str:
+    if tiers.is_lazy:
         return 0
-    if figures.target_bytes >= NO_TARGET:
+    if tiers.target_bytes >= NO_TARGET:
         return "infinity"
-    count = figures.ready_count + figures.unacked_count
-    size = figures.ready_bytes + figures.unacked_bytes
-    return figures.target_bytes // (ENTRY_BYTES + size // max(1, count))
+    size = counts.ready_bytes + counts.unacked_bytes
+    average = size // max(1, counts.ready + counts.unacked)
+    return tiers.target_bytes // (ENTRY_BYTES + average)
 
 
-def memory_status(
-    ready_count: int, ready_bytes: int, unacked_count: int, unacked_bytes: int
-) -> dict[str, Any]:
-    """The counts of a queue that keeps everything in memory."""
-    total_bytes = ready_bytes + unacked_bytes
-    return {
-        **dict.fromkeys(COUNTS, 0),
-        "messages_ram": ready_count + unacked_count,
-        "messages_ready_ram": ready_count,
-        "messages_unacknowledged_ram": unacked_count,
-        "message_bytes": total_bytes,
-        "message_bytes_ready": ready_bytes,
-        "message_bytes_unacknowledged": unacked_bytes,
-        "message_bytes_ram": total_bytes,
-        "backing_queue_status": {"mode": "default", "len": ready_count},
-    }
+def memory_status(ready_count: int) -> dict[str, Any]:
+    """The `backing_queue_status` of a queue that keeps everything in memory."""
+    return {"mode": "default", "len": ready_count}
 
 
-def summed_status(statuses: Iterable[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
-    """The status of a priority queue, of those of its levels: (priority, status) pairs."""
-    levels = list(statuses)
-    summed: dict[str, Any] = {name: sum(status[name] for _, status in levels) for name in COUNTS}
-    parts = [(priority, status["backing_queue_status"]) for priority, status in levels]
-    inner: dict[str, Any] = {name: sum(part.get(name, 0) for _, part in parts) for name in SUMMED}
-    inner["mode"] = parts[0][1]["mode"] if parts else "default"
+def summed_status(levels: Iterable[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
+    """The `backing_queue_status` of a priority queue, of those of its levels: pairs of a priority
+    and a status.
+    """
+    parts = list(levels)
+    status: dict[str, Any] = {name: sum(part.get(name, 0) for _, part in parts) for name in SUMMED}
+    status["mode"] = parts[0][1]["mode"] if parts else "default"
     paged_out = sum(part.get("delta", EMPTY)[2] for _, part in parts)
-    inner["delta"] = ["delta", "undefined", paged_out, 0, "undefined"]
+    status["delta"] = ["delta", "undefined", paged_out, 0, "undefined"]
     targets = [part.get("target_ram_count", "infinity") for _, part in parts]
-    inner["target_ram_count"] = "infinity" if "infinity" in targets or not targets else sum(targets)
-    inner["priority_lengths"] = {str(priority): part["len"] for priority, part in parts}
-    return {**summed, "backing_queue_status": inner}
+    status["target_ram_count"] = (
+        "infinity" if "infinity" in targets or not targets else sum(targets)
+    )
+    status["priority_lengths"] = {str(priority): part["len"] for priority, part in parts}
+    return status

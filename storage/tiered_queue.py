@@ -49,7 +49,7 @@ from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.paging import NO_TARGET
 from leveret.storage.queue_log import QueueLog
-from leveret.storage.queue_status import TieredFigures, tiered_status
+from leveret.storage.queue_status import StorageCounts, Tiers, tiered_status
 from leveret.storage.segment_entries import MessageSource
 from leveret.storage.segment_slices import SegmentSlices, SegmentStore, Slice
 from leveret.storage.tiered_cursor import TieredCursor
@@ -436,27 +436,32 @@ class TieredQueue:
         """A cursor over memory and disk."""
         return TieredCursor(self._memory, self.delta, self.ledger, position)
 
-    def status(self) -> dict[str, Any]:
-        """See queue_status.py."""
-        return tiered_status(self._figures())
+    def counts(self) -> StorageCounts:
+        """See `BackingQueue.counts`."""
+        ready_count, unacked_count, delta = self.ready_count, self.unacked_count, self.delta
+        persistent_count = persistent_bytes = 0
+        if self.is_durable:
+            persistent_count = ready_count + unacked_count - self._transient_count
+            persistent_bytes = self.ready_bytes + self.unacked_bytes - self._transient_bytes
+        return StorageCounts(
+            ready_count, self.ready_bytes, unacked_count, self.unacked_bytes,
+            persistent_count, persistent_bytes, delta.count, delta.size,
+            delta.reads, self._disk_writes,
+        )  # fmt: skip
 
-    def _figures(self) -> TieredFigures:
+    def status(self) -> dict[str, Any]:
+        """See `BackingQueue.status`."""
         memory, delta = self._memory, self.delta
-        count, size = self.ready_count + self.unacked_count, self.ready_bytes + self.unacked_bytes
         written = min(self._slices.planned_count, len(memory.q1)) if self._order.is_split else 0
         positions = delta.positions
-        return TieredFigures(
-            self.ready_count, self.ready_bytes, self.unacked_count, self.unacked_bytes,
-            persistent_count=count - self._transient_count if self.is_durable else 0,
-            persistent_bytes=size - self._transient_bytes if self.is_durable else 0,
-            paged_out_count=delta.count, paged_out_bytes=delta.size,
-            disk_reads=delta.reads, disk_writes=self._disk_writes,
+        tiers = Tiers(
             q1=len(memory.q1) - written, q2=written, q3=len(delta.bodiless),
             q4=len(memory.q4) + len(memory.requeued),
             delta_count=positions.count, delta_first=positions.first if positions else 0,
             delta_end=positions.end, is_lazy=self.is_lazy, target_bytes=self.target_bytes,
             next_position=self._next_position,
         )  # fmt: skip
+        return tiered_status(self.counts(), tiers)
 
     def delete(self) -> None:
         """The queue is deleted: free its memory and remove its files."""

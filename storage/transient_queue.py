@@ -16,7 +16,7 @@ from leveret.storage.backing_queue import Head, Waiter
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Entry, Message
-from leveret.storage.queue_status import memory_status
+from leveret.storage.queue_status import StorageCounts, memory_status
 
 
 class TransientQueue:
@@ -167,11 +167,15 @@ class TransientQueue:
         """A cursor over the entries in memory."""
         return TransientCursor(self._memory, position)
 
-    def status(self) -> dict[str, Any]:
-        """See queue_status.py: everything is in memory."""
-        return memory_status(
+    def counts(self) -> StorageCounts:
+        """See `BackingQueue.counts`: everything is in memory."""
+        return StorageCounts(
             self.ready_count, self.ready_bytes, self.unacked_count, self.unacked_bytes
         )
+
+    def status(self) -> dict[str, Any]:
+        """See `BackingQueue.status`."""
+        return memory_status(self.ready_count)
 
     def delete(self) -> None:
         """The queue is deleted: free its memory."""

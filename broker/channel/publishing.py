@@ -131,9 +131,7 @@ def publish(
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    # What `routing.deliver` does, without the call: 2% of a message that has a run of its own.
-    for queue in target.queues:
-        queue.publish(messages, body_bytes * count, None, confirms, first)
+    routing.deliver(target.queues, messages, body_bytes * count, None, confirms, first)
     exchange = target.exchange
     assert exchange is not None
     routed = count * len(target.queues)

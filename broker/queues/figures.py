@@ -4,6 +4,8 @@ The message path does nothing for them: the queue counts (counting.py), its back
 it holds and where, and its ring knows the consumers.
 """
 
+from typing import Any
+
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.clock import Clock
@@ -61,16 +63,13 @@ class ClassicFigures:
 
     def ages(self) -> AgeFigures:
         """See `QueueFigures.ages`."""
-        return self._ages_of(self._heads())
-
-    def _heads(self) -> list[Head]:
-        return self._backing.heads() if self._backing.ready_count else []
-
-    def _ages_of(self, heads: list[Head]) -> AgeFigures:
-        oldest_ms = self._ages.oldest_ms(heads, self._clock.now_ms())
+        oldest_ms = self._ages.oldest_ms(self._heads(), self._clock.now_ms())
         every = tuple(self._ages)
         counts = map(sum, zip(*(ages.counts for ages in every), strict=True))
         return AgeFigures(oldest_ms, list(counts), sum(ages.sum_ms for ages in every))
+
+    def _heads(self) -> list[Head]:
+        return self._backing.heads() if self._backing.ready_count else []
 
     def consumers(self) -> list[ConsumerFigures]:
         """See `QueueFigures.consumers`."""
@@ -83,29 +82,35 @@ class ClassicFigures:
 
     def status(self) -> QueueStatus:
         """See `QueueFigures.status`."""
-        consumers, active = self._ring.consumers, self._ring.active
-        exclusive = next((text(one.tag) for one in consumers if one.is_exclusive), None)
-        storage = self._backing.status()
-        owner, heads = self._owner, self._heads()
-        in_memory = MESSAGE_BYTES * storage["messages_ram"] + storage["message_bytes_ram"]
+        active, owner, heads = self._ring.active, self._owner, self._heads()
+        storage = self._backing.counts()
         return QueueStatus(
             counts=self.counts(),
-            ages=self._ages_of(heads),
             storage=storage,
             declared_at_s=self._counts.declared_at_s,
             consumer_capacity=self._capacity(),
-            exclusive_consumer_tag=exclusive,
+            exclusive_consumer_tag=self._exclusive_tag(),
             single_active_consumer_tag=None if active is None else text(active.tag),
             owner=None if owner is None else _connection_figures(owner),
-            memory_bytes=QUEUE_BYTES + in_memory,
+            memory_bytes=QUEUE_BYTES + MESSAGE_BYTES * storage.ram + storage.ram_bytes,
             head_timestamp_s=_timestamp_s(heads[0].entry) if heads else None,
         )
+
+    def backing_queue_status(self) -> dict[str, Any]:
+        """See `QueueFigures.backing_queue_status`."""
+        return self._backing.status()
 
     def _capacity(self) -> int | float:
         consumers = self._ring.consumers
         if not consumers:
             return 0
         return sum(consumer.room() > 0 for consumer in consumers) / len(consumers)
+
+    def _exclusive_tag(self) -> str | None:
+        for consumer in self._ring.consumers:
+            if consumer.is_exclusive:
+                return text(consumer.tag)
+        return None
 
 
 def _connection_figures(owner: ExclusiveOwner) -> ConnectionFigures:

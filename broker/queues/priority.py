@@ -21,7 +21,7 @@ from typing import Any
 
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
 from leveret.storage.message import Entry, Message
-from leveret.storage.queue_status import summed_status
+from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
 
 LEVEL_BITS = 48
 """Maximum bits of a position in a level: enough for a million messages a second for nine years."""
@@ -193,6 +193,10 @@ class PriorityQueue:
     def levels_from(self, priority: int) -> list[tuple[int, BackingQueue]]:
         """The levels of this priority and below, the highest first."""
         return [item for item in self._levels.items() if item[0] <= priority]
+
+    def counts(self) -> StorageCounts:
+        """The sums over all levels."""
+        return summed_counts(level.counts() for level in self._levels.values())
 
     def status(self) -> dict[str, Any]:
         """The combined status of all levels."""

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from leveret.storage.queue_status import StorageCounts
+
 RUNNING = "running"
 UP, WAITING, SINGLE_ACTIVE = "up", "waiting", "single_active"
 """A consumer's activity: it gets messages; it waits, as another consumer is the single active one;
@@ -108,12 +110,10 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner: the connection that owns an exclusive queue. memory_bytes: approximate.
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
     declared_at_s: wall-clock time; for a recovered queue, the start time of the node.
-    storage: what `BackingQueue.status` returns.
     """
 
     counts: CoarseCounts
-    ages: AgeFigures
-    storage: dict[str, Any]
+    storage: StorageCounts
     declared_at_s: float
     state: str = RUNNING
     consumer_capacity: int | float = 0
@@ -137,4 +137,7 @@ class QueueFigures(Protocol):
         """All consumers, in the order in which they subscribed."""
 
     def status(self) -> QueueStatus:
-        """The full status, without the list of consumers."""
+        """The status, without ages and the list of consumers."""
+
+    def backing_queue_status(self) -> dict[str, Any]:
+        """Where its messages are: RabbitMQ's field of this name, as JSON."""

@@ -114,12 +114,10 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
     counts, storage, capacity = status.counts, status.storage, status.consumer_capacity
     return (
         counts.ready, counts.unacked, counts.messages, counts.consumers, capacity, capacity,
-        status.memory_bytes, storage["messages_ram"], storage["message_bytes_ram"],
-        storage["messages_ready_ram"], storage["messages_unacknowledged_ram"],
-        storage["messages_persistent"], storage["message_bytes_persistent"],
-        storage["message_bytes"], storage["message_bytes_ready"],
-        storage["message_bytes_unacknowledged"], storage["messages_paged_out"],
-        storage["message_bytes_paged_out"], 0, storage["disk_reads"], storage["disk_writes"],
+        status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked,
+        storage.persistent, storage.persistent_bytes, storage.ready_bytes + storage.unacked_bytes,
+        storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,
+        0, storage.disk_reads, storage.disk_writes,
     )  # fmt: skip
 
 

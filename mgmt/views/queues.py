@@ -10,12 +10,13 @@ from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.age import BOUNDS_MS
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import CoarseCounts, QueueStatus
+from leveret.broker.queues.status import CoarseCounts
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, consumer_view, message_stats
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
+from leveret.storage.queue_status import StorageCounts
 
 
 class QueueViews:
@@ -58,20 +59,18 @@ class QueueViews:
             "memory": status.memory_bytes,
             **NO_ERLANG_PROCESS,
             "storage_version": 1,
-            "message_bytes_paged_out": 0,
-            "messages_paged_out": 0,
-            **status.storage,
+            **status.storage.named(),
         }
-        view["backing_queue_status"] = {
-            **status.storage["backing_queue_status"], **self._rates(series, row),
-        }  # fmt: skip
+        parts = queue.figures.backing_queue_status()
+        view["backing_queue_status"] = {**parts, **self._rates(series, row)}
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(queue, status.declared_at_s)
         if idle_since_s is not None:
             view["idle_since"] = iso_time(idle_since_s)
         self._add_counts(view, series, row)
-        view.update(self._ages(queue, status))
+        view.update(self._ages(queue, status.counts))
+        view["tiers"] = tiers_of(status.storage, parts)
         return view
 
     def _rates(self, series: Series | None, row: Row) -> dict[str, Any]:
@@ -102,17 +101,16 @@ class QueueViews:
                 QUEUE[: len(QUEUE_MESSAGES)], row, series, self._now_ms, self._message_window
             )
 
-    def _ages(self, queue: QueueClient, status: QueueStatus) -> dict[str, Any]:
-        ages = status.ages
+    def _ages(self, queue: QueueClient, counts: CoarseCounts) -> dict[str, Any]:
+        ages = queue.figures.ages()
         return {
             "oldest_ready_age_ms": ages.oldest_ready_ms,
-            "oldest_unacked_age_ms": self._sampler.oldest_unacked_age_ms(queue, status.counts),
+            "oldest_unacked_age_ms": self._sampler.oldest_unacked_age_ms(queue, counts),
             "time_in_queue": {
                 "bounds_ms": list(BOUNDS_MS),
                 "counts": ages.waited_counts,
                 "sum_ms": ages.waited_ms,
             },
-            "tiers": tiers_of(status.counts, status.storage),
         }
 
     def single(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
@@ -127,24 +125,19 @@ class QueueViews:
         return view
 
 
-def tiers_of(counts: CoarseCounts, storage: dict[str, Any]) -> dict[str, dict[str, int]]:
+def tiers_of(storage: StorageCounts, parts: dict[str, Any]) -> dict[str, dict[str, int]]:
     """How many of a queue's messages are in memory only, in both, and on disk only.
 
-    storage: what `BackingQueue.status` returned.
+    parts: the queue's `backing_queue_status`.
     """
-    queue_parts = storage["backing_queue_status"]
-    in_delta = storage["messages_paged_out"]
-    delta_bytes = storage["message_bytes_paged_out"]
-    ready_ram = counts.ready - in_delta
-    ready_bytes = storage["message_bytes_ready"] - delta_bytes
+    ready_ram, ready_bytes = storage.ready_ram, storage.ready_bytes - storage.paged_out_bytes
     # Messages that were paged in, or that are about to be paged out, are on disk and in memory.
-    beta = min(ready_ram, queue_parts.get("q2", 0) + queue_parts.get("q3", 0))
+    beta = min(ready_ram, parts.get("q2", 0) + parts.get("q3", 0))
     beta_bytes = ready_bytes * beta // max(1, ready_ram)
-    unacked_bytes = storage["message_bytes_unacknowledged"]
     return {
         "alpha": {"messages": ready_ram - beta, "bytes": ready_bytes - beta_bytes},
         "beta": {"messages": beta, "bytes": beta_bytes},
         "gamma": {"messages": 0, "bytes": 0},
-        "delta": {"messages": in_delta, "bytes": delta_bytes},
-        "unacked": {"messages": counts.unacked, "bytes": unacked_bytes},
+        "delta": {"messages": storage.paged_out, "bytes": storage.paged_out_bytes},
+        "unacked": {"messages": storage.unacked, "bytes": storage.unacked_bytes},
     }

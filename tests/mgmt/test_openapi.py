@@ -19,7 +19,7 @@ import pytest
 from tests.mgmt.served_node import ServedNode
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_SECONDS_MAX = 100
+RUN_SECONDS_MAX = 400
 USER = "describer"
 """The administrator of the run, who must not be changed by it."""
 NAMES = {

@@ -35,7 +35,7 @@ async def paged_queue(directory):
             queue.backing.publish(messages, sum(map(len, bodies)), 0)
             await asyncio.sleep(0)
         async with asyncio.timeout(50):
-            while queue.backing.status()["messages_paged_out"] < MESSAGES * 0.99:
+            while queue.backing.counts().paged_out < MESSAGES * 0.99:
                 await asyncio.sleep(0.01)
         yield served, queue
 
@@ -59,7 +59,8 @@ class Watched:
             entries = read(cursor, bytes_max)
             sizes = [len(entry.message.body) + ENTRY_BYTES for entry in entries]
             self.reads.append((self.turn, sum(sizes[:-1])))
-            self.memory_bytes = max(self.memory_bytes, queue.backing.memory_bytes)
+            held = queue.backing.pageable_bytes + queue.backing.unpageable_bytes
+            self.memory_bytes = max(self.memory_bytes, held)
             return entries
 
         monkeypatch.setattr(TieredCursor, "read", watched)

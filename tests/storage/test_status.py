@@ -24,15 +24,14 @@ async def test_all_in_memory(tmp_path):
     publish(queue, 10)
     publish(queue, 5, TRANSIENT)
     queue.ack(queue.fetch(3, ack_required=True)[:1])
-    status = queue.status()
-    parts = status["backing_queue_status"]
+    counts, parts = queue.counts(), queue.status()
     assert (parts["q1"], parts["q2"], parts["q3"], parts["q4"]) == (0, 0, 0, 12)
     assert parts["delta"][2] == 0
     assert (parts["len"], parts["ram_msg_count"], parts["ram_ack_count"]) == (12, 12, 2)
     assert parts["target_ram_count"] == "infinity"
     assert parts["next_seq_id"] == 15
-    assert (status["messages_persistent"], status["message_bytes_persistent"]) == (9, 900)
-    assert (status["messages_ram"], status["message_bytes_ram"]) == (14, 1400)
+    assert (counts.persistent, counts.persistent_bytes) == (9, 900)
+    assert (counts.ram, counts.ram_bytes) == (14, 1400)
     await machine.store.close()
 
 
@@ -44,12 +43,11 @@ async def test_what_is_paged_out_is_in_delta(tmp_path):
         publish(queue, 20)
     await machine.store.pager.note_all()
     await until(lambda: queue.delta.count > 500)
-    status = queue.status()
-    parts = status["backing_queue_status"]
+    counts, parts = queue.counts(), queue.status()
     in_parts = parts["q1"] + parts["q2"] + parts["delta"][2] + parts["q3"] + parts["q4"]
     assert in_parts == parts["len"] == 1000
-    assert parts["ram_msg_count"] + status["messages_paged_out"] == 1000
-    assert status["message_bytes_ram"] + status["message_bytes_paged_out"] == 100_000
+    assert parts["ram_msg_count"] + counts.paged_out == 1000
+    assert counts.ram_bytes + counts.paged_out_bytes == 100_000
     assert 0 < parts["target_ram_count"] < 500
     await machine.store.close()
 
@@ -61,10 +59,10 @@ async def test_a_lazy_queue_wants_nothing_in_memory(tmp_path):
     for _ in range(300):
         publish(queue, 10, size=200)
     await until(lambda: queue.delta.count > 2000)
-    parts = queue.status()["backing_queue_status"]
+    parts = queue.status()
     assert (parts["mode"], parts["target_ram_count"]) == ("lazy", 0)
     queue.is_lazy = False
-    assert queue.status()["backing_queue_status"]["mode"] == "default"
+    assert queue.status()["mode"] == "default"
     await machine.store.close()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
 from leveret.storage.message import Entry, Message
+from leveret.storage.queue_status import StorageCounts
 
 
 class UnchangedQueue:
@@ -88,6 +89,9 @@ class UnchangedQueue:
 
     def cursor(self, position: int = 0) -> Cursor:
         return self.inner.cursor(position)
+
+    def counts(self) -> StorageCounts:
+        return self.inner.counts()
 
     def status(self) -> dict[str, Any]:
         return self.inner.status()

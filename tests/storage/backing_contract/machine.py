@@ -247,12 +247,11 @@ class BackingQueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def status(self):
-        status = self.queue.status()
-        model = self.model
-        assert status["message_bytes_ready"] == bytes_of(model.ready)
-        assert status["message_bytes_unacknowledged"] == bytes_of(model.unacked)
-        assert status["messages_paged_out"] + status["messages_ready_ram"] == len(model.ready)
-        assert status["backing_queue_status"]["len"] == len(model.ready)
+        counts, model = self.queue.counts(), self.model
+        assert counts.ready_bytes == bytes_of(model.ready)
+        assert counts.unacked_bytes == bytes_of(model.unacked)
+        assert counts.paged_out + counts.ready_ram == len(model.ready)
+        assert self.queue.status()["len"] == len(model.ready)
 
     def teardown(self):
         self.read_everything()

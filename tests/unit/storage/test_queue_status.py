@@ -2,51 +2,54 @@
 
 from leveret.storage.paging import NO_TARGET
 from leveret.storage.queue_status import (
-    COUNTS,
-    TieredFigures,
+    StorageCounts,
+    Tiers,
     memory_status,
+    summed_counts,
     summed_status,
     tiered_status,
 )
 
-FIGURES = TieredFigures(
-    ready_count=10, ready_bytes=1000, unacked_count=2, unacked_bytes=200, persistent_count=11,
-    persistent_bytes=1100, paged_out_count=6, paged_out_bytes=600, disk_reads=1, disk_writes=7,
+COUNTS = StorageCounts(
+    ready=10, ready_bytes=1000, unacked=2, unacked_bytes=200, persistent=11, persistent_bytes=1100,
+    paged_out=6, paged_out_bytes=600, disk_reads=1, disk_writes=7,
+)  # fmt: skip
+TIERS = Tiers(
     q1=1, q2=0, q3=2, q4=3, delta_count=4, delta_first=5, delta_end=9, is_lazy=False,
     target_bytes=NO_TARGET, next_position=20,
 )  # fmt: skip
 
 
-def inner(figures):
-    return tiered_status(figures)["backing_queue_status"]
+def test_what_is_not_paged_out_is_in_memory():
+    assert (COUNTS.ready_ram, COUNTS.ram, COUNTS.ram_bytes) == (4, 6, 600)
+    named = COUNTS.named()
+    assert (named["messages_ram"], named["messages_ready_ram"]) == (6, 4)
+    assert (named["message_bytes"], named["message_bytes_ram"]) == (1200, 600)
 
 
-def test_a_tiered_queue():
-    status = tiered_status(FIGURES)
-    assert set(COUNTS) < set(status)
-    assert (status["messages_ram"], status["messages_ready_ram"]) == (6, 4)
-    assert (status["message_bytes"], status["message_bytes_ram"]) == (1200, 600)
-    assert inner(FIGURES)["delta"] == ["delta", 5, 4, 0, 9]
-    empty = FIGURES._replace(delta_count=0, delta_first=0, delta_end=0)
-    assert inner(empty)["delta"] == ["delta", "undefined", 0, 0, "undefined"]
+def test_the_messages_of_a_tiered_queue_that_are_on_disk_only():
+    assert tiered_status(COUNTS, TIERS)["delta"] == ["delta", 5, 4, 0, 9]
+    empty = TIERS._replace(delta_count=0, delta_first=0, delta_end=0)
+    assert tiered_status(COUNTS, empty)["delta"] == ["delta", "undefined", 0, 0, "undefined"]
 
 
 def test_how_many_messages_may_be_in_memory():
-    assert inner(FIGURES)["target_ram_count"] == "infinity"
-    assert inner(FIGURES._replace(target_bytes=3600))["target_ram_count"] == 10
-    assert inner(FIGURES._replace(is_lazy=True))["target_ram_count"] == 0
+    def target(**changes):
+        return tiered_status(COUNTS, TIERS._replace(**changes))["target_ram_count"]
 
-
-def test_a_queue_in_memory_has_nothing_on_disk():
-    status = memory_status(3, 30, 1, 10)
-    assert set(COUNTS) < set(status)
-    assert (status["messages_ram"], status["message_bytes_ram"]) == (4, 40)
-    assert status["messages_paged_out"] == status["messages_persistent"] == 0
+    assert target() == "infinity"
+    assert target(target_bytes=3600) == 10
+    assert target(is_lazy=True) == 0
 
 
 def test_a_priority_queue_has_the_sum_of_its_levels():
-    status = summed_status([(9, tiered_status(FIGURES)), (0, memory_status(3, 30, 1, 10))])
-    assert status["messages_ram"] == 10
-    assert status["backing_queue_status"]["len"] == 13
-    assert status["backing_queue_status"]["priority_lengths"] == {"9": 10, "0": 3}
-    assert summed_status([])["backing_queue_status"]["target_ram_count"] == "infinity"
+    in_memory = StorageCounts(ready=3, ready_bytes=30, unacked=1, unacked_bytes=10)
+    assert summed_counts([COUNTS, in_memory]).ram == 10
+    status = summed_status([(9, tiered_status(COUNTS, TIERS)), (0, memory_status(3))])
+    assert status["len"] == 13
+    assert status["priority_lengths"] == {"9": 10, "0": 3}
+
+
+def test_a_priority_queue_without_levels_is_empty():
+    assert summed_counts([]) == StorageCounts()
+    assert summed_status([])["target_ram_count"] == "infinity"

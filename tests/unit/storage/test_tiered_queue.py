@@ -118,11 +118,11 @@ def test_its_persistent_messages_are_counted(store):
     queue = store.queue()
     publish(queue, b"1", b"2")
     publish(queue, b"333", header=TRANSIENT)
-    assert queue.status()["messages_persistent"] == 2
+    assert queue.counts().persistent == 2
     queue.fetch(2, True)
     queue.fetch(1, True)
     queue.purge()
-    assert queue.status()["message_bytes_persistent"] == 2
+    assert queue.counts().persistent_bytes == 2
 
 
 def test_a_purge_forgets_what_is_on_disk_too(store):
