@@ -48,7 +48,9 @@ class MemoryCounts:
     async def count_all(self) -> None:
         """Count all queues again, in slices."""
         for number, (key, queue) in enumerate(tuple(self.queues.items()), 1):
-            if key in self.queues:
+            holds = queue.ready_count or queue.unacked_count
+            noted = queue.noted_bytes or queue.noted_unpageable_bytes
+            if (holds or noted) and key in self.queues:
                 self.note(queue)
             if number % COUNTED_AT_ONCE == 0:
                 await asyncio.sleep(0)

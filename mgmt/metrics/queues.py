@@ -26,6 +26,8 @@ ALL = names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE
 NOT_SUMMED = frozenset(("queue_consumer_capacity", "queue_head_message_timestamp"))
 DISK_FAMILIES = ("queue_disk_reads_total", "queue_disk_writes_total")
 SUMMED_AT_ONCE = 256
+LOOKED_AT_ONCE = 20
+"""Queues that are looked at before the slice may end: a tenth of a millisecond."""
 PUBLISHED_AT = COLUMNS.index(names.PUBLISHED[0])
 TIMESTAMP_AT = next(
     place for place, family in enumerate(COLUMNS) if family.name == "queue_head_message_timestamp"
@@ -46,9 +48,10 @@ async def each_queue(
     """All queues, or those of some vhosts, in slices."""
     for vhost in tuple(sampler.broker.services.vhosts.values()):
         if vhosts is None or vhost.name in vhosts:
-            for queue in tuple(vhost.queues.values()):
+            for number, queue in enumerate(tuple(vhost.queues.values())):
                 yield vhost, queue
-                await sampler.give_way()
+                if number % LOOKED_AT_ONCE == 0:
+                    await sampler.give_way()
 
 
 async def gather(sampler: Sampler, vhosts: set[str] | None = None) -> Rows:
