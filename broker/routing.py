@@ -99,14 +99,14 @@ def _delay(
     assert isinstance(exchange.type, DelayedMessage), "only this type of exchange delays messages"
     late = Message(message.address, header_after_delay(header), message.body, None, message.number)
 
-    def go_on() -> None:
+    def publish_on() -> None:
         if vhost.is_deleted or vhost.exchanges.get(exchange.name) is not exchange:
             return
 
         trace = _trace_of(vhost, late, routing_keys)
         publish(vhost, exchange, late, routing_keys, trace=trace, ttl_ms=ttl_ms)
 
-    vhost.clock.call_later_ms(exchange.type.delay_ms(header), go_on)
+    vhost.clock.call_later_ms(exchange.type.delay_ms(header), publish_on)
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Trace:

@@ -175,8 +175,8 @@ class Channel:
         self.operation = operation
         self.takes_methods = False
 
-    def go_on(self) -> None:
-        """The operation is over."""
+    def resume(self) -> None:
+        """Handle methods again: the operation is over."""
         self.operation = None
         self.takes_methods = not self.is_closing
 
@@ -276,8 +276,8 @@ class Channel:
             self.vhost.tracer.requeued(taken)
         self.requeue(taken)
 
-    def room_appeared(self) -> None:
-        """The channel-wide limit has room again: tell the queues of consumers that waited."""
+    def credit_consumers(self) -> None:
+        """The channel-wide prefetch limit has room again: credit the consumers that waited."""
         for consumer in self.consumers.values():
             if consumer.is_waiting:
                 consumer.queue.credit(consumer)

@@ -190,7 +190,7 @@ class Consumer:
         if self.is_waiting:
             self.queue.credit(self)
         elif channel.global_credit == 1:
-            channel.room_appeared()
+            channel.credit_consumers()
 
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the channel."""

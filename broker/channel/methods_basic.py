@@ -40,7 +40,7 @@ async def qos(channel: Channel, method: commands.Basic.Qos) -> None:
     limit = channel.global_prefetch_count
     channel.global_credit = limit - len(channel.unacked) if limit else UNLIMITED
     channel.send(commands.Basic.QosOk)
-    channel.room_appeared()
+    channel.credit_consumers()
 
 
 async def consume(channel: Channel, method: commands.Basic.Consume) -> None:

@@ -20,4 +20,4 @@ class AlarmEvents:
         if self._events.are_wanted:
             for name, changed in (("alarm.set", came), ("alarm.cleared", went)):
                 for source in sorted(changed):
-                    self._events.tell(name, {"source": source, "node": self._events.node})
+                    self._events.notify(name, {"source": source, "node": self._events.node})

@@ -53,7 +53,7 @@ def channel_created(channel: EventChannel) -> None:
     events = connection.services.events
     if not events.are_wanted:
         return
-    events.tell("channel.created", {
+    events.notify("channel.created", {
         "pid": events.pid(_name(channel)),
         "name": _name(channel),
         "connection": events.pid(connection.name),
@@ -68,7 +68,7 @@ def channel_closed(channel: EventChannel, consumer_count: int) -> None:
     """A channel ended. consumer_count: the consumers that ended with it."""
     events = channel.connection.services.events
     if events.are_wanted:
-        events.tell("channel.closed", {
+        events.notify("channel.closed", {
             "pid": events.pid(_name(channel)), "name": _name(channel),
             "consumer_count": consumer_count,
             "user_who_performed_action": channel.connection.user.name,
@@ -81,7 +81,7 @@ def consumer_created(consumer: EventConsumer) -> None:
     events = channel.connection.services.events
     if not events.are_wanted:
         return
-    events.tell("consumer.created", {
+    events.notify("consumer.created", {
         **_consumer_facts(consumer),
         "exclusive": consumer.is_exclusive,
         "ack_required": not consumer.no_ack,
@@ -96,7 +96,7 @@ def consumer_deleted(consumer: EventConsumer) -> None:
     events = consumer.channel.connection.services.events
     if events.are_wanted:
         user = consumer.channel.connection.user.name
-        events.tell(
+        events.notify(
             "consumer.deleted", {**_consumer_facts(consumer), "user_who_performed_action": user}
         )
 
@@ -105,7 +105,7 @@ def consumer_lost_its_queue(consumer: EventConsumer) -> None:
     """A consumer ended with its queue; the event of the queue says who deleted it."""
     events = consumer.channel.connection.services.events
     if events.are_wanted:
-        events.tell("consumer.deleted", _consumer_facts(consumer))
+        events.notify("consumer.deleted", _consumer_facts(consumer))
 
 
 def _consumer_facts(consumer: EventConsumer) -> dict[str, Any]:

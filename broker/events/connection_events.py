@@ -85,7 +85,7 @@ def connection_created(connection: OpenConnection) -> None:
     events = connection.services.events
     if not events.are_wanted:
         return
-    events.tell("connection.created", {
+    events.notify("connection.created", {
         "type": "network",
         "pid": events.pid(connection.name),
         "name": connection.name,
@@ -119,7 +119,7 @@ def connection_closed(connection: Client) -> None:
     """A client's socket is closed, whether it ever opened a vhost or not."""
     events = connection.services.events
     if events.are_wanted:
-        events.tell("connection.closed", {
+        events.notify("connection.closed", {
             "name": connection.name, "pid": events.pid(connection.name), "node": events.node,
             "client_properties": connection.client_properties, **_own_name(connection),
         })  # fmt: skip
@@ -128,14 +128,14 @@ def connection_closed(connection: Client) -> None:
 def login_succeeded(client: Client, name: str) -> None:
     """A client has logged in."""
     if client.services.events.are_wanted:
-        client.services.events.tell("user.authentication.success", _login_facts(client, name))
+        client.services.events.notify("user.authentication.success", _login_facts(client, name))
 
 
 def login_failed(client: Client, name: str | None, error: str) -> None:
     """A login was refused. name: None if the client gave none."""
     if client.services.events.are_wanted:
         facts = {**_login_facts(client, name), "error": error}
-        client.services.events.tell("user.authentication.failure", facts)
+        client.services.events.notify("user.authentication.failure", facts)
 
 
 def _login_facts(client: Client, name: str | None) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Events:
             self._listeners.remove(listener)
         self.are_wanted = bool(self._listeners)
 
-    def tell(self, name: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, name: str, facts: Mapping[str, Any]) -> None:
         """Call the listeners with an event. name: such as queue.created."""
         timestamp_ms = int(self._wall_time_s() * 1000)
         event = {"event": name, "timestamp_in_ms": timestamp_ms, **facts}

@@ -172,7 +172,7 @@ class Incoming:
                 return
             self._held.waiting.pop(number, None)
             if channel is not None:
-                channel.go_on()
+                channel.resume()
         self._held.handle_kept(number)
 
     def release(self) -> None:

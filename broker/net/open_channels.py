@@ -71,7 +71,7 @@ class OpenChannels:
     def resume_consumers(self) -> None:
         """The output is no longer congested: queues may deliver to the consumers again."""
         for channel in tuple(self.by_number.values()):
-            channel.room_appeared()
+            channel.credit_consumers()
 
     def release(self) -> None:
         """The connection ends: release everything that the channels hold."""

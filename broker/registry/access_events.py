@@ -13,24 +13,24 @@ def user_put(events: Events, before: User | None, user: User, acting_user: str) 
         return
     by = {"user_who_performed_action": acting_user}
     if before is None:
-        events.tell("user.created", {"name": user.name, **by})
+        events.notify("user.created", {"name": user.name, **by})
     elif before.password_hash != user.password_hash:
         changed = "changed" if user.password_hash else "cleared"
-        events.tell(f"user.password.{changed}", {"name": user.name, **by})
+        events.notify(f"user.password.{changed}", {"name": user.name, **by})
     if user.tags != (() if before is None else before.tags):
-        events.tell("user.tags.set", {"name": user.name, "tags": list(user.tags), **by})
+        events.notify("user.tags.set", {"name": user.name, "tags": list(user.tags), **by})
 
 
 def user_deleted(events: Events, name: str, acting_user: str) -> None:
     """A user was deleted."""
     if events.are_wanted:
-        events.tell("user.deleted", {"name": name, "user_who_performed_action": acting_user})
+        events.notify("user.deleted", {"name": name, "user_who_performed_action": acting_user})
 
 
 def permission_put(events: Events, permission: Permission, acting_user: str) -> None:
     """A user's permissions in a vhost were set."""
     if events.are_wanted:
-        events.tell("permission.created", {
+        events.notify("permission.created", {
             "user": permission.user, "vhost": permission.vhost,
             "configure": permission.configure, "write": permission.write,
             "read": permission.read, "user_who_performed_action": acting_user,
@@ -40,7 +40,7 @@ def permission_put(events: Events, permission: Permission, acting_user: str) -> 
 def permission_deleted(events: Events, vhost: str, user: str, acting_user: str) -> None:
     """A user's permissions in a vhost were cleared."""
     if events.are_wanted:
-        events.tell("permission.deleted", {
+        events.notify("permission.deleted", {
             "user": user, "vhost": vhost, "user_who_performed_action": acting_user,
         })  # fmt: skip
 
@@ -48,7 +48,7 @@ def permission_deleted(events: Events, vhost: str, user: str, acting_user: str) 
 def topic_permission_put(events: Events, permission: TopicPermission, acting_user: str) -> None:
     """A user's topic permissions on an exchange were set."""
     if events.are_wanted:
-        events.tell("topic.permission.created", {
+        events.notify("topic.permission.created", {
             "user": permission.user, "vhost": permission.vhost, "exchange": permission.exchange,
             "write": permission.write, "read": permission.read,
             "user_who_performed_action": acting_user,
@@ -58,6 +58,6 @@ def topic_permission_put(events: Events, permission: TopicPermission, acting_use
 def topic_permission_deleted(events: Events, vhost: str, user: str, acting_user: str) -> None:
     """A user's topic permissions were cleared."""
     if events.are_wanted:
-        events.tell("topic.permission.deleted", {
+        events.notify("topic.permission.deleted", {
             "user": user, "vhost": vhost, "user_who_performed_action": acting_user,
         })  # fmt: skip

@@ -37,7 +37,7 @@ def exchange_created(vhost: EventVhost, exchange: Exchange, user: str) -> None:
     """An exchange was declared."""
     if not vhost.events.are_wanted:
         return
-    vhost.events.tell("exchange.created", {
+    vhost.events.notify("exchange.created", {
         "name": exchange.name,
         "vhost": vhost.name,
         "type": exchange.type_name,
@@ -53,7 +53,7 @@ def exchange_created(vhost: EventVhost, exchange: Exchange, user: str) -> None:
 def exchange_deleted(vhost: EventVhost, exchange: Exchange, user: str) -> None:
     """An exchange was deleted."""
     if vhost.events.are_wanted:
-        vhost.events.tell("exchange.deleted", {
+        vhost.events.notify("exchange.deleted", {
             "name": exchange.name, "vhost": vhost.name, "user_who_performed_action": user,
         })  # fmt: skip
 
@@ -63,7 +63,7 @@ def queue_created(vhost: EventVhost, queue: QueueClient, user: str) -> None:
     if not vhost.events.are_wanted:
         return
     owner = queue.owner_connection
-    vhost.events.tell("queue.created", {
+    vhost.events.notify("queue.created", {
         "name": queue.name,
         "vhost": vhost.name,
         "type": queue.kind.module,
@@ -79,7 +79,7 @@ def queue_created(vhost: EventVhost, queue: QueueClient, user: str) -> None:
 def queue_deleted(vhost: EventVhost, queue: QueueClient, user: str) -> None:
     """A queue was deleted."""
     if vhost.events.are_wanted:
-        vhost.events.tell("queue.deleted", {
+        vhost.events.notify("queue.deleted", {
             "name": queue.name, "vhost": vhost.name, "type": queue.kind.module,
             "user_who_performed_action": user,
         })  # fmt: skip
@@ -88,13 +88,13 @@ def queue_deleted(vhost: EventVhost, queue: QueueClient, user: str) -> None:
 def binding_created(vhost: EventVhost, binding: Binding, user: str) -> None:
     """A binding was created."""
     if vhost.events.are_wanted:
-        vhost.events.tell("binding.created", _binding_facts(vhost, binding, user))
+        vhost.events.notify("binding.created", _binding_facts(vhost, binding, user))
 
 
 def binding_deleted(vhost: EventVhost, binding: Binding, user: str) -> None:
     """A binding was deleted."""
     if vhost.events.are_wanted:
-        vhost.events.tell("binding.deleted", _binding_facts(vhost, binding, user))
+        vhost.events.notify("binding.deleted", _binding_facts(vhost, binding, user))
 
 
 def _binding_facts(vhost: EventVhost, binding: Binding, user: str) -> dict[str, Any]:
@@ -116,13 +116,13 @@ def vhost_created(vhost: EventVhost, user: str) -> None:
         return
     for exchange in vhost.exchanges.values():
         exchange_created(vhost, exchange, user)
-    vhost.events.tell("vhost.created", _vhost_facts(vhost, user))
+    vhost.events.notify("vhost.created", _vhost_facts(vhost, user))
 
 
 def vhost_updated(vhost: EventVhost, user: str) -> None:
     """The description, tags or tracing of a vhost changed."""
     if vhost.events.are_wanted:
-        vhost.events.tell("vhost.updated", _vhost_facts(vhost, user))
+        vhost.events.notify("vhost.updated", _vhost_facts(vhost, user))
 
 
 def _vhost_facts(vhost: EventVhost, user: str) -> dict[str, Any]:
@@ -148,4 +148,4 @@ def vhost_deleted(vhost: EventVhost, user: str) -> None:
         for binding in exchange.incoming.values():
             binding_deleted(vhost, binding, NODE_ITSELF)
         exchange_deleted(vhost, exchange, user)
-    vhost.events.tell("vhost.deleted", {"name": vhost.name, "user_who_performed_action": user})
+    vhost.events.notify("vhost.deleted", {"name": vhost.name, "user_who_performed_action": user})

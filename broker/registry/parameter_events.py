@@ -49,7 +49,7 @@ def policy_put(events: Events, component: str, policy: Policy, acting_user: str)
         _parameter(
             events, "parameter.set", component, policy.vhost, policy.name, acting_user, value=value
         )
-    events.tell("policy.set", {
+    events.notify("policy.set", {
         "name": policy.name, "vhost": policy.vhost, **value,
         "user_who_performed_action": acting_user,
     })  # fmt: skip
@@ -61,7 +61,7 @@ def policy_deleted(events: Events, component: str, vhost: str, name: str, acting
         return
     if component == OPERATOR_POLICY:
         _parameter(events, "parameter.cleared", component, vhost, name, acting_user)
-    events.tell("policy.cleared" if component == POLICY else "operator.policy.cleared", {
+    events.notify("policy.cleared" if component == POLICY else "operator.policy.cleared", {
         "name": name, "vhost": vhost, "user_who_performed_action": acting_user,
     })  # fmt: skip
 
@@ -107,13 +107,13 @@ def _parameter(
     **value: Any,
 ) -> None:
     where = {} if vhost == NO_VHOST else {"vhost": vhost}
-    events.tell(event, {
+    events.notify(event, {
         **where, "component": component, "name": name, **value,
         "user_who_performed_action": acting_user,
     })  # fmt: skip
 
 
 def _limits(events: Events, event: str, facts: dict[str, Any], acting_user: str) -> None:
-    events.tell(
+    events.notify(
         event, {"name": VHOST_LIMITS_NAME, **facts, "user_who_performed_action": acting_user}
     )

@@ -80,7 +80,7 @@ class TestListeners:
     def test_everybody_who_listens_hears_it(self, events, heard):
         others = []
         events.listen(others.append)
-        events.tell("queue.created", {"name": "q"})
+        events.notify("queue.created", {"name": "q"})
         assert heard == others
         assert heard == [{"event": "queue.created", "timestamp_in_ms": 12500, "name": "q"}]
 
@@ -98,8 +98,8 @@ class TestListeners:
             raise ValueError("no")
 
         events.listen(fail)
-        events.tell("a", {})
-        events.tell("b", {})
+        events.notify("a", {})
+        events.notify("b", {})
         assert names(heard) == ["a", "b"]
         assert caplog.text.count("an event listener failed on a") == 1
 
@@ -109,7 +109,7 @@ class TestListeners:
 
 class TestObjects:
     def test_nothing_is_told_if_nobody_listens(self, events, vhost):
-        events.tell = pytest.fail
+        events.notify = pytest.fail
         source = vhost.declare_exchange("x", "direct", False, True, False, {})
         queue = vhost.declare_queue("q", False, False, {})
         vhost.bind(source, queue, "k", {})

@@ -52,7 +52,7 @@ async def test_events_come_as_they_happen(node, client):
     async with client.get(URL) as response:
         assert response.content_type == "application/x-ndjson"
         for number in range(3):
-            events.tell("queue.created", {"name": f"q{number}"})
+            events.notify("queue.created", {"name": f"q{number}"})
             async with asyncio.timeout(WAIT_SECONDS):
                 event = json.loads(await response.content.readline())
             assert (event["event"], event["name"]) == ("queue.created", f"q{number}")
@@ -83,7 +83,7 @@ async def test_a_client_that_does_not_read_does_not_keep_the_node_from_stopping(
         await loop.sock_sendall(lazy, b"GET /api/node/events HTTP/1.1\r\nHost: node\r\n\r\n")
         await until(lambda: events.are_wanted)
         for number in range(20_000):
-            events.tell("queue.created", {"name": f"{number:01000}"})
+            events.notify("queue.created", {"name": f"{number:01000}"})
             if number % 100 == 0:
                 await asyncio.sleep(0)
         assert events.are_wanted
