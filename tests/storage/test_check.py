@@ -1,5 +1,6 @@
 """`leveret store check` finds damage, and `leveret store repair` moves damaged parts away."""
 
+import asyncio
 import random
 
 import pytest
@@ -18,7 +19,9 @@ from leveret.storage.formats import (
     encode_run,
     read_records,
 )
-from tests.storage.machine import intact
+from leveret.storage.message import Message
+from tests.storage.machine import ADDRESSES, Machine, intact
+from tests.storage.machine import PERSISTENT as HEADER
 from tests.storage.test_damage import FILES, choose, restarted, stopped_store
 
 
@@ -30,6 +33,18 @@ def _small_segments(monkeypatch):
 
 def problems(directory):
     return [problem for report in check_store(directory) for problem in report.problems]
+
+
+async def stopped_with_large_bodies_on_disk(directory):
+    machine = Machine(directory, 1)
+    machine.start()
+    lazy = machine.queues[3]
+    for _ in range(300):
+        lazy.publish([Message(ADDRESSES[0], HEADER, bytes(1000))], 1000, 0)
+    async with asyncio.timeout(30):
+        while not lazy.delta.count:
+            await asyncio.sleep(0.002)
+    await machine.store.close()
 
 
 def flip_a_bit(path, chance):
@@ -78,7 +93,7 @@ def test_a_message_lost_from_a_run_leaves_the_others_their_numbers(tmp_path):
 
 
 async def test_a_damaged_body_in_the_message_store_is_found(tmp_path):
-    await stopped_store(tmp_path)
+    await stopped_with_large_bodies_on_disk(tmp_path)
     for path in tmp_path.glob(FILES[2]):
         data = path.read_bytes()
         path.write_bytes(data[:40] + bytes(byte ^ 255 for byte in data[40:]))
