@@ -16,7 +16,7 @@ from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.users import with_password
 from leveret.broker.clock import Clock, Timer
-from leveret.broker.config import Config, Listener
+from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
@@ -24,7 +24,7 @@ from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
-from leveret.broker.net.tls import CertificateWatcher, make_server_context
+from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
@@ -195,15 +195,21 @@ class Broker:
 
     def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
-            self._acceptors += open_listener(listener, self.config, self._make_connection)
+            self._acceptors += self._open("tcp.listeners", listener, None)
         if tls and self._tls_context is None:
             options = self.config.tls.options
-            self._tls_context = make_server_context(options)
+            self._tls_context = context_of("tls.options", options)
             self.certificates.watch(self._tls_context, options)
         for listener in tls:
-            self._tls_acceptors += open_listener(
-                listener, self.config, self._make_connection, self._tls_context
-            )
+            self._tls_acceptors += self._open("tls.listeners", listener, self._tls_context)
+
+    def _open(
+        self, attribute: str, listener: Listener, context: ServerContext | None
+    ) -> list[Acceptor]:
+        try:
+            return open_listener(listener, self.config, self._make_connection, context)
+        except OSError as error:
+            raise SettingError(attribute, error.strerror or str(error)) from None
 
     def suspend_listeners(self) -> None:
         """Accept no new clients until `resume_listeners`; open connections are not affected."""
@@ -216,7 +222,7 @@ class Broker:
         self._tls_acceptors.clear()
 
     def resume_listeners(self) -> None:
-        """Accept clients again, on the same ports. Raises OSError."""
+        """Accept clients again, on the same ports. Raises SettingError."""
         (plain, tls), self._suspended = self._suspended, ((), ())
         self._open_listeners(plain, tls)
 

@@ -5,13 +5,15 @@ learns at once that a configured port is not available.
 """
 
 import logging
+import os
+from operator import attrgetter
 from pathlib import Path
 
 import aiofiles
 
-from leveret.broker.config import Listener
+from leveret.broker.config import Listener, SettingError
 from leveret.broker.config.tls_settings import TlsOptions
-from leveret.broker.net.tls import make_server_context
+from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.server import Broker
 from leveret.mgmt.api.server import ManagementServer
@@ -46,18 +48,20 @@ class Management:
             await self._load_definitions(broker, config.definitions_file)
 
     async def _load_definitions(self, broker: Broker, path: Path) -> None:
-        """Import a definitions file. Raises OSError if it cannot be read or is not valid."""
+        """Import a definitions file. Raises SettingError if it cannot be read or is not valid."""
         try:
             give_way = self._node.give_way
             async with aiofiles.open(path, "rb") as file:
                 content = await file.read()
             definitions = await read_definitions(content, None, give_way)
             await Import(broker, definitions, give_way).run()
+        except OSError as error:
+            reason = f"{path} cannot be read: {error.strerror}"
+            raise SettingError("definitions_file", reason) from None
         except DefinitionsError as error:
             problems = "".join(f"\n  {path}: {reason}" for path, reason in error.problems)
-            raise OSError(
-                f"the definitions in {path} cannot be loaded: {error}{problems}"
-            ) from None
+            reason = f"the definitions in {path} cannot be loaded: {error}{problems}"
+            raise SettingError("definitions_file", reason) from None
         logger.info("the definitions in %s were loaded", path)
 
     async def start_control(self) -> None:
@@ -66,25 +70,32 @@ class Management:
             await self._server.listen_for_control(self._node.data_dir)
 
     async def start(self) -> None:
-        """Listen for the HTTP API and the metrics. Raises OSError and TlsError."""
+        """Listen for the HTTP API and the metrics. Raises SettingError."""
         node, config = self._node, self._node.config
         management, prometheus = config.management, config.prometheus
-        first = ("https", management.tls) if management.listener_ssl else ("http", None)
-        for protocol, server, host, port, options in (
-            (first[0], self._server, management.bind, management.port, first[1]),
-            ("https", self._server, management.tls_bind, management.tls_port, management.tls),
-            ("http/prometheus", self._metrics, prometheus.bind, prometheus.port, None),
-            ("https/prometheus", self._metrics, prometheus.tls_bind, prometheus.tls_port,
-             prometheus.tls),
+        first = ("https", "management") if management.listener_ssl else ("http", None)
+        for protocol, server, host, attribute, section in (
+            (first[0], self._server, management.bind, "management.port", first[1]),
+            ("https", self._server, management.tls_bind, "management.tls_port", "management"),
+            ("http/prometheus", self._metrics, prometheus.bind, "prometheus.port", None),
+            ("https/prometheus", self._metrics, prometheus.tls_bind, "prometheus.tls_port",
+             "prometheus"),
         ):  # fmt: skip
-            if port:
-                context = None if options is None else self._context(protocol, options)
+            port: int = attrgetter(attribute)(config)
+            if not port:
+                continue
+            context = None if section is None else self._context(protocol, section)
+            try:
                 listener = await server.listen(Listener(host, port), context)
-                node.listeners.append((protocol, listener))
+            except OSError as error:
+                reason = f"cannot listen on {Listener(host, port)}: {os.strerror(error.errno or 0)}"
+                raise SettingError(attribute, reason) from None
+            node.listeners.append((protocol, listener))
 
-    def _context(self, protocol: str, options: TlsOptions) -> ServerContext:
+    def _context(self, protocol: str, section: str) -> ServerContext:
         """The TLS context of a port, whose files are watched and read again when they change."""
-        context = make_server_context(options)
+        options: TlsOptions = attrgetter(f"{section}.tls")(self._node.config)
+        context = context_of(f"{section}.tls", options)
         self._contexts.append((context, options))
         if self._node.broker is not None:
             self._node.broker.certificates.watch(context, options)

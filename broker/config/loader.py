@@ -9,13 +9,15 @@ In the environment and on the command line a family of keys is one text: `LEVERE
 is `guest,monitor`, or `none`; a family that names values is `name=value,name=value`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from enum import IntEnum
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leveret.broker.config.declaration import Setting, Shape, family_of, make
+from leveret.broker.config.declaration import VARIABLE_PREFIX, Setting, Shape, family_of, make
 from leveret.broker.config.files import Entry, read_entries
 from leveret.broker.config.key_patterns import KeyPatterns
 from leveret.broker.config.parser import words_of
@@ -25,6 +27,9 @@ from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.value_kinds import Listener
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
+OTHER_VARIABLES = (CONFIG_FILE_VARIABLE, "LEVERET_CRASH_", "LEVERET_TEST_", "LEVERET_STORE_SEEDS")
+"""Beginnings of variables that have another purpose: the last three are for Leveret's own tests."""
+SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 
 
@@ -60,10 +65,11 @@ class Given(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A parsed value, and the layer that it came from."""
+    """A parsed value, the layer that it came from, and where it was given."""
 
     layer: Layer
     value: Any
+    origin: str
 
 
 SETTINGS_BY_KEY = {key: setting for setting in SETTINGS for key in setting.keys}
@@ -74,6 +80,7 @@ SETTINGS_BY_FAMILY = {
     for key in setting.keys
     if key.rpartition(".")[2].startswith("$")
 }
+SETTINGS_BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 SETTINGS_BY_FLAG = {setting.flag: setting for setting in SETTINGS if setting.flag}
 KNOWN_KEYS = KeyPatterns((*SETTINGS_BY_KEY, *SETTINGS_BY_FAMILY, *RABBITMQ_KEYS))
 
@@ -93,13 +100,14 @@ def load_config(
     ignored: list[IgnoredSetting] = []
     givens = chain(
         _given_in_file(entries, ignored, problems),
-        _given_in_environment(environment),
+        _given_in_environment(environment, problems),
         _given_as_flags(flags),
     )
     settled = _read_all(givens, problems)
     if problems:
         raise ConfigError(problems)
-    return make(Config, _values(settled) | {"settings_without_effect": tuple(ignored)})
+    beside = {"settings_without_effect": tuple(ignored), "origins": _origins(settled)}
+    return make(Config, _values(settled) | beside)
 
 
 def _given_in_file(
@@ -131,21 +139,33 @@ def _unknown_key(entry: Entry) -> str:
     return f"{entry.place}: unknown key '{entry.key}'{hint}"
 
 
-def _given_in_environment(environment: Mapping[str, str]) -> Iterator[Given]:
-    for setting in SETTINGS:
-        text = environment.get(setting.variable)
-        if text and not _is_service_link(setting.variable, text):
-            origin = f"environment variable {setting.variable}"
-            yield Given(setting, Layer.ENVIRONMENT, None, text, origin)
+def _given_in_environment(environment: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+    for variable, text in environment.items():
+        if not variable.startswith(VARIABLE_PREFIX) or _is_service_link(variable, text):
+            continue
+        setting = SETTINGS_BY_VARIABLE.get(variable)
+        if setting is None:
+            if not variable.startswith(OTHER_VARIABLES):
+                problems.append(_unknown_variable(variable))
+        elif text:
+            yield Given(setting, Layer.ENVIRONMENT, None, text, f"environment variable {variable}")
+
+
+def _unknown_variable(variable: str) -> str:
+    nearest = get_close_matches(variable, SETTINGS_BY_VARIABLE, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"environment variable {variable}: no setting has this variable{hint}"
 
 
 def _is_service_link(variable: str, text: str) -> bool:
     """Whether Kubernetes set this variable.
 
     The environment of a pod in the namespace of a service called `leveret` contains
-    LEVERET_PORT=tcp://10.0.0.7:5672, which is not meant as a setting.
+    LEVERET_PORT=tcp://10.0.0.7:5672, LEVERET_SERVICE_HOST and LEVERET_PORT_5672_TCP_ADDR, which are
+    not meant as settings.
     """
-    return variable.endswith("_PORT") and text.startswith("tcp://")
+    is_url = variable.endswith("_PORT") and text.startswith(("tcp://", "udp://"))
+    return is_url or SERVICE_LINK.search(variable) is not None
 
 
 def _given_as_flags(flags: Mapping[str, object]) -> Iterator[Given]:
@@ -167,7 +187,7 @@ def _read_all(givens: Iterable[Given], problems: list[str]) -> dict[str, Settled
         earlier = settled.get(given.setting.attribute)
         if _is_member(given) and earlier is not None and earlier.layer == given.layer:
             value = (*earlier.value, *value)
-        settled[given.setting.attribute] = Settled(given.layer, value)
+        settled[given.setting.attribute] = Settled(given.layer, value, given.origin)
     return settled
 
 
@@ -216,7 +236,7 @@ def _expected(given: Given) -> str:
 
 def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     """The values by attribute, after settings that depend on others were adjusted."""
-    values = {attribute: value for attribute, (_, value) in settled.items()}
+    values = {attribute: one.value for attribute, one in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
     values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
     if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management.bind"):
@@ -226,6 +246,14 @@ def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     _leave_one(settled, values, "disk.free_limit_bytes", "disk.free_limit_relative")
     _leave_one(settled, values, "memory.high_watermark_bytes", "memory.high_watermark_relative")
     return values
+
+
+def _origins(settled: dict[str, Settled]) -> dict[str, str]:
+    origins = {attribute: one.origin for attribute, one in settled.items()}
+    for replacing in (BIND, PORT_OF_ALL):
+        if replacing.attribute in origins:
+            origins["tcp.listeners"] = origins.pop(replacing.attribute)
+    return origins
 
 
 def _tcp_listeners(

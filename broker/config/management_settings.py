@@ -11,6 +11,7 @@ from leveret.broker.config.value_kinds import (
     PATTERN,
     PORT,
     TEXT,
+    URL_PATH,
     whole_number,
 )
 
@@ -41,7 +42,7 @@ class ManagementSettings:
     )
     path_prefix: str = setting(
         "management.path_prefix",
-        TEXT,
+        URL_PATH,
         "",
         "A prefix of all paths of the API and the pages.",
         default_text="none",
@@ -126,7 +127,7 @@ class PrometheusSettings:
         "The interface that the metrics listen on.",
         default_text="all interfaces",
     )
-    path: str = setting("prometheus.path", TEXT, "/metrics", "The path of the metrics.")
+    path: str = setting("prometheus.path", URL_PATH, "/metrics", "The path of the metrics.")
     per_object: bool = setting(
         "prometheus.return_per_object_metrics",
         BOOLEAN,

@@ -8,8 +8,8 @@ other keys are in `rabbitmq_keys`; a file that uses one of them has it listed in
 """
 
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -286,6 +286,8 @@ class Config:
     tracing: TracingSettings = section(TracingSettings)
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Where each setting that was given was given, by attribute: a file's line, a variable."""
 
     @property
     def is_as_rabbitmq_4(self) -> bool:

@@ -42,6 +42,11 @@ class Listener(NamedTuple):
     host: str | None
     port: int
 
+    def __str__(self) -> str:
+        """As in a URL: an IPv6 address has brackets."""
+        host = self.host or "*"
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[Value_co]):
@@ -150,6 +155,12 @@ def _read_name(text: str) -> str:
     return text
 
 
+def _read_url_path(text: str) -> str:
+    if text and not text.startswith("/"):
+        raise ValueError
+    return text
+
+
 def _read_host(text: str) -> str:
     if ":" in text:
         return str(ip_address(text.removeprefix("[").removesuffix("]")))
@@ -174,6 +185,7 @@ def _read_listener(text: str) -> Listener:
 BOOLEAN = Kind("true or false", _read_boolean)
 TEXT = Kind("a text", str)
 NAME = Kind("a text that is not empty", _read_name)
+URL_PATH = Kind("a path that begins with /", _read_url_path)
 PATTERN = Kind("a regular expression", _read_pattern)
 PATH = Kind("a path", lambda text: Path(_read_name(text)))
 HOST = Kind("a host name or an address", _read_host)

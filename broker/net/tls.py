@@ -28,6 +28,7 @@ from leveret.broker.auth.certificates import (
     validity,
 )
 from leveret.broker.clock import Clock, Timer
+from leveret.broker.config.setting_error import SettingError
 from leveret.broker.config.tls_settings import VERIFY_NONE, VERIFY_PEER, TlsOptions
 from leveret.broker.net.cipher_suites import (
     is_known_to_erlang_only,
@@ -46,10 +47,25 @@ logger = logging.getLogger("leveret.tls")
 
 
 class TlsError(ValueError):
-    """TLS cannot be set up; the text names the file or the option and says what is wrong."""
+    """TLS cannot be set up; the text names the file or the option and says what is wrong.
+
+    option: the field of `TlsOptions` to change.
+    """
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option = option
+        super().__init__(reason)
 
 
 # Contexts
+
+
+def context_of(section: str, options: TlsOptions) -> ServerContext:
+    """A context for a listener. Raises SettingError. section: the attribute of the options."""
+    try:
+        return make_server_context(options)
+    except TlsError as error:
+        raise SettingError(f"{section}.{error.option}", str(error)) from None
 
 
 def make_server_context(options: TlsOptions) -> ServerContext:
@@ -67,13 +83,17 @@ def make_server_context(options: TlsOptions) -> ServerContext:
 
 def _verify_mode(options: TlsOptions) -> ssl.VerifyMode:
     if options.verify not in (VERIFY_PEER, VERIFY_NONE):
-        raise TlsError(f"verify is {options.verify!r}: it must be {VERIFY_PEER} or {VERIFY_NONE}")
+        raise TlsError(
+            "verify", f"verify is {options.verify!r}: it must be {VERIFY_PEER} or {VERIFY_NONE}"
+        )
     if options.verify == VERIFY_PEER:
         if options.cacertfile is None:
-            raise TlsError("verify_peer needs authorities to check against: set cacertfile")
+            raise TlsError(
+                "cacertfile", "verify_peer needs authorities to check against: set cacertfile"
+            )
         return ssl.CERT_REQUIRED if options.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
     if options.fail_if_no_peer_cert:
-        raise TlsError("fail_if_no_peer_cert needs verify_peer: set verify")
+        raise TlsError("fail_if_no_peer_cert", "fail_if_no_peer_cert needs verify_peer: set verify")
     return ssl.CERT_NONE
 
 
@@ -81,8 +101,9 @@ def _set_versions_and_suites(context: ssl.SSLContext, options: TlsOptions) -> No
     versions = set(options.versions or VERSIONS)
     if unknown := versions - set(VERSIONS):
         raise TlsError(
+            "versions",
             f"the TLS version {', '.join(sorted(unknown))} is not known: versions are "
-            f"{' and '.join(VERSIONS)}"
+            f"{' and '.join(VERSIONS)}",
         )
     if options.ciphers:
         versions = _set_suites(context, options.ciphers, versions)
@@ -99,7 +120,8 @@ def _set_suites(context: ssl.SSLContext, ciphers: Sequence[str], versions: set[s
     usable = {version for version in versions if (modern if version == TLS_1_3 else older)}
     if not usable:
         raise TlsError(
-            f"none of the cipher suites {', '.join(ciphers)} is of {' or '.join(sorted(versions))}"
+            "ciphers",
+            f"none of the cipher suites {', '.join(ciphers)} is of {' or '.join(sorted(versions))}",
         )
     if older:
         context.set_ciphers(":".join(older))
@@ -119,8 +141,9 @@ def _usable_names(ciphers: Sequence[str], known: Container[str]) -> list[str]:
     wrong = [name for name in missing if not is_known_to_erlang_only(name)]
     if wrong:
         raise TlsError(
+            "ciphers",
             f"the cipher suite {', '.join(wrong)} is not known: `openssl ciphers ALL` lists those "
-            "that are"
+            "that are",
         )
     if missing:
         logger.warning("OpenSSL has no cipher suite %s: left out", ", ".join(missing))
@@ -133,64 +156,75 @@ def _usable_names(ciphers: Sequence[str], known: Container[str]) -> list[str]:
 def _load_files(context: ssl.SSLContext, options: TlsOptions) -> None:
     """Load certificate, key, authorities and parameters. Raises TlsError."""
     if options.certfile is None:
-        raise TlsError("a TLS listener needs a certificate: set certfile and keyfile")
-    for path in _files(options):
-        _read(path)
+        raise TlsError("certfile", "a TLS listener needs a certificate: set certfile and keyfile")
+    for option, path in _files(options):
+        _read(option, path)
     try:
         # Without a password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(options.certfile, options.keyfile, password=options.password)
     except (ssl.SSLError, ValueError) as error:
-        raise TlsError(_refusal_reason(options, options.certfile, error)) from None
+        raise _refusal(options, options.certfile, error) from None
     if options.cacertfile is not None:
         try:
             context.load_verify_locations(options.cacertfile)
         except ssl.SSLError:
-            raise TlsError(f"{options.cacertfile} holds no certificates in PEM form") from None
+            raise TlsError(
+                "cacertfile", f"{options.cacertfile} holds no certificates in PEM form"
+            ) from None
     if options.dhfile is not None:
         try:
             context.load_dh_params(str(options.dhfile))
         except ssl.SSLError:
             raise TlsError(
-                f"{options.dhfile} holds no Diffie-Hellman parameters in PEM form"
+                "dhfile", f"{options.dhfile} holds no Diffie-Hellman parameters in PEM form"
             ) from None
 
 
-def _files(options: TlsOptions) -> list[Path]:
-    named = (options.certfile, options.keyfile, options.cacertfile, options.dhfile)
-    return [path for path in named if path is not None]
+def _files(options: TlsOptions) -> list[tuple[str, Path]]:
+    """The files that are named, each with its option."""
+    named = (
+        ("certfile", options.certfile), ("keyfile", options.keyfile),
+        ("cacertfile", options.cacertfile), ("dhfile", options.dhfile),
+    )  # fmt: skip
+    return [(option, path) for option, path in named if path is not None]
 
 
-def _read(path: Path) -> bytes:
+def _read(option: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise TlsError(f"{path} cannot be read: {error.strerror}") from None
+        raise TlsError(option, f"{path} cannot be read: {error.strerror}") from None
 
 
-def _refusal_reason(options: TlsOptions, certfile: Path, error: Exception) -> str:
+def _refusal(options: TlsOptions, certfile: Path, error: Exception) -> TlsError:
     """What is wrong with a certificate, its key or its password."""
     keyfile = options.keyfile or certfile
+    key_option = "keyfile" if options.keyfile else "certfile"
     try:
-        certificate = x509.load_pem_x509_certificate(_read(certfile))
+        certificate = x509.load_pem_x509_certificate(_read("certfile", certfile))
     except ValueError:
-        return f"{certfile} holds no certificate in PEM form"
-    key_text = _read(keyfile)
+        return TlsError("certfile", f"{certfile} holds no certificate in PEM form")
+    key_text = _read(key_option, keyfile)
     if b"PRIVATE KEY-----" not in key_text:
-        return f"{keyfile} holds no private key in PEM form"
+        return TlsError(key_option, f"{keyfile} holds no private key in PEM form")
     is_encrypted = b"ENCRYPTED" in key_text
     if is_encrypted and not options.password:
-        return f"the key {keyfile} is encrypted: set password"
+        return TlsError(key_option, f"the key {keyfile} is encrypted: set password")
     try:
         password = options.password.encode() if is_encrypted else None
         key = serialization.load_pem_private_key(key_text, password)
     except (TypeError, ValueError, UnsupportedAlgorithm):
         if is_encrypted:
-            return f"the password is not that of the key {keyfile}, or the key is damaged"
-        return f"the key {keyfile} is damaged"
+            reason = f"the password is not that of the key {keyfile}, or the key is damaged"
+            return TlsError("password", reason)
+        return TlsError(key_option, f"the key {keyfile} is damaged")
     if key.public_key() != certificate.public_key():
-        return f"the key {keyfile} does not belong to the certificate {certfile}"
+        reason = f"the key {keyfile} does not belong to the certificate {certfile}"
+        return TlsError(key_option, reason)
     reason = reason_of(error) if isinstance(error, ssl.SSLError) else str(error)
-    return f"OpenSSL rejects the certificate {certfile} with the key {keyfile}: {reason}"
+    return TlsError(
+        "certfile", f"OpenSSL rejects the certificate {certfile} with the key {keyfile}: {reason}"
+    )
 
 
 async def expiries_of(path: Path) -> list[datetime]:
@@ -270,7 +304,7 @@ class _Watched:
 def _stamps(options: TlsOptions) -> dict[Path, Stamp | None]:
     """The stamps of the files; None for a missing one, which loading reports."""
     stamps: dict[Path, Stamp | None] = {}
-    for path in _files(options):
+    for _, path in _files(options):
         try:
             found = path.stat()
         except OSError:

@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from leveret.broker.auth.identity import LoginAttempt
+from leveret.broker.config import SettingError, explain
 from leveret.broker.config.value_kinds import fraction, size
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
@@ -124,6 +125,8 @@ async def start_app(call: Call) -> Any:
         raise conflict("the broker is starting: try again when it has started")
     try:
         await call.node.start_broker()
+    except SettingError as error:
+        raise ApiError(500, "cannot_start", explain(call.node.config, error)) from None
     except OSError as error:
         raise ApiError(500, "cannot_start", str(error)) from None
     return NoContent()
@@ -146,8 +149,8 @@ async def resume_listeners(call: Call) -> Any:
 async def _resume(call: Call) -> None:
     try:
         call.broker.resume_listeners()
-    except OSError as error:
-        raise ApiError(500, "cannot_listen", str(error)) from None
+    except SettingError as error:
+        raise ApiError(500, "cannot_listen", explain(call.node.config, error)) from None
 
 
 @route("POST", "/node/drain", control_only=True)

@@ -3,13 +3,13 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from leveret import __version__
 from leveret.broker.auth.backends.chain import BackendError
-from leveret.broker.config import ConfigError, load_config
+from leveret.broker.config import ConfigError, SettingError, explain, load_config
 from leveret.mgmt.cli import store
 from leveret.mgmt.cli.serve import serve as run_server
 from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
@@ -29,8 +29,21 @@ app = typer.Typer(
 app.add_typer(store.app, name="store")
 
 
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
     """Leveret, an AMQP 0-9-1 broker that is compatible with RabbitMQ."""
 
 
@@ -62,9 +75,13 @@ def serve(
         "prometheus_port": prometheus_port,
     }
     try:
-        run_server(load_config(config, os.environ, flags))
+        settings = load_config(config, os.environ, flags)
     except ConfigError as error:
         _give_up(str(error), EXIT_BAD_CONFIGURATION)
+    try:
+        run_server(settings)
+    except SettingError as error:
+        _give_up(explain(settings, error), EXIT_BAD_CONFIGURATION)
     except BackendError as error:
         _give_up(str(error), EXIT_BAD_CONFIGURATION)
     except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
@@ -94,7 +111,7 @@ def show_version() -> None:
     typer.echo(__version__)
 
 
-def _give_up(reason: str, status: int) -> None:
+def _give_up(reason: str, status: int) -> NoReturn:
     typer.echo(f"leveret: {reason}", err=True)
     sys.exit(status)
 

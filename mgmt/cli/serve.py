@@ -24,7 +24,7 @@ import uvloop
 from aiohttp.http_exceptions import HttpProcessingError
 
 from leveret import __version__
-from leveret.broker.config import Config
+from leveret.broker.config import Config, Listener
 from leveret.broker.server import Broker
 from leveret.mgmt.management import Management
 from leveret.mgmt.running_node import Node
@@ -45,6 +45,8 @@ CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0
     0x2029: "\\u2029",
 }
 HTTP_SERVER_LOGGER = "aiohttp.server"
+LISTENERS = {"amqp": "AMQP", "amqp/ssl": "AMQP with TLS"}
+WILDCARDS = (None, "0.0.0.0", "::")
 LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -92,13 +94,16 @@ async def _run(config: Config, started_at: float) -> None:
     management = Management(node)
     node.after_start = management.broker_started
     await management.start_control()
-    broker = await node.start_broker()
+    await node.start_broker()
     await management.start()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    places = ", ".join(f"{host}:{port}" for host, port in broker.listening_on) or "nowhere"
-    logger.info("ready in %.0f ms; AMQP on %s", (perf_counter() - started_at) * 1000, places)
+    for protocol, listener in node.listeners:
+        logger.info("listening for %s", described(protocol, listener, config))
+    if not node.listeners:
+        logger.warning("no port is configured: the node serves only the control socket")
+    logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
     checkpoints = asyncio.create_task(_checkpoint_now_and_then(node))
     await node.stop_requested.wait()
     logger.info("stopping")
@@ -109,6 +114,20 @@ async def _run(config: Config, started_at: float) -> None:
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
+
+
+def described(protocol: str, listener: Listener, config: Config) -> str:
+    """What a listener is for, and its address; of management the URL of the web pages."""
+    if not protocol.startswith("http"):
+        return f"{LISTENERS[protocol]} on {listener}"
+    scheme, _, metrics = protocol.partition("/")
+    path = config.prometheus.path if metrics else config.management.path_prefix.rstrip("/") + "/"
+    is_wildcard = listener.host in WILDCARDS
+    reached = Listener("localhost", listener.port) if is_wildcard else listener
+    return (
+        f"{'metrics' if metrics else 'web pages and the HTTP API'} on {scheme}://{reached}{path}"
+        f"{' (all interfaces)' if is_wildcard else ''}"
+    )
 
 
 def crash_point() -> Callable[[str], None] | None:

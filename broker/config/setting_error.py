@@ -1,0 +1,37 @@
+"""A setting that turns out to be wrong at the start: a file is missing, a port is taken.
+
+The part that finds out names the setting by its attribute (`tls.options.keyfile`), and does not
+know where it was set. `explain` adds that: the file and line, the variable or the option; or, for a
+default, how to set it.
+"""
+
+from leveret.broker.config.declaration import Setting
+from leveret.broker.config.settings import PORT_OF_ALL, SETTINGS, Config
+
+_SETTINGS = {setting.attribute: setting for setting in SETTINGS}
+_INSTEAD = {"tcp.listeners": PORT_OF_ALL}
+"""Settings for which the command line has a simpler one."""
+
+
+class SettingError(Exception):
+    """A setting cannot be followed. attribute: where its value is below `Config`, with dots."""
+
+    def __init__(self, attribute: str, reason: str) -> None:
+        self.attribute = attribute
+        super().__init__(reason)
+
+
+def explain(config: Config, error: SettingError) -> str:
+    """The place of the setting, and what is wrong with it."""
+    setting = _SETTINGS[error.attribute]
+    origin = config.origins.get(error.attribute)
+    if origin is not None:
+        return f"{origin}: {error}"
+    key = setting.keys[0] if setting.keys else setting.flag
+    return f"{key.removesuffix('.$name')}: {error}; {_ways_to_set(setting)}"
+
+
+def _ways_to_set(setting: Setting) -> str:
+    simple = _INSTEAD.get(setting.attribute, setting)
+    option = f" or --{simple.flag.replace('_', '-')}" if simple.flag else ""
+    return f"set it in the configuration file, or with {simple.variable}{option}"
