@@ -13,7 +13,6 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import RoutingVhost, header_of, publish
-from leveret.broker.turns import Turns
 from leveret.storage.message import Address, Message
 
 DEAD_LETTERS_PER_TURN = 500
@@ -24,7 +23,6 @@ logger = logging.getLogger("leveret.vhost")
 class DeadLetteringVhost(RoutingVhost, Protocol):
     """What dead-lettering needs of the virtual host."""
 
-    turns: Turns
     is_as_rabbitmq_4: bool
 
 

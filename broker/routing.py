@@ -18,7 +18,11 @@ from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import route
 from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.turns import Turns
 from leveret.storage.message import Message
+
+ROUTED_WORK = 8
+"""The work of matching and handing one message to one queue, in the units of broker/turns.py."""
 
 Trace = Callable[[Sequence[QueueClient]], object]
 """Called with the queues that a message reaches, before they have it."""
@@ -28,6 +32,7 @@ class RoutingVhost(Protocol):
     """What routing needs of the virtual host. tracer: None while it is not traced."""
 
     clock: Clock
+    turns: Turns
     is_deleted: bool
     tracer: Taps | None
 
@@ -70,6 +75,7 @@ def publish(
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
         _delay(vhost, delaying, message, routing_keys, ttl_ms)
+    vhost.turns.work_left -= ROUTED_WORK * len(queues)
     deliver(queues, [message], len(message.body), ttl_ms, publisher, number)
     return Published(queues, bool(found.delaying))
 

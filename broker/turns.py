@@ -7,11 +7,18 @@ flushed: all output of one round for one socket is written in one system call.
 
 A round gives way to the event loop after `ROUND_SECONDS_MAX`, however many actors are waiting, so
 that sockets are read and timers run in between. Without that, a publisher at full speed starves its
-consumers, and a message that fans out to a thousand queues stalls all other clients.
+consumers.
+
+What one turn does is bounded by `work_left`, in units of about half a microsecond: a message that
+is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all input of a
+round together has as much. Whoever does many small things counts them there. When nothing is left
+it stops, and goes on in its next turn: an actor wakes itself, and input waits with `after_round`.
+So a turn is bounded in messages times queues, however many connections publish to however many.
 """
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Protocol
@@ -21,6 +28,8 @@ from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
 ROUND_SECONDS_MAX = 0.004
 AFTER_ROUNDS_MAX = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
+WORK_MAX = 16_000
+"""The units of work of one turn: five to ten milliseconds."""
 
 logger = logging.getLogger("leveret.broker")
 
@@ -43,12 +52,24 @@ class Flushable(Protocol):
         """Write the gathered output."""
 
 
+class TurnOver(Exception):
+    """Input was handled in part, because nothing of the turn's work is left.
+
+    steps: the rest of what was being handled, to be called in order in the next turn.
+    """
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        super().__init__()
+        self.steps = steps
+
+
 class Turns:
     """The actors that wait for their turn, and the connections that wait to be flushed.
 
     rounds: how many there were. now_ms: the broker's time at the beginning of this round, or of the
     read that is being handled; reading the clock for each message would cost more. watch: is told
-    of turns that take long.
+    of turns that take long. work_left: what may still be done in this turn; see the module. It is
+    below 0 if the last thing that was done took more than was left.
     """
 
     __slots__ = (
@@ -63,6 +84,7 @@ class Turns:
         "now_ms",
         "rounds",
         "watch",
+        "work_left",
     )
 
     def __init__(
@@ -77,16 +99,23 @@ class Turns:
         self.now_ms = self.clock_ms()
         self._actors: list[Actor] = []
         self._dirty: list[Flushable] = []
-        self._after: list[Callable[[], object]] = []
+        self._after: deque[Callable[[], object]] = deque()
         self._before: list[Callable[[], object]] = []
         self._is_scheduled = False
         self._rounds_waited = 0
         self.rounds = 0
+        self.work_left = WORK_MAX
 
     @property
     def waiting(self) -> int:
         """How many actors wait for their turn."""
         return len(self._actors)
+
+    def affordable(self, work: int) -> int:
+        """How many things of so much work each may still be done in this turn: one at least, unless
+        nothing is left of the turn's work.
+        """
+        return max(1, self.work_left // work) if self.work_left > 0 else 0
 
     def wake(self, actor: Actor) -> None:
         """Give the actor a turn soon."""
@@ -111,7 +140,11 @@ class Turns:
         self._schedule()
 
     def after_round(self, callback: Callable[[], object]) -> None:
-        """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds."""
+        """Call back when no actor is awake any more, or after `AFTER_ROUNDS_MAX` rounds.
+
+        Those that called first are called first, as long as there is work left; the others follow
+        in the next rounds.
+        """
         if not self._after:
             self._rounds_waited = 0
         self._after.append(callback)
@@ -136,6 +169,7 @@ class Turns:
         for done, actor in enumerate(actors, 1):
             actor.is_awake = False
             started = now
+            self.work_left = WORK_MAX
             try:
                 actor.take_turn()
             except Exception:
@@ -155,14 +189,22 @@ class Turns:
             before, self._before = self._before, []
             self._call(before)
         self._flush()
+        self.work_left = WORK_MAX
         if self._after:
             self._rounds_waited += 1
             if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
-                after, self._after = self._after, []
-                self._call(after)
+                self._call_after_round()
         self._is_scheduled = bool(self._actors or self._dirty or self._after or self._before)
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
+
+    def _call_after_round(self) -> None:
+        """Call those that wait, once each, while there is work left."""
+        after = self._after
+        for _ in range(len(after)):
+            if self.work_left <= 0:
+                return
+            self._call([after.popleft()])
 
     @staticmethod
     def _call(callbacks: list[Callable[[], object]]) -> None:

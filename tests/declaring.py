@@ -22,6 +22,7 @@ class NeverTurns:
     """Turns that never come."""
 
     now_ms = 0
+    work_left = 1_000_000
 
     def wake(self, sleeper):
         pass

@@ -5,6 +5,9 @@ looked up once and kept as a `Target`, under the bytes of the method's arguments
 until the vhost's generation changes. With it, a run of messages (amqp/frames.py) costs one dict
 lookup, one object a message, and one call a queue.
 
+Each target has its `work` a message, in the units of broker/turns.py, by which a long run is cut
+into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages die.
+
 A message that is unusual (`ContentHeader.needs_care`), a transaction, or an exchange that decides
 message by message takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in
 RabbitMQ's order.
@@ -43,7 +46,7 @@ from leveret.broker.exchanges.router import route
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Steps
 from leveret.broker.queues.arguments import TTL_MS_MAX
-from leveret.broker.queues.dead_letter import without_deaths
+from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.storage.message import Address, Message
 
@@ -51,6 +54,11 @@ TARGETS_MAX = 1024
 """Targets kept for one connection. When there are more, all are dropped."""
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
+
+UNKNOWN_WORK = 1000
+"""The work of a message whose queues have not been looked up."""
+CARE_WORK = 30
+"""The work of the longer path, or of a queue that checks a limit or a time to live."""
 
 _MANDATORY, _IMMEDIATE = 1, 2
 _TICKET_BYTES = 2
@@ -61,11 +69,13 @@ class Target:
     """Where a basic.publish with certain arguments goes. Each connection has its own targets, since
     permissions are the user's.
 
-    is_simple: the queues are known, and are the same for every message.
+    is_simple: the queues are known, and are the same for every message. work: of one message, as
+    far as it is known.
     """
 
     __slots__ = (
         "address", "exchange", "generation", "is_immediate", "is_mandatory", "is_simple", "queues",
+        "work",
     )  # fmt: skip
 
     def __init__(self, arguments: bytes) -> None:
@@ -83,6 +93,7 @@ class Target:
         self.generation = -1
         self.is_simple = False
         self.queues: list[QueueClient] = []
+        self.work = UNKNOWN_WORK
 
 
 def target_for(channel: Channel, arguments: bytes) -> Target:
@@ -167,8 +178,14 @@ async def _check_and_publish(
 def _publish_each(
     channel: Channel, target: Target, header: ContentHeader, bodies: list[bytes]
 ) -> None:
+    """Publish a run on the longer path, and learn how much work a message of it is."""
+    turns = channel.vhost.turns
+    turns.work_left += target.work * len(bodies)
+    before = turns.work_left
     for body in bodies:
         _publish_with_care(channel, target, header, body)
+    target.work = CARE_WORK + (before - turns.work_left) // len(bodies)
+    turns.work_left -= CARE_WORK * len(bodies)
 
 
 def _numbered(
@@ -225,7 +242,17 @@ async def _resolve(channel: Channel, target: Target) -> None:
         found = route(exchange, [address.routing_key], NO_PROPERTIES)
         target.is_simple = found.is_cacheable and not found.remembering
         target.queues = found.queues
+        if target.is_simple:
+            target.work = 1 + sum(map(_work_in, found.queues))
     target.generation = vhost.generation
+
+
+def _work_in(queue: QueueClient) -> int:
+    """The work of a message in a queue: the most, if another one has to die for it."""
+    options = queue.options
+    if not options.has_limit and options.message_ttl_ms is None:
+        return 1
+    return CARE_WORK if options.dead_letter_exchange is None else DEAD_LETTER_WORK + CARE_WORK
 
 
 def _find_publishable(channel: Channel, name: str) -> Exchange:

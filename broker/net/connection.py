@@ -126,9 +126,13 @@ class Connection(asyncio.Protocol):
             data = login.read_protocol_header(data)
             if not data:
                 return
+        incoming = self.incoming
+        if turns.work_left <= 0 or incoming.steps.waiting:
+            incoming.steps.wait_with(partial(self.scanner.add, data), self.scanner.scan)
+            return
         scanner = self.scanner
         scanner.add(data)
-        self.incoming.handle(scanner.scan)
+        incoming.handle(scanner.scan)
         if len(data) >= BIG_READ_BYTES:
             self.reading.pause_after_large_reads(len(data))
         elapsed = perf_counter() - started

@@ -1,14 +1,15 @@
 """Incoming frames: dispatches them as method calls, in order, and handles faults.
 
-The frame scanner calls back for each frame (`on_publish`, `on_ack`, `on_frame`). `handle` is the
+The frame scanner calls back for each frame (`on_publish`, `on_ack`, `on_frame`). `_handle` is the
 only place that catches `ChannelFault` and `ConnectionFault`; it closes the channel or connection.
-A method that waits for an answer holds its channel but no other one (net/held.py).
+A method that waits for an answer holds its channel but no other one (net/held.py). Input that is
+more than a turn's work waits for the next turn (net/input_steps.py).
 """
 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from pamqp import base, commands
 
@@ -38,12 +39,19 @@ from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
+from leveret.broker.net.input_steps import InputSteps
 from leveret.broker.net.open_channels import OpenChannels
 from leveret.broker.net.reading import Reading
 from leveret.broker.pending import Steps, begin
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
+from leveret.broker.turns import TurnOver
 from leveret.storage.message import Entry
+
+RUN_WORK, METHOD_WORK = 8, 250
+"""The work of a run of messages in addition to that of each, and that of a method other than
+basic.publish and basic.ack, in the units of broker/turns.py. A declaration takes 100 microseconds.
+"""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -69,17 +77,22 @@ class Receiver(Protocol):
 
 
 class Incoming:
-    """The frames of one connection. The scanner uses it as `FrameSink`."""
+    """The frames of one connection. The scanner uses it as `FrameSink`.
+
+    steps: the input that waits for its turn.
+    """
 
     __slots__ = (
         "_acked", "_acked_queue", "_channel_at_work", "_channels", "_closing", "_connection",
         "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_services", "_targets",
+        "_turns", "steps",
     )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
         self._connection = connection
         self._services = connection.services
         self._flow = connection.services.flow
+        self._turns = connection.services.turns
         self._closing = connection.closing
         self._reading = connection.reading
         self._open_channels = connection.open_channels
@@ -90,14 +103,20 @@ class Incoming:
         self._channel_at_work: Channel | None = None
         self._acked: list[Entry] = []
         self._acked_queue: QueueClient | None = None
+        self.steps = InputSteps(self._turns, self._reading, self._handle)
 
     # Faults
 
     def handle(self, step: Callable[[], object]) -> None:
-        """Call `step` until it returns; a fault closes its channel or connection.
+        """Handle a step of the connection's input, in this turn and in later ones if it is long.
 
-        step: when called again after a fault, continues after the frame or method that raised it.
+        step: when called again after a fault, or after `TurnOver`, continues after the frame or
+        method that raised it.
         """
+        self.steps.do(step)
+
+    def _handle(self, step: Callable[[], object]) -> None:
+        """Call `step` until it returns; a fault closes its channel or connection."""
         while True:
             try:
                 step()
@@ -110,6 +129,8 @@ class Incoming:
             except ConnectionFault as fault:
                 self._blame_method(fault)
                 self._closing.fail(fault)
+            except TurnOver:
+                raise
             except UnknownMethod as unknown:
                 logger.error("%s sent a method that does not exist: %s", self._connection, unknown)
                 self._closing.drop()
@@ -129,10 +150,14 @@ class Incoming:
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Close each channel that holds a delivery unsettled for longer than its timeout."""
         for channel in tuple(self._channels.values()):
-            self._channel_at_work, self._method_at_work = channel, 0
-            self.handle(partial(channel.check_consumer_timeout, timeout_ms))
+            self.handle(partial(self._check_consumer_timeout, channel, timeout_ms))
             if channel.is_closing:
                 self.handle(partial(self._continue_channel, channel.number))
+
+    def _check_consumer_timeout(self, channel: Channel, timeout_ms: int) -> None:
+        self._channel_at_work, self._method_at_work = channel, 0
+        if not channel.is_closing:
+            channel.check_consumer_timeout(timeout_ms)
 
     # Methods that wait
 
@@ -155,11 +180,8 @@ class Incoming:
         return True
 
     def _resume(self, number: int) -> None:
-        """Resume a held channel after its answer, possibly while another method is running."""
-        at_work = self._channel_at_work, self._method_at_work
+        """Resume a held channel after its answer; if another step is running, after that one."""
         self.handle(partial(self._continue_channel, number))
-        self._channel_at_work, self._method_at_work = at_work
-        self._reading.backlog_changed(self._held.is_full)
 
     def _continue_channel(self, number: int) -> None:
         """Continue a channel's operation; if it ends, handle the channel's kept frames."""
@@ -173,10 +195,14 @@ class Incoming:
             self._held.waiting.pop(number, None)
             if channel is not None:
                 channel.resume()
-        self._held.handle_kept(number)
+        try:
+            self._held.handle_kept(number)
+        finally:
+            self._reading.backlog_changed(self._held.is_full)
 
     def release(self) -> None:
         """The connection ends: close all pending operations."""
+        self.steps.clear()
         self._held.close()
         self._reading.backlog_changed(False)
 
@@ -211,9 +237,33 @@ class Incoming:
             return
         header = self._header(properties)
         target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
+        work = RUN_WORK + target.work * len(bodies)
+        if work > self._turns.work_left:
+            affordable = self._turns.affordable(target.work)
+            if affordable < len(bodies):
+                self._publish_in_part(
+                    channel, arguments, properties, body_bytes, bodies, affordable
+                )
+        self._turns.work_left -= work
         steps = publishing.publish(target_channel, target, header, body_bytes, bodies)
         if steps is not None:
             self.run(target_channel, steps, partial(publishing.described, target_channel, target))
+
+    def _publish_in_part(
+        self,
+        channel: int,
+        arguments: bytes,
+        properties: bytes,
+        body_bytes: int,
+        bodies: list[bytes],
+        count: int,
+    ) -> NoReturn:
+        """Publish the first messages of a run; the others in the next turn. Raises TurnOver."""
+        if count:
+            self.on_publish(channel, arguments, properties, body_bytes, bodies[:count])
+        raise TurnOver(
+            partial(self.on_publish, channel, arguments, properties, body_bytes, bodies[count:])
+        )
 
     def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
         """A basic.ack."""
@@ -250,6 +300,7 @@ class Incoming:
         queue, self._acked_queue = self._acked_queue, None
         if queue is not None:
             acked, self._acked = self._acked, []
+            self._turns.work_left -= len(acked)
             queue.ack(acked)
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
@@ -271,6 +322,10 @@ class Incoming:
             self._on_channel_frame(kind, channel, payload)
         elif state is HANDSHAKE:
             raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
+        if kind == METHOD:
+            self._turns.work_left -= METHOD_WORK
+            if self._turns.work_left <= 0:
+                raise TurnOver
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
         if kind == METHOD:

@@ -9,6 +9,7 @@ The socket is read unless one of these is true:
   client is not notified.
 - The frames kept for held channels exceed their limit (net/held.py).
 - The connection has read its share in this round; reading resumes after the round.
+- Input of the connection waits for its turn (net/input_steps.py).
 """
 
 import asyncio
@@ -46,9 +47,9 @@ class Reading:
     """
 
     __slots__ = (
-        "_blocked_as", "_bytes_this_round", "_client", "_is_backlog_full", "_is_paused_for_turn",
-        "_is_refusing", "_output", "_refusal_timer", "_round_of_reads", "_services", "_transport",
-        "is_in_flow",
+        "_blocked_as", "_bytes_this_round", "_client", "_has_waiting_input", "_is_backlog_full",
+        "_is_paused_for_turn", "_is_refusing", "_output", "_refusal_timer", "_round_of_reads",
+        "_services", "_transport", "is_in_flow",
     )  # fmt: skip
 
     def __init__(self, services: Services, client: Client, output: Output) -> None:
@@ -61,7 +62,7 @@ class Reading:
         self._refusal_timer: Timer | None = None
         self.is_in_flow = False
         self._is_backlog_full = False
-        self._is_paused_for_turn = False
+        self._is_paused_for_turn = self._has_waiting_input = False
         self._round_of_reads = 0
         self._bytes_this_round = 0
 
@@ -90,7 +91,9 @@ class Reading:
 
     def _resume(self) -> None:
         """Resume reading, unless another reason to pause remains."""
-        if self._transport is not None and not self.is_held_back and not self._is_paused_for_turn:
+        if self._is_paused_for_turn or self._has_waiting_input or self.is_held_back:
+            return
+        if self._transport is not None:
             self._transport.resume_reading()
 
     # Turns
@@ -113,6 +116,17 @@ class Reading:
 
     def _resume_after_round(self) -> None:
         self._is_paused_for_turn = False
+        self._resume()
+
+    def pause_for_input(self) -> None:
+        """Input that was read waits for its turn."""
+        self._has_waiting_input = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_after_input(self) -> None:
+        """All input that was read is handled."""
+        self._has_waiting_input = False
         self._resume()
 
     # Held channels

@@ -34,6 +34,7 @@ from tests.declaring import Declared
 
 class Turns:
     now_ms = 0
+    work_left = 1_000_000
 
     def wake(self, sleeper):
         """No turns are executed here."""

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from leveret.broker import turns as turns_module
-from leveret.broker.turns import Turns
+from leveret.broker.turns import WORK_MAX, Turns
 
 
 class FakeLoop:
@@ -236,6 +236,46 @@ def test_it_may_ask_for_another_round(turns, loop, journal):
     turns.after_round(again)
     loop.run()
     assert journal == ["after"] * 3
+
+
+def test_each_actor_has_a_turn_s_work(turns, loop, journal):
+    for name in "ab":
+        actor = FakeActor(turns, journal, name)
+        actor.take_turn = lambda: (
+            journal.append(turns.work_left),
+            setattr(turns, "work_left", turns.work_left - 2 * WORK_MAX),
+        )
+        turns.wake(actor)
+    loop.run()
+    assert journal == [WORK_MAX, WORK_MAX]
+    assert turns.work_left == WORK_MAX
+
+
+def test_those_who_wait_for_the_end_of_a_round_share_a_turn_s_work(turns, loop, journal):
+    """Each does half of a turn's work four times, and waits behind the others after each."""
+
+    def work(name, times):
+        journal.append(name)
+        turns.work_left -= WORK_MAX // 2
+        if times > 1:
+            turns.after_round(lambda: work(name, times - 1))
+
+    for name in "abc":
+        turns.after_round(lambda name=name: work(name, 4))
+    rounds = []
+    while loop.soon:
+        loop.step()
+        rounds.append("".join(journal))
+        journal.clear()
+    assert rounds == ["ab", "ca", "bc"] * 2
+
+
+@pytest.mark.parametrize(
+    ("work_left", "work", "count"), [(100, 10, 10), (99, 10, 9), (5, 10, 1), (0, 10, 0), (-9, 1, 0)]
+)
+def test_what_can_be_afforded(turns, work_left, work, count):
+    turns.work_left = work_left
+    assert turns.affordable(work) == count
 
 
 def test_an_actor_that_fails_stops_nobody_else(turns, loop, journal, caplog):

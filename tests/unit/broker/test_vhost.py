@@ -10,6 +10,7 @@ from leveret.broker.amqp.properties import ContentHeader, encode_properties
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
 from leveret.broker.exchanges.router import route
 from leveret.broker.routing import publish
+from leveret.broker.turns import WORK_MAX
 from leveret.broker.vhost import PREDECLARED_EXCHANGES
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import SqliteMetadata
@@ -26,6 +27,7 @@ class FakeTurns:
     def __init__(self):
         self.woken = []
         self.now_ms = 0
+        self.work_left = WORK_MAX
 
     def wake(self, actor):
         if not actor.is_awake:
@@ -36,6 +38,7 @@ class FakeTurns:
         while self.woken:
             actor = self.woken.pop(0)
             actor.is_awake = False
+            self.work_left = WORK_MAX
             actor.take_turn()
 
 

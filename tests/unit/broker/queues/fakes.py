@@ -6,6 +6,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
 from leveret.storage.transient_queue import TransientQueue
@@ -21,6 +22,7 @@ class FakeTurns:
     def __init__(self):
         self.woken = []
         self.now_ms = 0
+        self.work_left = WORK_MAX
 
     def wake(self, actor):
         if not actor.is_awake:
@@ -32,6 +34,7 @@ class FakeTurns:
         woken, self.woken = self.woken, []
         for actor in woken:
             actor.is_awake = False
+            self.work_left = WORK_MAX
             actor.take_turn()
 
 

@@ -1,0 +1,105 @@
+"""The input of one connection, in steps: handled one at a time, in order, and by the turn.
+
+A step handles the bytes of one read, or goes on with a channel whose answer has come. When nothing
+is left of the turn's work (broker/turns.py) the step ends with `TurnOver`. Its rest, and all input
+after it, waits here until the connection has its turn, and the socket is not read meanwhile. So one
+client that publishes to a thousand queues, or a hundred that publish at full speed, hold up nobody.
+
+Promise: input is handled in the order in which it came, wherever it was interrupted.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.broker.turns import TurnOver, Turns
+
+Step = Callable[[], object]
+
+
+class Once:
+    """A step that does nothing when it is called again, after a fault for instance."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: Step) -> None:
+        self._step: Step | None = step
+
+    def __call__(self) -> None:
+        """Do the step, once."""
+        step, self._step = self._step, None
+        if step is not None:
+            step()
+
+
+class Socket(Protocol):
+    """The reading side of the connection."""
+
+    def pause_for_input(self) -> None:
+        """Input waits: do not read."""
+
+    def resume_after_input(self) -> None:
+        """No input waits any more."""
+
+
+class InputSteps:
+    """The steps of one connection that wait.
+
+    waiting: in order. It is not empty while the connection waits for its turn.
+    """
+
+    __slots__ = ("_handle", "_has_asked", "_is_busy", "_socket", "_turns", "waiting")
+
+    def __init__(self, turns: Turns, socket: Socket, handle: Callable[[Step], None]) -> None:
+        """handle: does a step and deals with its faults; raises `TurnOver`."""
+        self._turns = turns
+        self._socket = socket
+        self._handle = handle
+        self._is_busy = False
+        self._has_asked = False
+        self.waiting: deque[Step] = deque()
+
+    def do(self, step: Step) -> None:
+        """Do a step at once; if another one is being done, after it."""
+        if self._is_busy:
+            self.waiting.append(step)
+            return
+        self._do(step)
+        if self.waiting:
+            self._do_waiting()
+
+    def wait_with(self, *steps: Step) -> None:
+        """Do these steps in a later turn, after those that wait already."""
+        self.waiting.extend(steps)
+        self._ask_for_turn()
+
+    def clear(self) -> None:
+        """The connection ends."""
+        self.waiting.clear()
+
+    def _do(self, step: Step) -> None:
+        self._is_busy = True
+        try:
+            self._handle(step)
+        except TurnOver as over:
+            self.waiting.extendleft((step, *map(Once, reversed(over.steps))))
+        finally:
+            self._is_busy = False
+
+    def _do_waiting(self) -> None:
+        while self.waiting and self._turns.work_left > 0:
+            self._do(self.waiting.popleft())
+        if self.waiting:
+            self._ask_for_turn()
+
+    def _ask_for_turn(self) -> None:
+        if not self._has_asked:
+            self._has_asked = True
+            self._socket.pause_for_input()
+            self._turns.after_round(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._has_asked = False
+        self._do_waiting()
+        if not self._has_asked:
+            self._socket.resume_after_input()

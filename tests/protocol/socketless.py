@@ -1,0 +1,146 @@
+"""A broker and clients without sockets, so that a test sees each turn of the event loop.
+
+The test decides which clients are read in a turn, as the loop does when it looks at its sockets;
+one `await asyncio.sleep(0)` is one turn.
+"""
+
+import asyncio
+import sys
+
+from pamqp import commands
+
+from leveret.broker.amqp.frames import PROTOCOL_HEADER
+from leveret.broker.config import Config, TcpSettings
+from leveret.broker.server import Broker
+from tests.protocol.raw_client import method_bytes
+
+READ_BYTES = 256 * 1024
+"""What the event loop reads at once."""
+
+
+class Socket:
+    """A transport: what the broker wrote, and whether it reads."""
+
+    def __init__(self):
+        self.written, self.is_read, self.is_closed = bytearray(), True, False
+
+    def get_extra_info(self, name):
+        return ("127.0.0.1", 5672) if name in ("peername", "sockname") else None
+
+    def set_write_buffer_limits(self, _high, _low):
+        pass
+
+    def write(self, data):
+        self.written += data
+
+    def writelines(self, pieces):
+        self.written += b"".join(pieces)
+
+    def pause_reading(self):
+        self.is_read = False
+
+    def resume_reading(self):
+        self.is_read = True
+
+    def close(self):
+        self.is_closed = True
+
+    abort = close
+
+
+class Client:
+    """A client with channel 1 open. send: keeps bytes until the broker reads them."""
+
+    def __init__(self, broker):
+        self.socket = Socket()
+        self.connection = broker._make_connection()
+        self.connection.connection_made(self.socket)
+        self._unread = b""
+        self._send_now(PROTOCOL_HEADER)
+        start_ok = {"client_properties": {}, "mechanism": "PLAIN", "response": "\0guest\0guest"}
+        self._send_now(method_bytes(0, commands.Connection.StartOk, locale="en_US", **start_ok))
+        tuned = {"channel_max": 2047, "frame_max": 131_072, "heartbeat": 0}
+        self._send_now(method_bytes(0, commands.Connection.TuneOk, **tuned))
+        self._send_now(method_bytes(0, commands.Connection.Open, virtual_host="/"))
+        self._send_now(method_bytes(1, commands.Channel.Open))
+
+    def _send_now(self, data):
+        self.connection.data_received(data)
+
+    @property
+    def channel(self):
+        """The broker's side of channel 1."""
+        return self.connection.channels[1]
+
+    def send(self, data):
+        self._unread += data
+
+    def send_method(self, method, **arguments):
+        self.send(method_bytes(1, method, **arguments))
+
+    @property
+    def is_done(self):
+        """Everything that was sent is handled."""
+        return not self._unread and not self.connection.incoming.steps.waiting
+
+    def be_read(self):
+        """The event loop reads the socket, unless the broker has paused it."""
+        if self._unread and self.socket.is_read:
+            data, self._unread = self._unread[:READ_BYTES], self._unread[READ_BYTES:]
+            self.connection.data_received(data)
+
+    def disconnect(self):
+        """The socket is closed."""
+        self.connection.connection_lost(None)
+
+
+class Node:
+    """A broker without listeners and without a disk."""
+
+    def __init__(self):
+        self.broker = Broker(Config(tcp=TcpSettings(listeners=())))
+        self._turns = self.broker.services.turns
+
+    async def __aenter__(self):
+        await self.broker.start()
+        return self
+
+    async def __aexit__(self, *_exception):
+        for connection in tuple(self.broker.connections):
+            connection.connection_lost(None)
+        await self.broker.stop()
+
+    @property
+    def vhost(self):
+        return self.broker.services.vhosts["/"]
+
+    def clients(self, count):
+        return [Client(self.broker) for _ in range(count)]
+
+    async def turns(self, *clients):
+        """Let turns pass until everything is done; before each, all clients are read.
+
+        Yields the number of the calls that Python made in the turn, built-in functions included.
+        """
+        while True:
+            calls = 0
+
+            def note(_frame, event, _function):
+                nonlocal calls
+                calls += event in ("call", "c_call")
+
+            sys.setprofile(note)
+            try:
+                for client in clients:
+                    client.be_read()
+                await asyncio.sleep(0)
+            finally:
+                sys.setprofile(None)
+            yield calls
+            if all(client.is_done for client in clients) and not self._turns.waiting:
+                return
+
+
+async def most(turns):
+    """The most calls of all turns."""
+    return max([calls async for calls in turns])
