@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.queues.dead_letter import REJECTED, cc_keys, dead_letter_header, is_cycle
+from leveret.broker.queues.dead_letter import (
+    DEAD_LETTER_WORK,
+    REJECTED,
+    cc_keys,
+    dead_letter_header,
+    is_cycle,
+)
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import RoutingVhost, header_of, publish
 from leveret.storage.message import Address, Message
-
-DEAD_LETTERS_PER_TURN = 500
 
 logger = logging.getLogger("leveret.vhost")
 
@@ -31,7 +35,7 @@ class DeadLetterer:
 
     A dead letter may be the death of another message, in the queue that it goes to. Such a one
     waits in the mailbox until the first is done, so that a chain of queues does not become a chain
-    of calls, and after a turn's worth the rest waits for a turn.
+    of calls. Letters for which no work is left in this turn wait for the next.
     """
 
     __slots__ = ("_is_publishing", "_mailbox", "_vhost", "is_awake")
@@ -43,19 +47,24 @@ class DeadLetterer:
         self.is_awake = False
 
     def add(self, queue: QueueClient, message: Message, reason: str) -> None:
-        """A message died."""
+        """A message died. It counts as work of who let it die, even if it has to wait here."""
+        self._vhost.turns.work_left -= DEAD_LETTER_WORK
         self._mailbox.append((queue, message, reason))
         if not self._is_publishing and not self.is_awake:
-            self.take_turn()
+            self._publish_waiting()
 
     def take_turn(self) -> None:
         """Publish the dead letters that have gathered, up to a turn's worth."""
+        self._publish_waiting()
+
+    def _publish_waiting(self) -> None:
         self._is_publishing = True
+        turns = self._vhost.turns
         try:
-            budget = DEAD_LETTERS_PER_TURN
-            while self._mailbox and budget:
+            self._publish(*self._mailbox.popleft())
+            while self._mailbox and turns.work_left > 0:
+                turns.work_left -= DEAD_LETTER_WORK
                 self._publish(*self._mailbox.popleft())
-                budget -= 1
         finally:
             self._is_publishing = False
         if self._mailbox:

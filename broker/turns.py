@@ -9,8 +9,8 @@ A round gives way to the event loop after `ROUND_SECONDS_MAX`, however many acto
 that sockets are read and timers run in between. Without that, a publisher at full speed starves its
 consumers.
 
-What one turn does is bounded by `work_left`, in units of about half a microsecond: a message that
-is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all input of a
+What one turn does is bounded by `work_left`, in units of a quarter to half a microsecond: a message
+that is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`, and all input of a
 round together has as much. Whoever does many small things counts them there. When nothing is left
 it stops, and goes on in its next turn: an actor wakes itself, and input waits with `after_round`.
 So a turn is bounded in messages times queues, however many connections publish to however many.

@@ -30,9 +30,10 @@ from leveret.broker.queues.arguments import (
     read_options,
 )
 from leveret.broker.queues.counting import QueueCounts
-from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
+from leveret.broker.queues.dead_letter import MAXLEN
+from leveret.broker.queues.deaths import Deaths
 from leveret.broker.queues.dispatch import ConsumerRing
-from leveret.broker.queues.expiry import HeadExpiry, UnusedExpiry
+from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.figures import ClassicFigures
 from leveret.broker.queues.queue_client import (
     Consumer,
@@ -74,9 +75,9 @@ class ClassicQueue:
     """
 
     __slots__ = (
-        "_clock", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages", "arguments",
-        "auto_delete", "backing", "bindings", "counts", "declared", "durable", "figures",
-        "is_awake", "is_deleted", "is_exclusive", "is_plain", "may_redeliver", "name",
+        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages",
+        "arguments", "auto_delete", "backing", "bindings", "counts", "declared", "durable",
+        "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain", "may_redeliver", "name",
         "operator_policy", "options", "owner_connection", "policy", "ring", "storage_id",
         "vhost_name",
     )  # fmt: skip
@@ -123,10 +124,11 @@ class ClassicQueue:
         self.figures: QueueFigures = ClassicFigures(
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock
         )
-        self._expiry = HeadExpiry(self._clock, self._drop_expired, self.backing.has_expiring)
+        self._deaths = Deaths(self, owner)
+        self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
         self._unused.set_time(self.options.expires_ms)
-        self._watch_head()
+        self._deaths.watch_head()
 
     def __repr__(self) -> str:
         return f"<ClassicQueue {self.name!r}>"
@@ -142,8 +144,8 @@ class ClassicQueue:
         self.is_plain = self._can_publish_runs()
         self.backing.set_lazy(options.is_lazy)
         self._unused.set_time(options.expires_ms)
-        self._enforce_limits()
-        self._drop_expired()
+        self._deaths.enforce_limits()
+        self._deaths.drop_expired()
 
     # Publishing
 
@@ -205,8 +207,8 @@ class ClassicQueue:
             self._deliver_at_once_or_expire()
         else:
             self.deliver_ready()
-        self._enforce_limits()
-        self._watch_head()
+        self._deaths.enforce_limits()
+        self._deaths.watch_head()
         return is_safe
 
     def _reject_publish(self, message: Message, publisher: Publisher | None, number: int) -> None:
@@ -216,7 +218,7 @@ class ClassicQueue:
         if self.backing.needs_identities:
             self.backing.discard(message)
         if self.options.overflow == REJECT_PUBLISH_DLX:
-            self._dead_letter(message, MAXLEN)
+            self._deaths.dead_letter(message, MAXLEN)
         if publisher is not None:
             publisher.refuse(number)
 
@@ -224,31 +226,20 @@ class ClassicQueue:
         """A time to live of 0: a consumer that has room now gets the message, or nobody."""
         while self.backing.ready_count and self._deliver_one():
             pass
-        self._drop_expired()
+        self._deaths.drop_expired()
 
     def _would_overflow(self, message: Message) -> bool:
         backing = self.backing
         body_bytes = backing.ready_bytes + len(message.body)
         return self.options.is_exceeded(backing.ready_count + 1, body_bytes)
 
-    def _enforce_limits(self) -> None:
-        """Drop from the head until the queue is within its limits (overflow drop-head)."""
-        options, backing = self.options, self.backing
-        if not options.has_limit or options.rejects_when_full:
-            return
-        while options.is_exceeded(backing.ready_count, backing.ready_bytes):
-            entry = backing.drop()
-            if entry is None:
-                return
-            if self._owner.tracer is not None:
-                self._owner.tracer.dropped(self, entry.message, MAXLEN)
-            self._dead_letter(entry.message, MAXLEN)
-
     # Delivering
 
     def take_turn(self) -> None:
         """Give consumers what there is, up to a turn's worth."""
         self.deliver_ready()
+        if self._deaths.is_behind:
+            self._deaths.go_on()
 
     def deliver_ready(self) -> None:
         """Deliver until there are no messages, no consumer with room, or no time left."""
@@ -263,7 +254,7 @@ class ClassicQueue:
             else:
                 delivered = self._deliver_many(budget)
             if not delivered:
-                self._watch_head()
+                self._deaths.watch_head()
                 return
             budget -= delivered
         if self._expiry.is_wanted and not backing.unacked_count:
@@ -311,8 +302,8 @@ class ClassicQueue:
             return 0
         head = self.backing.peek()
         if head is not None and 0 < head.expires_at_ms < self._clock.now_ms():
-            self._drop_expired()
-            return 1 if self.backing.ready_count else 0
+            is_done = self._deaths.drop_expired()
+            return 1 if is_done and self.backing.ready_count else 0
         self._hand_over(self.backing.fetch(1, not consumer.no_ack), consumer)
         return 1
 
@@ -320,7 +311,9 @@ class ClassicQueue:
         """Take the first message, as basic.get does; None if there is none."""
         self._unused.touch()
         self.settle_deliveries()
-        self._drop_expired()
+        if not self._deaths.drop_expired():
+            self._deaths.when_done(lambda: self.get(ack_required, answer))
+            return
         entries = self.backing.fetch(1, ack_required)
         entry = entries[0] if entries else None
         self.counts.note_got(entry, ack_required)
@@ -328,7 +321,7 @@ class ClassicQueue:
             answer.give(None)
             return
         self.note_left(entries)
-        self._watch_head()
+        self._deaths.watch_head()
         answer.give(Got(entry, self.backing.ready_count))
 
     def settle_deliveries(self) -> None:
@@ -347,9 +340,7 @@ class ClassicQueue:
         """Delivered messages are rejected: they are dead-lettered or dropped."""
         if self.is_deleted:
             return
-        for entry in entries:
-            self._dead_letter(entry.message, REJECTED)
-        self.backing.ack(entries)
+        self._deaths.reject(entries)
 
     def requeue(self, entries: Sequence[Entry]) -> None:
         """Delivered messages go back to their places."""
@@ -362,16 +353,10 @@ class ClassicQueue:
         self.backing.requeue(entries)
         if not self.is_plain or self._expiry.is_wanted:
             self.deliver_ready()
-            self._enforce_limits()
-            self._drop_expired()
+            self._deaths.enforce_limits()
+            self._deaths.drop_expired()
         if self.ring.has_candidates:
             self._turns.wake(self)
-
-    def _dead_letter(self, message: Message, reason: str) -> None:
-        if self.options.dead_letter_exchange is not None:
-            self._owner.dead_letter(self, message, reason)
-        else:
-            self._owner.note_discarded(reason)
 
     # Consumers
 
@@ -408,30 +393,6 @@ class ClassicQueue:
 
     def _has_consumers(self) -> bool:
         return bool(self.ring.consumers)
-
-    # Expiry
-
-    def _drop_expired(self) -> None:
-        """Drop the messages at the head whose time is over."""
-        if not self._expiry.is_wanted or self.is_deleted:
-            return
-        now_ms = self._clock.now_ms()
-        backing = self.backing
-        budget = TURN_MESSAGES_MAX
-        while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms and budget:
-            backing.drop()
-            if self._owner.tracer is not None:
-                self._owner.tracer.expired(self, head.message)
-            self._dead_letter(head.message, EXPIRED)
-            budget -= 1
-        self._watch_head()
-
-    def _watch_head(self) -> None:
-        """Be called back when the message at the head expires."""
-        if self._expiry.is_wanted:
-            head = self.backing.peek()
-            if head is not None:
-                self._expiry.watch(head.expires_at_ms)
 
     def _unused_for(self, unused_ms: int) -> None:
         logger.info("%r was not used for %d ms and is deleted", self, unused_ms)
@@ -485,7 +446,7 @@ class ClassicQueue:
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted: what is on disk stays there."""
         self.is_deleted = True
-        self._expiry.stop()
+        self._deaths.close()
         self._unused.stop()
         consumers, self.ring = self.ring.consumers, ConsumerRing()
         for consumer in consumers:

@@ -14,7 +14,7 @@ from leveret.broker.amqp.properties import ContentHeader
 from leveret.storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN = "rejected", "expired", "maxlen"
-DEAD_LETTER_WORK = 120
+DEAD_LETTER_WORK = 250
 """The work of publishing one dead letter, in the units of broker/turns.py: 60 microseconds."""
 DEATH_HEADERS = (
     "x-death",

@@ -97,8 +97,8 @@ class Client:
 class Node:
     """A broker without listeners and without a disk."""
 
-    def __init__(self):
-        self.broker = Broker(Config(tcp=TcpSettings(listeners=())))
+    def __init__(self, clock=None):
+        self.broker = Broker(Config(tcp=TcpSettings(listeners=())), clock=clock)
         self._turns = self.broker.services.turns
 
     async def __aenter__(self):
@@ -117,10 +117,11 @@ class Node:
     def clients(self, count):
         return [Client(self.broker) for _ in range(count)]
 
-    async def turns(self, *clients):
+    async def turns(self, *clients, after=None):
         """Let turns pass until everything is done; before each, all clients are read.
 
-        Yields the number of the calls that Python made in the turn, built-in functions included.
+        after: is called in the first turn. Yields the number of the calls that Python made in the
+        turn, built-in functions included.
         """
         while True:
             calls = 0
@@ -131,6 +132,9 @@ class Node:
 
             sys.setprofile(note)
             try:
+                if after is not None:
+                    after()
+                    after = None
                 for client in clients:
                     client.be_read()
                 await asyncio.sleep(0)
@@ -138,7 +142,9 @@ class Node:
                 sys.setprofile(None)
             yield calls
             if all(client.is_done for client in clients) and not self._turns.waiting:
-                return
+                break
+        # What was sent in the last turn is written in one more.
+        await asyncio.sleep(0)
 
 
 async def most(turns):

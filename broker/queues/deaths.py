@@ -1,0 +1,160 @@
+"""The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
+
+Each goes to the queue's dead-letter exchange, if it has one. A policy may make a million messages
+die at once, or a client reject as many with one method, so they die by the turn: as many as there
+is work left for (broker/turns.py), and the others in the next turns of their queue. Until then they
+are where they were: a queue is longer than its limit, and rejected messages are unacked.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from leveret.broker.clock import Clock
+from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
+from leveret.broker.queues.expiry import HeadExpiry
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.queue_owner import QueueOwner
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Entry, Message
+
+DEATH_WORK = 4
+"""The work of taking a message out of a queue, in the units of broker/turns.py."""
+
+
+class DyingQueue(QueueClient, Protocol):
+    """The queue. is_awake: it waits for its turn."""
+
+    is_awake: bool
+    backing: BackingQueue
+
+    def take_turn(self) -> None:
+        """Calls `Deaths.go_on`."""
+
+
+class Deaths:
+    """The deaths in one queue. is_behind: some are left for the queue's next turn.
+
+    expiry: watches the head of the queue.
+    """
+
+    __slots__ = (
+        "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
+    )  # fmt: skip
+
+    def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
+        self._queue = queue
+        self._owner = owner
+        self._turns = owner.turns
+        self._clock: Clock = owner.clock
+        self._rejected: deque[Entry] = deque()
+        self._waiting: list[Callable[[], object]] = []
+        self.is_behind = False
+        self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
+
+    @property
+    def _options(self) -> QueueOptions:
+        return self._queue.options
+
+    def go_on(self) -> None:
+        """In the queue's turn: what was left for it."""
+        self.is_behind = False
+        self._reject_some()
+        self.enforce_limits()
+        self.drop_expired()
+        if not self.is_behind:
+            self._call_waiting()
+
+    def close(self) -> None:
+        """The queue ends."""
+        self._rejected.clear()
+        self.is_behind = False
+        self.expiry.stop()
+        self._call_waiting()
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call back when nothing is left for the next turn, or when the queue ends."""
+        self._waiting.append(callback)
+
+    def _call_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def _go_on_later(self) -> None:
+        self.is_behind = True
+        self._turns.wake(self._queue)
+
+    # One message
+
+    def dead_letter(self, message: Message, reason: str) -> None:
+        """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""
+        if self._options.dead_letter_exchange is not None:
+            self._owner.dead_letter(self._queue, message, reason)
+        else:
+            self._owner.note_discarded(reason)
+
+    # Limits
+
+    def enforce_limits(self) -> None:
+        """Drop from the head until the queue is within its limits (overflow drop-head)."""
+        options, backing = self._options, self._queue.backing
+        if not options.has_limit or options.rejects_when_full:
+            return
+        while options.is_exceeded(backing.ready_count, backing.ready_bytes):
+            if self._turns.work_left <= 0:
+                self._go_on_later()
+                return
+            self._turns.work_left -= DEATH_WORK
+            entry = backing.drop()
+            if entry is None:
+                return
+            if self._owner.tracer is not None:
+                self._owner.tracer.dropped(self._queue, entry.message, MAXLEN)
+            self.dead_letter(entry.message, MAXLEN)
+
+    # Expiry
+
+    def drop_expired(self) -> bool:
+        """Drop the messages at the head whose time is over. Returns False if some are left."""
+        if not self.expiry.is_wanted or self._queue.is_deleted:
+            return True
+        now_ms = self._clock.now_ms()
+        backing = self._queue.backing
+        while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms:
+            if self._turns.work_left <= 0:
+                self._go_on_later()
+                return False
+            self._turns.work_left -= DEATH_WORK
+            backing.drop()
+            if self._owner.tracer is not None:
+                self._owner.tracer.expired(self._queue, head.message)
+            self.dead_letter(head.message, EXPIRED)
+        self.watch_head()
+        return True
+
+    def watch_head(self) -> None:
+        """Be called back when the message at the head expires."""
+        if self.expiry.is_wanted:
+            head = self._queue.backing.peek()
+            if head is not None:
+                self.expiry.watch(head.expires_at_ms)
+
+    # Rejections
+
+    def reject(self, entries: Sequence[Entry]) -> None:
+        """A client rejects delivered messages."""
+        self._rejected.extend(entries)
+        self._reject_some()
+
+    def _reject_some(self) -> None:
+        rejected, done = self._rejected, []
+        while rejected and self._turns.work_left > 0:
+            self._turns.work_left -= DEATH_WORK
+            done.append(rejected.popleft())
+            self.dead_letter(done[-1].message, REJECTED)
+        if done:
+            self._queue.backing.ack(done)
+        if rejected:
+            self._go_on_later()
