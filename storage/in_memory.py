@@ -2,7 +2,11 @@
 
     requeued          q4                 (on disk only)        q1
     a heap            published,                               published after
-                      next to be fetched                       those on disk
+                      next to be fetched                       those on disk, or
+                                                               after a full q4
+
+q1 is in blocks (entry_blocks.py); the first of them becomes q4. So q4 is not much larger than a
+block either, and no part of a long queue takes long to find.
 
 A requeued entry is sorted in by its position, in O(log n) and without a search. Mostly its position
 is below that of every entry that was never fetched; an entry that was taken out of the middle of
@@ -26,15 +30,20 @@ from heapq import heapify, heappop
 from itertools import islice
 from operator import attrgetter, itemgetter
 
-from leveret.storage.intervals import NO_POSITION
+from leveret.storage.entry_blocks import EntryBlocks, within
+from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.message import ENTRY_BYTES, Entry
+
+SCANNED_ENTRIES_MAX = 4096
+"""Requeued entries that are looked at one by one, rather than sorted."""
 
 _position = attrgetter("position")
 _position_of_item = itemgetter(0)
 
 
 class InMemory:
-    """The entries in memory of one queue. The queue appends to q4, q1 and `requeued` directly.
+    """The entries in memory of one queue. The queue appends to q4, to the last block of q1 and to
+    `requeued` directly.
 
     requeued: pairs of a position and an entry, as a heap.
     """
@@ -43,7 +52,7 @@ class InMemory:
 
     def __init__(self) -> None:
         self.q4: deque[Entry] = deque()
-        self.q1: deque[Entry] = deque()
+        self.q1 = EntryBlocks()
         self.requeued: list[tuple[int, Entry]] = []
 
     def __len__(self) -> int:
@@ -98,7 +107,7 @@ class InMemory:
     def make_q1_q4(self) -> None:
         """Fetch from q1 next: q4 is empty, and no position is on disk only."""
         assert not self.q4, "IM1: q4 is not empty"
-        self.q4, self.q1 = self.q1, self.q4
+        self.q4 = self.q1.pop_block()
 
     def take(self, positions: Collection[int]) -> list[Entry]:
         """Remove the entries at these positions that are in memory. Returned in order."""
@@ -111,7 +120,9 @@ class InMemory:
             heapify(self.requeued)
         first, last = min(wanted), max(wanted)
         taken += _take_out(self.q4, wanted, first, last)
-        taken += _take_out(self.q1, wanted, first, last)
+        for block in self.q1.blocks:
+            taken += _take_out(block, wanted, first, last)
+        self.q1.drop_empty()
         taken.sort(key=_position)
         return taken
 
@@ -135,10 +146,9 @@ class InMemory:
             start = bisect_left(self.requeued, position, key=_position_of_item)
             requeued = (entry for _, entry in islice(self.requeued, start, None))
             found += _within(requeued, before, bytes_max)
-        for part in (self.q4, self.q1):
-            if part and part[-1].position >= position:
-                start = bisect_left(part, position, key=_position)
-                found += _within(islice(part, start, None), before, bytes_max)
+        if self.q4 and self.q4[-1].position >= position:
+            found += _within(within(self.q4, position), before, bytes_max)
+        found += _within(self.q1.start_at(position), before, bytes_max)
         found.sort(key=_position)
         return _within(iter(found), before, bytes_max)
 
@@ -149,15 +159,35 @@ class InMemory:
 
     # Paging
 
-    def from_position(self, start: int, end: int) -> list[Entry]:
+    def between(self, start: int, end: int) -> list[Entry]:
         """The entries with positions from `start` up to, not including, `end`; in no order."""
-        found = [entry for position, entry in self.requeued if start <= position < end]
-        for part in (self.q1, self.q4):
-            for entry in reversed(part):
-                if entry.position < start:
-                    break
-                if entry.position < end:
-                    found.append(entry)
+        found = self._requeued_between(start, end)
+        if self.q4 and self.q4[-1].position >= start:
+            found += within(self.q4, start, end)
+        found += self.q1.between(start, end)
+        return found
+
+    def _requeued_between(self, start: int, end: int) -> list[Entry]:
+        requeued = self.requeued
+        if len(requeued) > SCANNED_ENTRIES_MAX:
+            # A sorted list is a heap, and one that was sorted before is sorted quickly.
+            requeued.sort()
+            first = bisect_left(requeued, start, key=_position_of_item)
+            last = bisect_left(requeued, end, key=_position_of_item)
+            return [entry for _, entry in islice(requeued, first, last)]
+        return [entry for position, entry in requeued if start <= position < end]
+
+    def positions(self) -> Intervals:
+        """The positions of all entries."""
+        found = Intervals()
+        for block in (self.q4, *self.q1.blocks):
+            if block and block[-1].position - block[0].position == len(block) - 1:
+                found.add_range(block[0].position, block[-1].position + 1)
+            else:
+                for entry in block:
+                    found.add(entry.position)
+        for position in sorted(position for position, _ in self.requeued):
+            found.add_range(position, position + 1)
         return found
 
     def page_out(
@@ -178,7 +208,7 @@ class InMemory:
     def _page_out_q1(self, flushed_to: int, bytes_max: int) -> list[Entry]:
         q1 = self.q1
         dropped, size = [], 0
-        while q1 and size < bytes_max and q1[0].position < flushed_to:
+        while q1 and size < bytes_max and q1.first.position < flushed_to:
             dropped.append(q1.popleft())
             size += len(dropped[-1].message.body) + ENTRY_BYTES
         return dropped
@@ -194,20 +224,22 @@ class InMemory:
     def _page_out_requeued(
         self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]
     ) -> list[Entry]:
-        below = min(flushed_to, self.q1[0].position) if self.q1 else flushed_to
-        # Entries requeued since a queue that is not durable started its ledger may be gone in it.
-        written = sorted(
-            (item for item in self.requeued if item[0] < below and not is_gone(item[0])),
-            key=_position_of_item,
-        )
-        dropped, size = [], 0
-        while written and size < bytes_max:
-            dropped.append(written.pop()[1])
-            size += len(dropped[-1].message.body) + ENTRY_BYTES
-        if dropped:
-            taken = {entry.position for entry in dropped}
-            self.requeued[:] = [item for item in self.requeued if item[0] not in taken]
-            heapify(self.requeued)
+        below = min(flushed_to, self.q1.first.position) if self.q1 else flushed_to
+        requeued = self.requeued
+        # A sorted list is a heap, and one that was sorted before is sorted quickly.
+        requeued.sort()
+        place = end = bisect_left(requeued, below, key=_position_of_item)
+        dropped, kept, size = [], [], 0
+        while place and size < bytes_max:
+            place -= 1
+            position, entry = requeued[place]
+            # Those requeued since a queue that is not durable started its ledger may be gone in it.
+            if is_gone(position):
+                kept.append((position, entry))
+                continue
+            dropped.append(entry)
+            size += len(entry.message.body) + ENTRY_BYTES
+        requeued[place:end] = reversed(kept)
         return dropped[::-1]
 
 

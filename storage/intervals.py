@@ -133,6 +133,11 @@ class Intervals:
         place = bisect_right(self.starts, start) - 1
         return start >= end or (place >= 0 and end <= self.ends[place])
 
+    def next_gap(self, number: int) -> int:
+        """The lowest number from this one on that is not in the set."""
+        place = bisect_right(self.starts, number) - 1
+        return max(number, self.ends[place]) if place >= 0 else number
+
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the set from `start` up to, not including, `end`."""
         place = bisect_right(self.ends, start)

@@ -1,6 +1,7 @@
 """Writes one queue's messages to its segments in slices, and removes segments.
 
-Messages are written in the order of their positions: `plan` returns the next slice, a worker's
+Messages are written in the order of their positions, and planned in windows of some thousand
+positions, so that no turn looks at all of a long queue. `plan` returns the next slice, a worker's
 thread writes it, and then `written` is called. So messages below `flushed_to` that are not gone are
 in segments, and no index is needed. Messages stay in memory until the queue pages them out.
 
@@ -18,6 +19,7 @@ V3  A segment is removed only if all its positions are below `flushed_to`, and g
 
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -27,6 +29,11 @@ from leveret.storage.message import ENTRY_BYTES, Entry
 from leveret.storage.message_store import MessageStore
 from leveret.storage.planned_writes import PlannedWrite
 from leveret.storage.segments import SegmentWriter
+
+WINDOW_POSITIONS = 8192
+"""Positions that are planned at once."""
+WINDOWS_MAX = 32
+"""Windows that a slice looks through at most, in a queue of which little is left."""
 
 
 class Slice(NamedTuple):
@@ -89,33 +96,50 @@ class SegmentSlices:
         return bool(self.writer.numbers or self.removals)
 
     def forget_plan(self) -> None:
-        """Drop the plan: its entries are gone."""
+        """Drop the plan: entries of it are gone, and others may be left."""
         self._plan.clear()
+        self._plan_end = 0
 
     # Writing
 
     def plan(self, bytes_max: int, end: int) -> Slice:
         """The next slice of messages below `end`."""
         ledger = self._ledger
-        if not self._plan:
-            self._plan.extend(self._unwritten(end))
-            self._plan_end = end
-        entries, size = [], 0
-        while self._plan and size < bytes_max:
+        entries, size, windows = [], 0, 0
+        while size < bytes_max:
+            if not self._plan:
+                if windows == WINDOWS_MAX or not self._plan_window(end):
+                    break
+                windows += 1
+                continue
             entry = self._plan.popleft()
             if not ledger.is_gone(entry.position):
                 entries.append(entry)
                 size += len(entry.message.body) + ENTRY_BYTES
-        slice_end = self._plan[0].position if self._plan else self._plan_end
+        slice_end = self._plan[0].position if self._plan else max(self._plan_end, ledger.flushed_to)
         return Slice(entries, self._plan_writes(entries), slice_end, size)
 
-    def _unwritten(self, end: int) -> list[Entry]:
-        """Entries in memory below a position that are not in segments, in order."""
-        flushed_to = self._ledger.flushed_to
-        found = [entry for entry in self._unacked.values() if flushed_to <= entry.position < end]
-        found += self._memory.from_position(flushed_to, end)
-        found.sort(key=lambda entry: entry.position)
-        return found
+    def _plan_window(self, end: int) -> bool:
+        """Plan what is to be written at the next positions below `end`; False if there are none.
+
+        A window is a bounded number of positions, so that it is found at once in a long queue.
+        """
+        start = max(self._plan_end, self._ledger.flushed_to)
+        if start >= end:
+            return False
+        start = min(end, self._ledger.gone.next_gap(start))
+        self._plan_end = min(end, start + WINDOW_POSITIONS)
+        found = self._unacked_between(start, self._plan_end)
+        found += self._memory.between(start, self._plan_end)
+        found.sort(key=attrgetter("position"))
+        self._plan.extend(found)
+        return True
+
+    def _unacked_between(self, start: int, end: int) -> list[Entry]:
+        unacked = self._unacked
+        if len(unacked) <= end - start:
+            return [entry for entry in unacked.values() if start <= entry.position < end]
+        return [unacked[position] for position in range(start, end) if position in unacked]
 
     def _plan_writes(self, entries: list[Entry]) -> list[PlannedWrite]:
         store = self._store

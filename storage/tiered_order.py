@@ -4,9 +4,10 @@
      q4   ........   q3   ........   delta   ........   q2, q1
     memory      bodies on disk     on disk only         memory
 
-A message is appended to the tail: to q4 while delta and q1 are empty, else to q1. It is fetched
-from q4. When q4 is empty it is filled from delta, a run of messages at a time, and when delta is
-empty q1 becomes q4. Requeued entries are in a heap of their own (in_memory.py).
+A message is appended to the tail: to q4 while delta and q1 are empty and q4 is not large, else to
+q1. It is fetched from q4. When q4 is empty it is filled from delta, a run of messages at a time,
+and when delta is empty the first block of q1 becomes q4. Requeued entries are in a heap of their
+own (in_memory.py).
 
 **Promises.** `fetch` returns entries in the order of their positions, in memory or on disk. No more
 is read than needed: `fill` reads one run of a segment, or 256 KiB of large bodies.
@@ -20,10 +21,12 @@ O3  Positions on disk only are below all of q1 (IM3).
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 
 from leveret.storage.backing_queue import Head
 from leveret.storage.delta import Delta
+from leveret.storage.entry_blocks import BLOCK_ENTRIES
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Entry
@@ -54,11 +57,20 @@ class TieredOrder:
         self._delta.size = size
         if self._delta.count:
             self._split()
-        self.tail.extend(entries)
+        left = iter(entries)
+        while block := tuple(islice(left, BLOCK_ENTRIES)):
+            self.tail.extend(block)
+            self.bound_tail()
 
     def _split(self) -> None:
         self.is_split = True
-        self.tail = self._memory.q1
+        self.tail = self._memory.q1.tail
+
+    def bound_tail(self) -> None:
+        """Append to a new block, if the tail is as large as one may be."""
+        if len(self.tail) >= BLOCK_ENTRIES:
+            self._memory.q1.bound()
+            self._split()
 
     def fill(self) -> None:
         """Fill q4 with the first entries of q4, delta and q1 (O2)."""
@@ -71,7 +83,7 @@ class TieredOrder:
         if not q4:
             memory.make_q1_q4()
         self.is_split = bool(memory.q1)
-        self.tail = memory.q1 if self.is_split else memory.q4
+        self.tail = memory.q1.tail if self.is_split else memory.q4
 
     # Looking
 
@@ -86,7 +98,7 @@ class TieredOrder:
         memory, delta = self._memory, self._delta
         entry = memory.first()
         if entry is None and memory.q1 and not delta.count:
-            entry = memory.q1[0]
+            entry = memory.q1.first
         if delta.count and (entry is None or delta.first < entry.position):
             return [Head(0, delta.first, None)]
         return [] if entry is None else [Head(0, entry.position, entry)]

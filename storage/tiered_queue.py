@@ -158,6 +158,7 @@ class TieredQueue:
         self._published_bytes += body_bytes + ENTRY_BYTES * count
         if self._published_bytes > NOTE_BYTES:
             self._published_bytes = 0
+            self._order.bound_tail()
             self._store.note_memory(self)
         if not self.is_durable:
             return False
@@ -404,8 +405,7 @@ class TieredQueue:
     def _start_tracking(self) -> None:
         """Start the ledger. Entries unacked now count as gone: they are not written (TQ4)."""
         self._tracks = True
-        ready = sorted(entry.position for entry in self._memory)
-        held = Intervals((position, position + 1) for position in ready)
+        held = self._memory.positions()
         self.ledger.gone = Intervals(held.gaps(0, self._next_position))
         self.ledger.flushed_to = held.first if held else self._next_position
 

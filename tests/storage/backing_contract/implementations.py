@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.queues.priority import PriorityQueue
@@ -141,6 +142,27 @@ class Tiered(Implementation):
 
 class DurableTiered(Tiered):
     is_durable = True
+
+
+class TieredInSmallBlocks(DurableTiered):
+    """Blocks, windows and notes of a few messages: what a queue of millions has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._small = [
+            patch.multiple("leveret.storage.entry_blocks", BLOCK_ENTRIES=3),
+            patch.multiple("leveret.storage.tiered_order", BLOCK_ENTRIES=3),
+            patch.multiple("leveret.storage.in_memory", SCANNED_ENTRIES_MAX=1),
+            patch.multiple("leveret.storage.segment_slices", WINDOW_POSITIONS=4, WINDOWS_MAX=1),
+            patch.multiple("leveret.storage.tiered_queue", NOTE_BYTES=-1),
+        ]
+        for small in self._small:
+            small.start()
+
+    def close(self) -> None:
+        super().close()
+        for small in self._small:
+            small.stop()
 
 
 class PriorityTiered(DurableTiered):

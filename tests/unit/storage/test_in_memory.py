@@ -1,10 +1,10 @@
 """The ready entries in memory, in the order of their positions."""
 
-from collections import deque
 from heapq import heappush
 
 import pytest
 
+from leveret.storage import in_memory
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
@@ -17,7 +17,7 @@ def entry(position, size=10):
 def memory_with(q4=(), q1=(), requeued=()):
     memory = InMemory()
     memory.q4.extend(map(entry, q4))
-    memory.q1.extend(map(entry, q1))
+    memory.q1.tail.extend(map(entry, q1))
     for position in requeued:
         heappush(memory.requeued, (position, entry(position)))
     return memory
@@ -91,9 +91,19 @@ def test_what_came_back_behind_q1_is_not_paged_out():
     memory = memory_with(q1=(8,), requeued=(9,))
     assert memory.page_out(8, 10_000, never_gone) == []
     assert memory.page_out(10, 10_000, never_gone)[0].position == 8
-    assert memory.q1 == deque()
+    assert list(memory.q1) == []
 
 
-def test_entries_from_a_position_on():
-    memory = memory_with(q4=(3, 4), q1=(8, 9), requeued=(1, 5))
-    assert sorted(positions(memory.from_position(4, 9))) == [4, 5, 8]
+@pytest.mark.parametrize("scanned_max", [0, 100])
+def test_entries_between_positions(monkeypatch, scanned_max):
+    monkeypatch.setattr(in_memory, "SCANNED_ENTRIES_MAX", scanned_max)
+    memory = memory_with(q4=(3, 4), q1=(8, 9), requeued=(6, 1, 5))
+    assert sorted(positions(memory.between(4, 9))) == [4, 5, 6, 8]
+    assert sorted(positions(memory.between(10, 20))) == []
+    assert positions(memory.fetch(4, NO_POSITION)) == [1, 3, 4, 5]
+
+
+def test_the_positions_of_all_entries():
+    memory = memory_with(q4=(3, 4, 5), q1=(8, 10), requeued=(7, 1, 6))
+    assert list(memory.positions()) == [(1, 2), (3, 9), (10, 11)]
+    assert not memory_with().positions()

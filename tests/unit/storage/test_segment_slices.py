@@ -1,10 +1,12 @@
 """Writing a queue's messages to segments in slices, and removing segments."""
 
+import sys
 from unittest.mock import patch
 
 import pytest
 
-from leveret.storage import ledger, segments
+from leveret.storage import ledger, segment_slices, segments
+from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES
 from tests.unit.storage.fake_store import (
     TRANSIENT,
@@ -79,3 +81,45 @@ def test_a_segment_is_removed_when_all_its_positions_are_gone(store):
         store.log.write()
         assert store.removed == ["0000000000.segment"]
         assert queue.has_segments
+
+
+def calls_of(action):
+    """How many calls Python makes, built-in functions included."""
+    calls = 0
+
+    def note(_frame, event, _function):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_a_slice_of_a_long_queue_is_planned_at_once(store, is_durable):
+    """In a turn of the event loop: the calls do not grow with the queue."""
+    queue = store.queue(is_durable)
+    for _ in range(40):
+        publish(queue, *[b""] * 5000)
+    store.log.write()
+    slices = []
+    assert calls_of(lambda: slices.append(queue.plan_slice(10_000, NO_POSITION))) < 30_000
+    assert positions(slices[0].entries) == list(range(len(slices[0].entries)))
+
+
+def test_what_is_left_of_a_queue_is_found_in_windows(store, monkeypatch):
+    monkeypatch.setattr(segment_slices, "WINDOW_POSITIONS", 10)
+    monkeypatch.setattr(segment_slices, "WINDOWS_MAX", 3)
+    queue = store.queue()
+    publish_numbered(queue, 200)
+    entries = queue.fetch(195, True)
+    queue.ack([entry for entry in entries if entry.position not in (77, 150)])
+    store.log.write()
+    written = []
+    while (found := write_slice(store, queue)) is not None:
+        written += positions(found.entries)
+    assert written == [77, 150, 195, 196, 197, 198, 199]

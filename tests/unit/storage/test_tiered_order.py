@@ -22,7 +22,7 @@ def test_the_tail_is_q4_until_something_is_on_disk_only(store, queue):
     assert order.tail is memory.q4
     page_out(store, queue)
     assert order.is_split
-    assert order.tail is memory.q1
+    assert order.tail is memory.q1.tail
     queue.fetch(10, False)
     assert queue.peek() is None
     assert order.tail is memory.q4
