@@ -20,6 +20,7 @@ from itertools import chain, islice
 from operator import attrgetter
 
 from leveret.storage.message import Entry
+from leveret.storage.untracked import untracked
 
 BLOCK_ENTRIES = 65_536
 """Entries from which on a block is not added to."""
@@ -34,7 +35,7 @@ class EntryBlocks:
     __slots__ = ("_blocks", "tail")
 
     def __init__(self) -> None:
-        self.tail: Block = deque()
+        self.tail: Block = untracked(deque())
         self._blocks: deque[Block] = deque([self.tail])
 
     def __len__(self) -> int:
@@ -60,7 +61,7 @@ class EntryBlocks:
     def bound(self) -> None:
         """Begin a new block, if the last one is as large as it may be."""
         if len(self.tail) >= BLOCK_ENTRIES:
-            self.tail = deque()
+            self.tail = untracked(deque())
             self._blocks.append(self.tail)
 
     def pop_block(self) -> Block:
@@ -88,7 +89,7 @@ class EntryBlocks:
 
     def _keep_tail(self) -> None:
         if not self._blocks:
-            self.tail = deque()
+            self.tail = untracked(deque())
             self._blocks.append(self.tail)
 
     def start_at(self, position: int) -> Iterator[Entry]:

@@ -33,6 +33,7 @@ from operator import attrgetter, itemgetter
 from leveret.storage.entry_blocks import EntryBlocks, within
 from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.untracked import untracked
 
 SCANNED_ENTRIES_MAX = 4096
 """Requeued entries that are looked at one by one, rather than sorted."""
@@ -51,9 +52,9 @@ class InMemory:
     __slots__ = ("q1", "q4", "requeued")
 
     def __init__(self) -> None:
-        self.q4: deque[Entry] = deque()
+        self.q4: deque[Entry] = untracked(deque())
         self.q1 = EntryBlocks()
-        self.requeued: list[tuple[int, Entry]] = []
+        self.requeued: list[tuple[int, Entry]] = untracked([])
 
     def __len__(self) -> int:
         return len(self.requeued) + len(self.q4) + len(self.q1)

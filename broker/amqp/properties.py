@@ -10,6 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from leveret.broker.amqp.field_table import (
     FieldTableError,
     Table,
@@ -61,7 +63,7 @@ class PropertiesError(ValueError):
     """The bytes are not a property list."""
 
 
-class ContentHeader:
+class ContentHeader(msgspec.Struct, gc=False, eq=False):
     """The properties that a message was published with.
 
     raw: the property flags and values as received.
@@ -70,21 +72,24 @@ class ContentHeader:
     needs_care: the publish path must decode the header: it has an expiration, a user id, a CC, BCC
         or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
         one of these).
-    bcc_keys: the routing keys of the BCC header that was removed.
+    bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
+        it. They are not stored: a header that is read back from disk has none.
+
+    Not tracked by the garbage collector: each message may have a header of its own
+    (storage/message.py says why messages are not).
     """
 
-    __slots__ = ("_properties", "delivery_mode", "needs_care", "priority", "raw")
-
+    raw: bytes
+    delivery_mode: int = TRANSIENT
+    priority: int | None = None
+    needs_care: bool = False
     bcc_keys: Sequence[str] = ()
+    _properties: Properties | None = None
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self._properties: Properties | None = None
-        self.delivery_mode = TRANSIENT
-        self.priority: int | None = None
-        self.needs_care = False
-        if raw != b"\0\0":
-            self._scan(raw)
+    def __post_init__(self) -> None:
+        """Find what queues need. Raises PropertiesError."""
+        if self.raw != b"\0\0":
+            self._scan(self.raw)
 
     def _scan(self, raw: bytes) -> None:
         """Find the few values that queues need, and check that the rest can be decoded later."""
@@ -143,19 +148,6 @@ class ContentHeader:
         """A copy with these properties changed; None removes a property."""
         merged = {**self.properties, **changes}
         return ContentHeader(encode_properties(merged))
-
-
-class BlindCopyHeader(ContentHeader):
-    """A header whose BCC header was removed, which consumers must not see.
-
-    The keys of BCC are not stored: a header that is read back from disk has none.
-    """
-
-    __slots__ = ("bcc_keys",)
-
-    def __init__(self, raw: bytes, bcc_keys: Sequence[str]) -> None:
-        super().__init__(raw)
-        self.bcc_keys = bcc_keys
 
 
 class HeaderCache:

@@ -32,7 +32,6 @@ from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PERSISTENT,
     TRANSIENT,
-    BlindCopyHeader,
     ContentHeader,
     encode_properties,
 )
@@ -441,7 +440,7 @@ def _sender_selected(header: ContentHeader, keys: list[str]) -> tuple[ContentHea
     if "BCC" in headers:
         kept = {name: field for name, field in headers.items() if name != "BCC"}
         properties = {**header.properties, "headers": kept}
-        header = BlindCopyHeader(encode_properties(properties), bcc)
+        header = ContentHeader(encode_properties(properties), bcc_keys=bcc)
     return header, [*keys, *cc, *bcc]
 
 
