@@ -11,7 +11,8 @@ HEAD = """\
 
 Leveret is configured by a file (`leveret serve --config FILE`, or the variable `LEVERET_CONFIG`),
 by environment variables and by flags. A flag takes precedence over a variable, and a variable over
-the file. The defaults are those of RabbitMQ 3.13.
+the file. The defaults are those of RabbitMQ 3.13; [compatibility.md](compatibility.md) says which
+version of RabbitMQ is meant where.
 
 The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unchanged.
 
@@ -38,15 +39,51 @@ The file has RabbitMQ's format and RabbitMQ's keys: a `rabbitmq.conf` works unch
   and the most similar known key; all problems are shown at once.
 - A key of RabbitMQ 3.13 or its plugins that is not listed below has no effect. It is accepted, and
   a warning at startup names it.
+- A mistake that shows only when the setting is used, such as a port that is taken or a file that is
+  missing, also stops the start with one line that names the setting's place, and exit code 2.
+- A variable that begins with `LEVERET_` and belongs to no setting stops the start. Those that
+  Kubernetes sets for a service called `leveret` are ignored.
+"""
+TABLE = """
+## {title}
 
 | Key | Flag, variable | Default | Unit | What it does |
 | --- | --- | --- | --- | --- |
 """
+LISTENER_FIELDS = ("listeners", "port", "bind", "tls_port", "tls_bind")
+LISTENERS, NODE = "Listeners", "The node and the protocol"
+SECTIONS = {
+    "tcp": "TCP",
+    "tls": "TLS",
+    "authentication": "Logins",
+    "auth_cache": "Cache of logins",
+    "auth_http": "Logins by HTTP",
+    "ldap": "Logins by LDAP",
+    "oauth2": "Logins by OAuth 2",
+    "memory": "Memory",
+    "disk": "Disk",
+    "management": "Management",
+    "prometheus": "Metrics",
+    "log": "Log",
+    "tracing": "Traces",
+}
+"""The titles of the sections of `Config`."""
 
 
 def describe_settings() -> str:
     """The text of the page."""
-    return HEAD + "".join(map(_row, SETTINGS))
+    rows: dict[str, list[str]] = {title: [] for title in (LISTENERS, NODE, *SECTIONS.values())}
+    for setting in SETTINGS:
+        rows[_title_of(setting)].append(_row(setting))
+    tables = (TABLE.format(title=title) + "".join(found) for title, found in rows.items())
+    return HEAD + "".join(tables)
+
+
+def _title_of(setting: Setting) -> str:
+    section, _, field = setting.attribute.partition(".")
+    if (field or section) in LISTENER_FIELDS:
+        return LISTENERS
+    return SECTIONS[section] if field else NODE
 
 
 def _row(setting: Setting) -> str:

@@ -37,7 +37,10 @@ def run_subcommand(name: str, arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "pyarrow"):
             raise
-        sys.stderr.write(f"leveret {name} needs PySpark: run pip install 'leveret[analytics]'\n")
+        sys.stderr.write(
+            f"leveret {name} needs PySpark: install Leveret again from its checkout or wheel with "
+            f"the extra 'analytics', for instance {sys.executable} -m pip install '.[analytics]'\n"
+        )
         return EXIT_USAGE
     status: int = module.main(arguments)
     return status

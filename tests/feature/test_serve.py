@@ -1,6 +1,7 @@
 """`leveret serve` as a process: starting, stopping, restarting, and failing to start."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -99,6 +100,19 @@ def test_what_is_durable_comes_back_after_a_kill(server):
     with pytest.raises(exceptions.ChannelClosedByBroker):
         channel.queue_declare("gone", passive=True)
     again.stop()
+
+
+def test_a_copy_of_a_stopped_nodes_directory_is_a_node(server, tmp_path):
+    channel = server.connect().channel()
+    channel.confirm_delivery()
+    channel.queue_declare("q", durable=True)
+    channel.basic_publish("", "q", b"kept", pika.BasicProperties(delivery_mode=2))
+    server.stop()
+    shutil.copytree(server.folder, tmp_path / "copy")
+    copy = Server(tmp_path / "copy")
+    copy.wait_until_ready()
+    assert copy.connect().channel().basic_get("q", auto_ack=True)[2] == b"kept"
+    copy.stop()
 
 
 def test_clients_are_told_when_it_stops(server):

@@ -82,7 +82,7 @@ def run(*command, cwd, **environment):
 def checkout(tmp_path_factory):
     """A copy of the packed files with their links: building writes into its source folder."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+    for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     for name in ("leveret", *LINKED):
         ignored = shutil.ignore_patterns("__pycache__")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from leveret import __version__
 from leveret.mgmt.tools.ctl.client import Client
 from leveret.mgmt.tools.ctl.command import (
     NOTHING,
@@ -28,7 +29,6 @@ from leveret.mgmt.tools.ctl.options import GLOBAL, Parsed, parse
 
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 INTERRUPTED = 130
-VERSION = "3.12.14"
 
 
 @command("help", "(<command> | [--list-commands])", "Displays usage information for a command",
@@ -49,10 +49,14 @@ def show_help(ctl: Session) -> None:
 def show_version(ctl: Session) -> None:
     """Show the version of the tools."""
     if ctl.formatter == "json":
-        facts = {"result": "ok", "node": ctl.options.get("node", ""), "value": {"version": VERSION}}
+        facts = {
+            "result": "ok",
+            "node": ctl.options.get("node", ""),
+            "value": {"version": __version__},
+        }
         ctl.out(json_facts(facts))
     else:
-        ctl.out(VERSION)
+        ctl.out(__version__)
 
 
 @command("autocomplete", "[prefix]", "Lists the commands, or a command's options, that begin with "
