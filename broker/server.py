@@ -307,6 +307,8 @@ class Broker:
     # Watching
 
     def _alarms_changed(self) -> None:
+        if self._store is not None:
+            self._store.set_disk_short(self.services.alarms.has(DISK))
         for connection in tuple(self.connections):
             connection.alarms_changed()
 

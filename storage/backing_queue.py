@@ -117,10 +117,10 @@ class BackingQueue(Protocol):
         It does not change during the life of the backing queue.
         """
 
-    @property
-    def next_position(self) -> int:
-        """The `Entry.position` of the message that is published next; of a priority queue, in a
-        priority that has had no message yet.
+    def next_position_of(self, message: Message) -> int:
+        """The `Entry.position` of this message if it is published next.
+
+        Positions may be left out: an empty queue may go on with a later one.
         """
 
     def position_of(self, entry: Entry) -> int:

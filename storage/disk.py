@@ -38,6 +38,8 @@ FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 WRITE_BYTES_MAX = 1 << 30
 """Linux writes at most 2 GiB in one call."""
+BLOCK_BYTES = 512
+"""The unit of `st_blocks` (stat(2))."""
 SYNC_EACH_MAX = 4
 """With more files than this, one syncfs costs less than an fdatasync of each (1,000 files: 10 ms
 instead of 170, docs/performance.md)."""
@@ -165,6 +167,15 @@ class Disk:
         """The size of a file in bytes; 0 if there is none."""
         try:
             return path.stat().st_size
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise failure("get the size of", path, error) from error
+
+    def used_bytes(self, path: Path) -> int:
+        """The bytes of the disk that a file takes, which holes do not; 0 if there is none."""
+        try:
+            return path.stat().st_blocks * BLOCK_BYTES
         except FileNotFoundError:
             return 0
         except OSError as error:

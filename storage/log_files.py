@@ -30,15 +30,19 @@ class LogFile:
 
     number: its place in the order of files; it is in the file's name too. size: bytes that are
     synced. records, messages: how many a restart would read from it, as its writers counted.
+    is_finished: the next batch begins another file, though this one is not full.
     """
 
-    __slots__ = ("descriptor", "messages", "number", "path", "records", "reserved_to", "size")
+    __slots__ = (
+        "descriptor", "is_finished", "messages", "number", "path", "records", "reserved_to", "size",
+    )  # fmt: skip
 
     def __init__(self, number: int, path: Path, size: int = 0) -> None:
         self.number = number
         self.path = path
         self.size = size
         self.messages = self.records = 0
+        self.is_finished = False
         self.descriptor = -1
         self.reserved_to = 0
 
@@ -73,12 +77,18 @@ class LogFiles:
         """The file for the next batch, and whether it is a new one."""
         file = self.files[-1]
         if (
-            file.size < self._file_bytes_max
+            not file.is_finished
+            and file.size < self._file_bytes_max
             and file.messages < FILE_MESSAGES_MAX
             and file.records < FILE_RECORDS_MAX
         ):
             return file, False
         return self._append(file.number + 1), True
+
+    @property
+    def total_bytes(self) -> int:
+        """The synced bytes of all files that are still needed."""
+        return sum(file.size for file in self.files)
 
     def _append(self, number: int) -> LogFile:
         assert not self.files or number > self.files[-1].number, "F1: file numbers grow"

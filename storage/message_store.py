@@ -28,8 +28,8 @@ from leveret.storage.message import Message, StoredBody
 from leveret.storage.planned_writes import PlannedWrite
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
-GARBAGE_BYTES_MIN = 64 * 1024 * 1024
-"""With less garbage than this there is no sweep."""
+GARBAGE_BYTES_MIN, GARBAGE_SHARE = 64 * 1024 * 1024, 0.5
+"""With less garbage than this there is no sweep, unless the node is idle or its disk is short."""
 
 
 def bodies_path(directory: Path, number: int) -> Path:
@@ -57,7 +57,9 @@ class MessageStore:
         # A file that a crash may have left unfinished is not appended to.
         self._number = numbers[-1] if numbers else 0
         self._size = FILE_BYTES_MAX
-        self.total_bytes = sum(disk.size(bodies_path(directory, number)) for number in numbers)
+        self.total_bytes = sum(
+            disk.used_bytes(bodies_path(directory, number)) for number in numbers
+        )
         self.garbage_bytes = 0
         self.reads = self.writes = 0
         self._shared_from = 0
@@ -94,10 +96,9 @@ class MessageStore:
         """The file that a body is in."""
         return bodies_path(self._directory, stored.number)
 
-    @property
-    def wants_sweep(self) -> bool:
-        """Half of the store is garbage, and at least `GARBAGE_BYTES_MIN`."""
-        return self.garbage_bytes > max(GARBAGE_BYTES_MIN, self.total_bytes // 2)
+    def wants_sweep(self, bytes_min: int, share: float) -> bool:
+        """More than this share of the store is garbage, and more than so many bytes."""
+        return self.garbage_bytes > max(bytes_min, int(self.total_bytes * share))
 
     def begin_sweep(self) -> int:
         """Finish the current file. Returns the number below which files may be swept; see M3."""

@@ -59,6 +59,14 @@ class Retirement:
         assert forgotten is file, "L5: files are retired from the oldest on, one at a time"
         await self._worker.run(lambda: self._files.remove(file))
 
+    async def retire_all(self) -> None:
+        """Begin a new file, and remove all others. Errors are raised as by `retire_oldest`."""
+        newest = self._files.files[-1]
+        newest.is_finished = True
+        await self._log.sync()
+        while self._files.files[0].number <= newest.number:
+            await self.retire_oldest()
+
 
 def needs(client: LogClient, file: LogFile) -> bool:
     """The client needs this file or an older one."""

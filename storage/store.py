@@ -11,7 +11,8 @@ the background task; `close` writes what waits and stops.
 
 The store connects these modules and decides nothing itself: the log writes, the pager moves
 messages to segments, `Retirement` removes log files, `Removal` removes segments, the sweeper frees
-large bodies, `Pressure` decides when publishers have to wait.
+large bodies, `Reclaiming` has them do so on an idle node, `Pressure` decides when publishers have
+to wait.
 
 Invariants, of all of these together:
 
@@ -42,6 +43,7 @@ from leveret.storage.pager import Pager
 from leveret.storage.pressure import Pressure
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.queue_recovery import QueueRecovery
+from leveret.storage.reclaiming import Reclaiming
 from leveret.storage.recovery import LogReader
 from leveret.storage.removal import Removal
 from leveret.storage.restoring import Restorer
@@ -110,6 +112,9 @@ class Store:
         self._retirement = Retirement(self.log, self._log_files, self.disk, self._page_worker)
         self._removal = Removal(self.disk, self._page_worker, self.log, metadata, loop)
         self._sweeper = Sweeper(self.disk, self.bodies, self.log, self.pager, self._page_worker)
+        self.reclaiming = Reclaiming(
+            self._log_files, self.bodies, self.pager, self._retirement, self._sweeper
+        )
         self._has_work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -171,6 +176,7 @@ class Store:
         if not keeps_unclaimed:
             self._restorer.remove_rest()
         self.pager.start()
+        self.reclaiming.start(keeps_unclaimed)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._look_at_files()
 
@@ -201,6 +207,15 @@ class Store:
     def note_memory(self, queue: TieredQueue) -> None:
         """The queue may have grown."""
         self.pager.note(queue)
+
+    def note_shrunk(self, queue: TieredQueue) -> None:
+        """Messages of a queue with segments have gone."""
+        self.reclaiming.note(queue)
+
+    def set_disk_short(self, is_short: bool) -> None:
+        """The disk alarm is in force, or is over."""
+        self.reclaiming.is_disk_short = is_short
+        self._has_work.set()
 
     def remove_segments(
         self, paths: list[Path], is_logged: bool, removed: Callable[[], object]
@@ -238,19 +253,22 @@ class Store:
         self.pressure.look()
 
     async def _run(self) -> None:
-        """Retire log files and sweep bodies when it is due."""
+        """Retire log files, sweep bodies and give disk space back when it is due."""
         while True:
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
                     await self._has_work.wait()
             except TimeoutError:
                 await self.pager.note_all()
+                self.reclaiming.look()
             self._has_work.clear()
             try:
                 while self._retirement.is_due:
                     await self._retirement.retire_oldest()
                     self.pressure.look()
                 await self._sweeper.sweep_if_wanted()
+                await self.reclaiming.run()
+                self.pressure.look()
             except asyncio.CancelledError:
                 raise
             except Exception as error:

@@ -27,7 +27,7 @@ from leveret.storage.formats import (
 )
 from leveret.storage.intervals import Intervals
 from leveret.storage.log import Log
-from leveret.storage.message_store import MessageStore
+from leveret.storage.message_store import GARBAGE_BYTES_MIN, GARBAGE_SHARE, MessageStore
 from leveret.storage.pager import Pager
 from leveret.storage.tiered_queue import TieredQueue
 from leveret.storage.worker import Worker
@@ -43,7 +43,11 @@ class Searched(NamedTuple):
 
 
 class Sweeper:
-    """Sweeps the message store when half of it is garbage."""
+    """Sweeps the message store when half of it is garbage.
+
+    is_allowed: False while segments of queues that are not declared are kept for a repair: the
+    bodies that they refer to would be freed.
+    """
 
     def __init__(
         self, disk: Disk, bodies: MessageStore, log: Log, pager: Pager, worker: Worker
@@ -53,10 +57,16 @@ class Sweeper:
         self._log = log
         self._pager = pager
         self._worker = worker
+        self.is_allowed = True
 
-    async def sweep_if_wanted(self) -> None:
-        """Sweep if enough of the store is garbage. Errors of the log are raised."""
-        if self._bodies.wants_sweep:
+    async def sweep_if_wanted(
+        self, bytes_min: int = GARBAGE_BYTES_MIN, share: float = GARBAGE_SHARE
+    ) -> None:
+        """Sweep if enough of the store is garbage, in bytes and as a share of it.
+
+        Errors of the log are raised.
+        """
+        if self.is_allowed and self._bodies.wants_sweep(bytes_min, share):
             await self.sweep()
 
     async def sweep(self) -> None:

@@ -43,7 +43,7 @@ from leveret.storage.backing_queue import Head, Waiter
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import Intervals
-from leveret.storage.ledger import Ledger
+from leveret.storage.ledger import Ledger, positions_of
 from leveret.storage.log import Log
 from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
@@ -68,6 +68,9 @@ class QueueStore(MessageSource, SegmentStore, Protocol):
 
     def note_memory(self, queue: "TieredQueue") -> None:
         """The queue may have grown."""
+
+    def note_shrunk(self, queue: "TieredQueue") -> None:
+        """Messages of the queue have gone, which has segments."""
 
     def forget(self, queue: "TieredQueue") -> None:
         """The queue is deleted."""
@@ -122,7 +125,11 @@ class TieredQueue:
 
     @property
     def next_position(self) -> int:
-        """The position of the message that is published next."""
+        """Of the message that is published next."""
+        return self._next_position
+
+    def next_position_of(self, message: Message) -> int:
+        """The next position: the queue has no priorities."""
         return self._next_position
 
     def position_of(self, entry: Entry) -> int:
@@ -131,9 +138,8 @@ class TieredQueue:
 
     def set_lazy(self, is_lazy: bool) -> None:
         """Set whether messages are kept on disk rather than in memory from now on."""
-        if is_lazy != self.is_lazy:
-            self.is_lazy = is_lazy
-            self._store.note_memory(self)
+        self.is_lazy = is_lazy
+        self._store.note_memory(self)
 
     # Publishing
 
@@ -332,6 +338,8 @@ class TieredQueue:
         self._is_dirty = True
         if self.is_durable and not self.is_deleted:
             self._store.queue_log.note_dirty(self)
+        elif not self.is_durable:
+            self._store.note_shrunk(self)
 
     def take_progress(self) -> bytes | None:
         """A PROGRESS record of the changes since the last call; None if there are none."""
@@ -339,7 +347,9 @@ class TieredQueue:
         if self.is_deleted:
             return None
         record = self.ledger.take_progress()
-        self._slices.drop_unneeded(self.is_durable, only_first=True)
+        if self.writer.numbers:
+            self._store.note_shrunk(self)
+            self._slices.drop_unneeded(self.is_durable, only_first=True)
         if not self.ready_count and not self.unacked_count:
             self.has_expiring = False
         return record
@@ -408,6 +418,29 @@ class TieredQueue:
         held = self._memory.positions()
         self.ledger.gone = Intervals(held.gaps(0, self._next_position))
         self.ledger.flushed_to = held.first if held else self._next_position
+
+    def leave_segments(self) -> None:
+        """Remove the segments in which no position is needed; of an empty queue the last one, too.
+
+        While no slice is being written: under the lock of the pager.
+        """
+        if self.is_deleted:
+            return
+        if self.writer.numbers and not (self.ready_count or self.unacked_count):
+            self._go_on_in_next_segment()
+        if not self.is_durable:
+            self._is_dirty = False
+            self.ledger.settle()
+        self._slices.drop_unneeded(self.is_durable, only_first=False)
+
+    def _go_on_in_next_segment(self) -> None:
+        """All positions are gone: leave out those that are left in the last segment (G1)."""
+        end = max(self._next_position, positions_of(self.writer.number)[1])
+        if end > self._next_position:
+            self.ledger.fresh.add_range(self._next_position, end)
+            self._note_dirty()
+        self._slices.forget_plan()
+        self._next_position = self.ledger.flushed_to = end
 
     # Restart, inspection, deletion
 

@@ -44,6 +44,10 @@ class TransientQueue:
         """The position that the next message gets."""
         return self._next_position
 
+    def next_position_of(self, message: Message) -> int:
+        """The next position: the queue has no priorities."""
+        return self._next_position
+
     def position_of(self, entry: Entry) -> int:
         """The entry's own position: the queue has no priorities."""
         return entry.position

@@ -25,24 +25,23 @@ BOUNDS_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 class Ages:
     """The ages of one queue, or of one priority of it.
 
-    next_position: of the message that is published next. marked_ms: when the last mark was made.
+    marked_ms: when the last mark was made.
     counts: delivered messages by how long they had waited; one more than there are bounds.
     """
 
-    __slots__ = ("_positions", "_times_ms", "counts", "marked_ms", "next_position", "sum_ms")
+    __slots__ = ("_positions", "_times_ms", "counts", "marked_ms", "sum_ms")
 
-    def __init__(self, next_position: int, now_ms: int) -> None:
-        self.next_position = next_position
+    def __init__(self, now_ms: int) -> None:
         self._positions = array("q", [0])
         self._times_ms = array("q", [now_ms])
         self.marked_ms = now_ms
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.sum_ms = 0
 
-    def mark(self, now_ms: int) -> None:
-        """Messages from the next position on are published now."""
+    def mark(self, now_ms: int, position: int) -> None:
+        """Messages from this position on are published now."""
         self.marked_ms = now_ms
-        self._positions.append(self.next_position)
+        self._positions.append(position)
         self._times_ms.append(now_ms)
         if len(self._positions) > MARKS_MAX:
             self._thin(now_ms)
@@ -98,13 +97,12 @@ class QueueAges:
     Positions count from 0 in each priority, so marks of one say nothing about another.
     """
 
-    __slots__ = ("_levels", "_next_position", "_priority_max", "plain")
+    __slots__ = ("_levels", "_priority_max", "plain")
 
-    def __init__(self, priority_max: int | None, next_position: int, now_ms: int) -> None:
+    def __init__(self, priority_max: int | None, now_ms: int) -> None:
         self._priority_max = priority_max or 0
         self._levels: dict[int, Ages] | None = {} if priority_max else None
-        self._next_position = next_position
-        self.plain = Ages(next_position, now_ms)
+        self.plain = Ages(now_ms)
         """Those of a queue without priorities; read directly on the message path."""
 
     def __iter__(self) -> Iterator[Ages]:
@@ -123,7 +121,7 @@ class QueueAges:
             return self.plain
         ages = self._levels.get(priority)
         if ages is None:
-            ages = self._levels[priority] = Ages(self._next_position, now_ms)
+            ages = self._levels[priority] = Ages(now_ms)
         return ages
 
     def note_left(self, entries: list[Entry], now_ms: int) -> None:

@@ -119,7 +119,7 @@ class ClassicQueue:
         self.may_redeliver = self.backing.ready_count > 0
         self.counts = QueueCounts(self._clock.wall_time_s())
         priority_max = self.declared.max_priority
-        self.ages = QueueAges(priority_max, self.backing.next_position, self._turns.now_ms)
+        self.ages = QueueAges(priority_max, self._turns.now_ms)
         self._plain_ages = None if priority_max else self.ages.plain
         self.figures: QueueFigures = ClassicFigures(
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock
@@ -165,8 +165,7 @@ class ClassicQueue:
         if ages is None:
             ages = self.ages.of_message(messages[0], now_ms)
         if ages.marked_ms != now_ms:
-            ages.mark(now_ms)
-        ages.next_position += count
+            ages.mark(now_ms, self.backing.next_position_of(messages[0]))
         if self.is_plain and ttl_ms is None:
             if self.backing.publish(messages, body_bytes, 0) and publisher is not None:
                 self._hold(publisher, first, count)

@@ -75,10 +75,10 @@ class PriorityQueue:
         """Whether any level may contain entries that expire."""
         return any(level.has_expiring for level in self._levels.values())
 
-    @property
-    def next_position(self) -> int:
+    def next_position_of(self, message: Message) -> int:
         """Each priority counts from 0."""
-        return 0
+        level = self._levels.get(self._priority_of(message))
+        return 0 if level is None else level.next_position_of(message)
 
     def position_of(self, entry: Entry) -> int:
         """The level, then the position in the level."""

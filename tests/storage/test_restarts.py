@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from leveret.storage import ledger, segments
+from leveret.storage import ledger, reclaiming, segments
+from leveret.storage import store as store_module
 from leveret.storage.disk import POINTS
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
@@ -18,6 +19,14 @@ SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")))
 def _small_segments(monkeypatch):
     for module in (ledger, segments):
         monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+
+
+@pytest.fixture(autouse=True)
+def _gives_space_back_often(monkeypatch):
+    monkeypatch.setattr(store_module, "CHECK_SECONDS", 0.002)
+    for name in ("LOG_BYTES_MIN", "GARBAGE_BYTES_MIN"):
+        monkeypatch.setattr(reclaiming, name, 2000)
+    monkeypatch.setattr(reclaiming, "IDLE_FACTOR", 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

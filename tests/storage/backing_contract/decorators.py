@@ -38,9 +38,8 @@ class UnchangedQueue:
     def needs_identities(self) -> bool:
         return self.inner.needs_identities
 
-    @property
-    def next_position(self) -> int:
-        return self.inner.next_position
+    def next_position_of(self, message: Message) -> int:
+        return self.inner.next_position_of(message)
 
     def position_of(self, entry: Entry) -> int:
         return self.inner.position_of(entry)

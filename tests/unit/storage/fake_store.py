@@ -56,6 +56,7 @@ class FakeStore:
         self.disk_reads = self.disk_writes = 0
         self.removed = []
         self.forgotten = []
+        self.shrunk = []
 
     def address(self, encoded):
         return ADDRESS
@@ -65,6 +66,9 @@ class FakeStore:
 
     def note_memory(self, queue):
         pass
+
+    def note_shrunk(self, queue):
+        self.shrunk.append(queue)
 
     def forget(self, queue):
         self.forgotten.append(queue)

@@ -99,6 +99,7 @@ def test_a_damaged_body_is_reported(store, disk, tmp_path):
 def test_a_sweep_is_wanted_when_half_is_garbage(store, disk):
     put(store, disk, b"x" * 60)
     store.garbage_bytes = 30
-    assert not store.wants_sweep
+    assert not store.wants_sweep(10, 0.5)
     store.garbage_bytes = 31
-    assert store.wants_sweep
+    assert store.wants_sweep(10, 0.5)
+    assert not store.wants_sweep(31, 0.5)

@@ -88,6 +88,12 @@ async def test_a_segment_that_cannot_be_read_ends_the_sweep(rig, caplog):
     assert "ended without freeing anything: cannot read the segment" in caplog.text
 
 
+async def test_no_sweep_is_made_while_files_are_kept_for_a_repair(rig):
+    rig.sweeper.is_allowed = False
+    await rig.sweeper.sweep_if_wanted(bytes_min=-1)
+    assert rig.disk.done == []
+
+
 async def test_no_sweep_is_made_without_garbage(rig):
     await rig.sweeper.sweep_if_wanted()
     assert rig.disk.done == []
