@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from leveret.mgmt.cli.application import app
 from leveret.storage import ledger, segments
+from leveret.storage import store as store_module
 from leveret.storage.check import check_store, repair_store
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.formats import (
@@ -29,6 +30,8 @@ from tests.storage.test_damage import FILES, choose, restarted, stopped_store
 def _small_segments(monkeypatch):
     for module in (ledger, segments):
         monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+    # What the tests damage is still there when the store is stopped, on a slow machine, too.
+    monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
 
 
 def problems(directory):

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 
 from leveret.storage import ledger, segments
+from leveret.storage import store as store_module
 from leveret.storage.disk import StoreError
 from tests.storage.machine import DURABLE, Machine, intact, number_of
 from tests.storage.reading import ready_entries
@@ -19,6 +20,8 @@ FILES = ("log/*.log", "queues/*/*.segment", "bodies/*.bodies")
 def _small_segments(monkeypatch):
     for module in (ledger, segments):
         monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+    # What the tests damage is still there when the store is stopped, on a slow machine, too.
+    monkeypatch.setattr(store_module, "CHECK_SECONDS", 1000)
 
 
 async def stopped_store(directory, seed=5, steps=700):
