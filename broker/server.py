@@ -44,7 +44,6 @@ from leveret.storage.disk import Disk
 from leveret.storage.metadata import Metadata, NoMetadata
 from leveret.storage.metadata_rows import Definitions
 from leveret.storage.metadata_sync import MetadataSync
-from leveret.storage.pager import Pager
 from leveret.storage.store import Store
 
 CONSUMER_TIMEOUT_CHECK_MS = 60_000
@@ -131,7 +130,7 @@ class Broker:
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
             self._store = self._make_store(data_dir, disk)
-            self.monitors = self._make_monitors(data_dir, self._store.pager)
+            self.monitors = self._make_monitors(data_dir, self._store)
         self.failure: asyncio.Future[Exception] = loop.create_future()
         self.services.alarms.listen(self._alarms_changed)
         self.services.flow.listen(self._congestion_changed)
@@ -151,6 +150,7 @@ class Broker:
             embed_below=self.config.queue_index_embed_below_bytes,
             disk=disk,
             log_file_bytes=self.config.message_log_file_bytes,
+            keeps_reserve=True,
         )
         store.log.call_soon = services.turns.before_flush
         pressure = store.pressure
@@ -159,14 +159,17 @@ class Broker:
         store.failed = self._store_failed
         return store
 
-    def _make_monitors(self, data_dir: Path, pager: Pager) -> list[MemoryMonitor | DiskMonitor]:
+    def _make_monitors(self, data_dir: Path, store: Store) -> list[MemoryMonitor | DiskMonitor]:
         config, clock, alarms = self.config, self.services.clock, self.services.alarms
+        pager = store.pager
         return [
             MemoryMonitor(
                 config.memory, clock, alarms,
                 held=lambda: pager.memory_bytes, allow=pager.set_budget,
             ),
-            DiskMonitor(config, clock, alarms, lambda: free_bytes(data_dir)),
+            DiskMonitor(
+                config, clock, alarms, lambda: free_bytes(data_dir), store.pressure.note_free_bytes
+            ),
         ]  # fmt: skip
 
     # Starting

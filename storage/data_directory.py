@@ -6,6 +6,7 @@ removed when the lock is released: if another server had just opened it to lock 
 could lock a new file of the same name.
 """
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -54,13 +55,22 @@ class DataDirectoryLock:
     def _lock(self, descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            self._write_holder(descriptor)
         except BlockingIOError:
             raise self._in_use(descriptor) from None
         except OSError as error:
             # If the lock was taken, it is released when the caller closes the descriptor.
             raise self._unusable(error) from error
+
+    @staticmethod
+    def _write_holder(descriptor: int) -> None:
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # On a full disk the lock is held all the same; the file names no process.
 
     def _in_use(self, descriptor: int) -> DataDirectoryInUse:
         holder = os.pread(descriptor, _HOLDER_BYTES_MAX, 0).decode(errors="replace").strip()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 POINTS = (
     "log.created",
@@ -53,6 +54,13 @@ class StoreError(Exception):
 
 class DiskFull(StoreError):
     """The disk has no room for a write. The earlier content of the file is intact."""
+
+
+class Space(NamedTuple):
+    """The size of a file system, and what is free on it for an unprivileged process, in bytes."""
+
+    total_bytes: int
+    free_bytes: int
 
 
 @dataclass(slots=True)
@@ -181,6 +189,14 @@ class Disk:
         except OSError as error:
             raise failure("get the size of", path, error) from error
 
+    def space(self, directory: Path) -> Space:
+        """The space of the file system that a directory is on."""
+        try:
+            found = os.statvfs(directory)
+        except OSError as error:
+            raise failure("get the free space of", directory, error) from error
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+
     def names_in(self, directory: Path) -> list[str]:
         """The names in a directory, sorted; none if there is no directory."""
         try:
@@ -231,6 +247,20 @@ class Disk:
         except OSError:
             # The space is not needed yet. If there is none, the write reports it.
             return
+
+    def allocate(self, path: Path, size: int) -> bool:
+        """Create a file of allocated space. Returns False, without a file, if there is no room."""
+        descriptor = self.create(path)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            self.remove(path)
+            if error.errno in NO_SPACE:
+                return False
+            raise failure("allocate", path, error) from error
+        finally:
+            os.close(descriptor)
+        return True
 
     def punch(self, descriptor: int, start: int, end: int) -> bool:
         """Free the space of a byte range of a file. Returns whether the file system can do that."""

@@ -56,7 +56,8 @@ logger = logging.getLogger("leveret.store")
 class Pager:
     """Keeps queues within the budget. All methods are for the event loop's thread.
 
-    budget_bytes: for all messages in memory.
+    budget_bytes: for all messages in memory. is_disk_full: nothing is paged out, as the space that
+    is left is for what frees space.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Pager:
         self.budget_bytes = NO_TARGET
         self.unsynced: set[Path] = set()
         self.is_overfull = False
+        self.is_disk_full = False
         self._is_stuck = False
         self.overfull_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
@@ -250,6 +252,8 @@ class Pager:
 
     async def _write_slice_of(self, queue: TieredQueue) -> bool:
         async with self.lock:
+            if self.is_disk_full:
+                return False
             written = queue.plan_slice(SLICE_BYTES, NO_POSITION)
             if written is None and queue.waits_for_log:
                 await self._sync_log()

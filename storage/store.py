@@ -29,6 +29,7 @@ S4  Removing takes two steps: the record that makes a file unneeded is synced, t
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from leveret.storage.addresses import Addresses
@@ -46,6 +47,7 @@ from leveret.storage.queue_recovery import QueueRecovery
 from leveret.storage.reclaiming import Reclaiming
 from leveret.storage.recovery import LogReader
 from leveret.storage.removal import Removal
+from leveret.storage.reserve import Reserve
 from leveret.storage.restoring import Restorer
 from leveret.storage.retirement import Retirement
 from leveret.storage.store_figures import StoreFigures, store_figures
@@ -69,8 +71,9 @@ class Store:
     log: its clients are registered before `open`. pressure: whether publishers are held back.
     failed: called with the error when the store has stopped; the node has to stop.
     wall_offset_ms: what is added to the broker's clock to get the wall clock. embed_below: a body
-    with fewer bytes is kept in segments. disk_reads, disk_writes: messages that were read from
-    segments and written to them, those of deleted queues included.
+    with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk.
+    disk_reads, disk_writes: messages that were read from segments and written to them, those of
+    deleted queues included.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Store:
         embed_below: int = 4096,
         disk: Disk | None = None,
         log_file_bytes: int = FILE_BYTES_MAX,
+        keeps_reserve: bool = False,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.disk = disk if disk is not None else Disk()
@@ -104,7 +108,8 @@ class Store:
         self.log.file_filled = self._look_at_files
         self.bodies = MessageStore(directory / BODIES, self.disk)
         self.pager = Pager(self.disk, self._page_worker, self.log.sync, self._fail)
-        self.pressure = Pressure(self.log, self._log_files, self.pager)
+        reserve = Reserve(directory, self.disk) if keeps_reserve else None
+        self.pressure = Pressure(self.log, self._log_files, self.pager, reserve)
         recovery = QueueRecovery(self._messages_of)
         self.queue_log = QueueLog(self.log, self.pager, self._sync_segments, recovery)
         self.log.register(self.queue_log)
@@ -215,7 +220,6 @@ class Store:
     def set_disk_short(self, is_short: bool) -> None:
         """The disk alarm is in force, or is over."""
         self.reclaiming.is_disk_short = is_short
-        self._has_work.set()
 
     def remove_segments(
         self, paths: list[Path], is_logged: bool, removed: Callable[[], object]
@@ -254,26 +258,34 @@ class Store:
 
     async def _run(self) -> None:
         """Retire log files, sweep bodies and give disk space back when it is due."""
-        while True:
-            try:
-                async with asyncio.timeout(CHECK_SECONDS):
-                    await self._has_work.wait()
-            except TimeoutError:
-                await self.pager.note_all()
-                self.reclaiming.look()
-            self._has_work.clear()
-            try:
+        loop = asyncio.get_running_loop()
+        looks_at = loop.time() + CHECK_SECONDS
+        try:
+            await self.pressure.take_reserve(self._page_worker)
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(looks_at):
+                        await self._has_work.wait()
+                self._has_work.clear()
+                if loop.time() >= looks_at:
+                    await self._look()
+                    looks_at = loop.time() + CHECK_SECONDS
                 while self._retirement.is_due:
                     await self._retirement.retire_oldest()
                     self.pressure.look()
                 await self._sweeper.sweep_if_wanted()
-                await self.reclaiming.run()
-                self.pressure.look()
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:
-                self._fail(error)
-                return
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._fail(error)
+
+    async def _look(self) -> None:
+        """What is done every `CHECK_SECONDS`."""
+        await self.pager.note_all()
+        await self.pressure.take_reserve(self._page_worker)
+        self.reclaiming.look()
+        await self.reclaiming.run()
+        self.pressure.look()
 
     def _fail(self, error: Exception) -> None:
         logger.critical("the store cannot go on: %s", error)

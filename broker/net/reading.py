@@ -187,6 +187,9 @@ class Reading:
 
     def alarms_changed(self) -> None:
         """An alarm was raised or cleared."""
+        if self.is_in_flow and self._services.alarms.are_in_force and not self._is_refusing:
+            # It publishes, and is not read: it would not learn of the alarm by publishing.
+            self._block()
         was_blocked = self._blocked_as or self._is_refusing
         if not was_blocked or self._services.alarms.are_in_force or self._transport is None:
             return

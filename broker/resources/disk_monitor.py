@@ -38,17 +38,23 @@ def free_bytes(directory: Path) -> int:
 class DiskMonitor:
     """Sets and clears the disk alarm.
 
-    measure: returns the free bytes. free: the last measurement.
+    measure: returns the free bytes. measured: called with them. free: the last measurement.
     """
 
     def __init__(
-        self, config: Config, clock: Clock, alarms: Alarms, measure: Callable[[], int]
+        self,
+        config: Config,
+        clock: Clock,
+        alarms: Alarms,
+        measure: Callable[[], int],
+        measured: Callable[[int], object] = lambda free_bytes: None,
     ) -> None:
         self.limit_bytes = disk_limit_bytes(config)
         self.free = 0
         self._clock = clock
         self._alarms = alarms
         self._measure = measure
+        self._measured = measured
         self._timer: Timer | None = None
         self._is_below = False
         self._is_blind = False
@@ -75,6 +81,7 @@ class DiskMonitor:
             self._is_blind = True
             return
         self._is_blind = False
+        self._measured(self.free)
         is_below = self.free < self.limit_bytes
         if is_below == self._is_below:
             return

@@ -31,6 +31,7 @@ from leveret.mgmt.running_node import Node
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.reserve import make_room_to_start
 
 METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
@@ -84,6 +85,7 @@ async def _run(config: Config, started_at: float) -> None:
     disk = Disk(crash_point())
 
     def make_broker() -> Broker:
+        make_room_to_start(data_dir)
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
         return Broker(config, metadata, data_dir=data_dir, disk=disk)
 

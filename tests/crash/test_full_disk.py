@@ -1,5 +1,6 @@
 """A disk that is really full: a small file system of its own, which requires root."""
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -8,18 +9,21 @@ import pika
 import pytest
 
 from tests.crash.killed_node import Node
+from tests.protocol.raw_client import wait_until
 
 MEGABYTE = 1024 * 1024
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
 
 
-@pytest.fixture
-def small_disk(tmp_path):
+@pytest.fixture(params=[24])
+def small_disk(tmp_path, request):
+    """A disk of so many megabytes."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "tmpfs", str(place)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if mounted.returncode:
@@ -54,7 +58,7 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_
     publisher.join(6)
     assert publisher.is_alive(), "the disk was not full"
     assert 0 < len(confirmed) < 60
-    assert "No space left on device" in node.text
+    assert "the disk is full: the reserve of disk space is given up" in node.text
     before = len(confirmed)
     filling.unlink()
     publisher.join(20)
@@ -64,4 +68,92 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_
     assert node.start()
     channel = connect(node).channel()
     assert channel.queue_declare("full", passive=True).method.message_count == 60
+    node.kill()
+
+
+def fill(place):
+    """Take all the space that is left."""
+    with (place / "filling").open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)) == 4096:
+            pass
+
+
+def publish_until_blocked(node, queue):
+    """Publish persistent messages until the node blocks their publisher; how many it confirmed."""
+    confirmed = []
+
+    def publish():
+        channel = connect(node).channel()
+        channel.queue_declare(queue, durable=True)
+        channel.confirm_delivery()
+        # It waits for the confirm of the message during which it is blocked.
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            while True:
+                channel.basic_publish("", queue, bytes(100_000), PERSISTENT)
+                confirmed.append(queue)
+
+    threading.Thread(target=publish, daemon=True).start()
+    wait_until(lambda: "is blocked: low on disk" in node.text)
+    return len(confirmed)
+
+
+def publish_confirmed(node, queue):
+    channel = connect(node).channel()
+    channel.queue_declare(queue, durable=True)
+    channel.confirm_delivery()
+    for _ in range(20):
+        channel.basic_publish("", queue, b"x", PERSISTENT)
+    assert channel.queue_declare(queue, passive=True).method.message_count == 20
+
+
+def consume_all(node, queue, least):
+    """Consume and ack everything, and delete the queue. Returns how many messages there were."""
+    connection = connect(node)
+    channel = connection.channel()
+    count = 0
+    while True:
+        method, _, _ = channel.basic_get(queue)
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        count += 1
+    assert channel.queue_declare(queue, passive=True).method.message_count == 0
+    channel.queue_delete(queue)
+    connection.close()
+    assert count >= least
+    return count
+
+
+@pytest.mark.parametrize("small_disk", [40], indirect=True)
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_full_disk_is_emptied_by_consumers(small_disk, is_killed):
+    node = Node(small_disk / "data", LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    assert node.start()
+    wait_until((small_disk / "data" / "reserve").exists)
+    filling = small_disk / "filling"
+    filling.write_bytes(bytes(16 * MEGABYTE))
+    confirmed = publish_until_blocked(node, "full")
+    assert confirmed > 10
+    assert "the reserve of disk space is given up" in node.text
+    if is_killed:
+        fill(small_disk)
+        node.kill()
+        assert node.start(), node.text
+    consume_all(node, "full", confirmed)
+    filling.unlink()
+    wait_until((small_disk / "data" / "reserve").exists)
+    publish_confirmed(node, "again")
+    node.kill()
+
+
+@pytest.mark.parametrize("small_disk", [128], indirect=True)
+def test_the_disk_alarm_ends_when_messages_are_consumed(small_disk):
+    """With the default limit of 50 MB: nothing that a publisher writes helps to end the alarm."""
+    node = Node(small_disk / "data")
+    assert node.start()
+    confirmed = publish_until_blocked(node, "full")
+    assert "disk alarm" in node.text
+    consume_all(node, "full", confirmed)
+    wait_until(lambda: "disk alarm cleared" in node.text)
+    publish_confirmed(node, "again")
     node.kill()

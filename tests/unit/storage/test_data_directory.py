@@ -124,16 +124,28 @@ def test_what_is_said_of_a_directory_that_may_not_be_written(tmp_path):
 
 def test_a_lock_that_could_not_be_written_is_not_held(tmp_path, monkeypatch):
     def refuse(*_arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     lock = DataDirectoryLock(tmp_path)
-    with monkeypatch.context() as full_disk:
-        full_disk.setattr(os, "pwrite", refuse)
-        with pytest.raises(DataDirectoryError, match="No space left on device"):
+    with monkeypatch.context() as broken_disk:
+        broken_disk.setattr(os, "pwrite", refuse)
+        with pytest.raises(DataDirectoryError, match="Input/output error"):
             lock.acquire()
     other = DataDirectoryLock(tmp_path)
     other.acquire()
     other.release()
+
+
+def test_a_lock_is_held_though_a_full_disk_has_no_room_for_its_holder(tmp_path, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    lock = DataDirectoryLock(tmp_path)
+    lock.acquire()
+    with pytest.raises(DataDirectoryInUse, match="process unknown"):
+        DataDirectoryLock(tmp_path).acquire()
+    lock.release()
 
 
 def test_the_directory_is_not_for_everybody(tmp_path):

@@ -1,0 +1,76 @@
+"""The reserve: disk space that is kept for what frees disk space.
+
+Acks, deletions and the removal of log files are written to disk before anything is freed, and a
+start writes, too. On a full disk a node could do none of that: it would stay full for ever. So the
+space of two files is allocated. The first is given up when the disk is full, for a running node;
+the second when a node is started and the disk is still full. Both are taken again when there is
+room for them twice. Until then publishers wait (pressure.py), so that what frees space has the
+reserve to itself.
+
+**Promises.** A batch of the log that finds the disk full fits into the first part, unless the disk
+is so small that an eighth of it is less than the batch. A node starts once on a disk without any
+space. **Not promised.** That another program leaves the space alone once it was given up.
+"""
+
+from pathlib import Path
+
+from leveret.storage.disk import Disk, StoreError
+
+RUNNING_FILE, STARTING_FILE = "reserve", "reserve-for-start"
+RESERVE_BYTES_MAX = 8 * 1024 * 1024
+"""What a batch of the log may have (log.py, `PENDING_BYTES_HIGH`)."""
+DISK_SHARE, STARTING_SHARE = 8, 8
+"""Of a small disk the reserve is an eighth; the part for a start is an eighth of that."""
+FULL_BYTES = 512 * 1024
+"""With less space than this the disk counts as full: SQLite's next write may fail."""
+
+
+class Reserve:
+    """The reserve in one data directory. is_held: all of its space is allocated."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._directory = directory
+        self._running, self._starting = directory / RUNNING_FILE, directory / STARTING_FILE
+        self._disk = disk
+        self.is_held = bool(disk.size(self._running) and disk.size(self._starting))
+
+    def take(self) -> bool:
+        """Allocate what is missing, if there is room for it twice. Returns whether all is held.
+
+        Waits for the disk. Raises StoreError if the disk cannot be used.
+        """
+        if self.is_held:
+            return True
+        space = self._disk.space(self._directory)
+        size = min(RESERVE_BYTES_MAX, space.total_bytes // DISK_SHARE)
+        if space.free_bytes < 2 * size:
+            return False
+        self.is_held = all(
+            self._disk.size(path) or self._disk.allocate(path, wanted)
+            for path, wanted in ((self._starting, size // STARTING_SHARE), (self._running, size))
+        )
+        return self.is_held
+
+    def give_up(self) -> bool:
+        """Free the part for a running node. Returns whether it was held. Raises StoreError."""
+        self.is_held = False
+        return self._free(self._running)
+
+    def make_room_to_start(self) -> None:
+        """Before anything is opened: free one part if the disk is full. Raises StoreError."""
+        if self._disk.space(self._directory).free_bytes < FULL_BYTES and not self.give_up():
+            self._free(self._starting)
+
+    def _free(self, path: Path) -> bool:
+        was_held = self._disk.size(path) > 0
+        self._disk.remove(path)
+        return was_held
+
+
+def make_room_to_start(directory: Path) -> None:
+    """Give a part of the reserve up if the disk is full, so that a start can write."""
+    try:
+        Reserve(directory, Disk()).make_room_to_start()
+    except StoreError:
+        # What is opened next reports what is wrong with the directory.
+        return
