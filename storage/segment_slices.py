@@ -166,6 +166,17 @@ class SegmentSlices:
 
     # Removing
 
+    def leave_last(self, next_position: int) -> int:
+        """All positions are gone: leave out those that the last segment has left (G1).
+
+        next_position: of the queue. Returns the position at which it goes on.
+        """
+        self._plan.clear()
+        end = max(next_position, positions_of(self.writer.number)[1])
+        self._ledger.fresh.add_range(next_position, end)
+        self._ledger.flushed_to = end
+        return end
+
     def drop_unneeded(self, is_logged: bool, only_first: bool) -> None:
         """Remove the segments in which no position is needed."""
         numbers = self.writer.numbers

@@ -43,7 +43,7 @@ from leveret.storage.backing_queue import Head, Waiter
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import Intervals
-from leveret.storage.ledger import Ledger, positions_of
+from leveret.storage.ledger import Ledger
 from leveret.storage.log import Log
 from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
@@ -427,20 +427,13 @@ class TieredQueue:
         if self.is_deleted:
             return
         if self.writer.numbers and not (self.ready_count or self.unacked_count):
-            self._go_on_in_next_segment()
+            self._next_position = self._slices.leave_last(self._next_position)
+            if self.ledger.fresh:
+                self._note_dirty()
         if not self.is_durable:
             self._is_dirty = False
             self.ledger.settle()
         self._slices.drop_unneeded(self.is_durable, only_first=False)
-
-    def _go_on_in_next_segment(self) -> None:
-        """All positions are gone: leave out those that are left in the last segment (G1)."""
-        end = max(self._next_position, positions_of(self.writer.number)[1])
-        if end > self._next_position:
-            self.ledger.fresh.add_range(self._next_position, end)
-            self._note_dirty()
-        self._slices.forget_plan()
-        self._next_position = self.ledger.flushed_to = end
 
     # Restart, inspection, deletion
 

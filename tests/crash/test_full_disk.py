@@ -32,12 +32,21 @@ def small_disk(tmp_path, request):
     subprocess.run(["umount", "-l", str(place)], check=False)
 
 
+def node_on(disk, **environment):
+    """A node with its data on the disk, and its log elsewhere."""
+    data = disk / "data"
+    data.mkdir()
+    link = disk.parent / "data"
+    link.symlink_to(data)
+    return Node(link, **environment)
+
+
 def connect(node):
     return pika.BlockingConnection(pika.URLParameters(node.url))
 
 
 def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_path):
-    node = Node(small_disk / "data", LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     filling = small_disk / "filling"
     filling.write_bytes(bytes(16 * MEGABYTE))
     assert node.start()
@@ -127,7 +136,7 @@ def consume_all(node, queue, least):
 @pytest.mark.parametrize("small_disk", [40], indirect=True)
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_full_disk_is_emptied_by_consumers(small_disk, is_killed):
-    node = Node(small_disk / "data", LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     assert node.start()
     wait_until((small_disk / "data" / "reserve").exists)
     filling = small_disk / "filling"
@@ -149,7 +158,7 @@ def test_a_full_disk_is_emptied_by_consumers(small_disk, is_killed):
 @pytest.mark.parametrize("small_disk", [128], indirect=True)
 def test_the_disk_alarm_ends_when_messages_are_consumed(small_disk):
     """With the default limit of 50 MB: nothing that a publisher writes helps to end the alarm."""
-    node = Node(small_disk / "data")
+    node = node_on(small_disk)
     assert node.start()
     confirmed = publish_until_blocked(node, "full")
     assert "disk alarm" in node.text
