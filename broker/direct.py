@@ -121,6 +121,11 @@ class DirectConnection:
 
         await self._do(check_all(), f"reading from queue '{queue.name}'")
 
+    async def check(self, kind: str, name: str, permission: str) -> None:
+        """Check a permission of the user. Raises ChannelFault, ConnectionFault."""
+        steps = check(self.channel, kind, name, permission)
+        await self._do(steps, f"checking access to {kind} '{name}'")
+
     async def call(self, method: base.Frame) -> list[Reply]:
         """Run a method and return the replies. Raises ChannelFault and ConnectionFault."""
         return await self._do(handle(self.channel, method), described(self.channel, method))

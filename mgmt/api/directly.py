@@ -15,6 +15,9 @@ from leveret.mgmt.views.to_json import json_to_table
 
 NAME_BYTES_MAX = 255
 
+Permission = tuple[str, str, str]
+"""A kind (exchange, queue), a name, and configure, write or read."""
+
 Method = TypeVar("Method", bound=base.Frame)
 
 
@@ -29,6 +32,16 @@ def make(method: type[Method], **fields: Any) -> Method:
     for name, value in fields.items():
         setattr(made, name, value)
     return made
+
+
+async def require(call: Call, vhost: VirtualHost, *permissions: Permission) -> None:
+    """Raise 401 unless the user has these permissions, before its request is converted."""
+    try:
+        with connect(call, vhost) as connection:
+            for permission in permissions:
+                await connection.check(*permission)
+    except (ChannelFault, ConnectionFault) as fault:
+        raise from_fault(fault) from None
 
 
 async def do(call: Call, vhost: VirtualHost, method: base.Frame) -> list[Reply]:

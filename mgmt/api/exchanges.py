@@ -10,7 +10,7 @@ from pamqp import base, commands
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.binding import Exchange
-from leveret.broker.names import EXCHANGE, QUEUE
+from leveret.broker.names import EXCHANGE, QUEUE, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -21,6 +21,7 @@ from leveret.mgmt.api.directly import (
     do,
     flag,
     make,
+    require,
     require_short_name,
 )
 from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
@@ -66,6 +67,7 @@ async def show_exchange(call: Call) -> Any:
 async def declare_exchange(call: Call) -> Any:
     """Declare an exchange."""
     vhost, name = call.vhost(), call.exchange_name()
+    await require(call, vhost, (EXCHANGE, without_line_breaks(name), "configure"))
     body = await call.body()
     require_short_name(EXCHANGE, name)
     kind = body.get("type", "direct")
@@ -106,6 +108,7 @@ async def publish(call: Call) -> Any:
     if call.path("vhost") not in call.broker.services.vhosts:
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
+    await require(call, vhost, (EXCHANGE, name, "write"))
     body = await call.body("routing_key", "properties", "payload", "payload_encoding")
     key, payload = body["routing_key"], payload_of(body["payload"], body["payload_encoding"])
     if not isinstance(key, str):
@@ -258,20 +261,20 @@ async def bind(call: Call) -> Any:
     kind = TYPES.get(call.path("kind"))
     if kind is None:
         raise not_found()
+    source = call.exchange_name("source")
+    destination = call.path("destination") if kind == QUEUE else call.exchange_name("destination")
+    await require(call, vhost, (kind, destination, "write"), (EXCHANGE, source, "read"))
     body = await call.body()
     key = body.get("routing_key", "")
     if not isinstance(key, str):
         raise bad_request(["not_string", key])
     arguments = arguments_of(body)
     where: dict[str, Any] = {"routing_key": key, "arguments": arguments}
-    source = call.exchange_name("source")
     if kind == QUEUE:
-        destination = call.path("destination")
         await do(
             call, vhost, make(commands.Queue.Bind, queue=destination, exchange=source, **where)
         )
     else:
-        destination = call.exchange_name("destination")
         await do(
             call,
             vhost,

@@ -12,7 +12,7 @@ from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
 from leveret.broker.channel import methods_basic
 from leveret.broker.declarations import DeleteQueue
 from leveret.broker.direct import DirectConnection, Reply
-from leveret.broker.names import QUEUE, resource
+from leveret.broker.names import QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -23,6 +23,7 @@ from leveret.mgmt.api.directly import (
     do,
     flag,
     make,
+    require,
     require_short_name,
 )
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
@@ -80,6 +81,7 @@ def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
 async def declare_queue(call: Call) -> Any:
     """Declare a queue."""
     vhost, name = call.vhost(), call.path("queue")
+    await require(call, vhost, (QUEUE, without_line_breaks(name), "configure"))
     body = await call.body()
     require_short_name(QUEUE, name)
     node = body.get("node") or call.node.name

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from leveret.mgmt.nesting import TOO_DEEP, is_too_deep
+from leveret.mgmt.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
 Item = dict[str, Any]
@@ -145,8 +145,9 @@ async def _items(
         if not isinstance(item, dict):
             problems.append(Problem(f"{kind}[{number}]", "should be an object"))
             continue
-        if is_too_deep(item):
-            problems.append(Problem(f"{kind}[{number}]", TOO_DEEP))
+        refusal = refusal_of(item)
+        if refusal is not None:
+            problems.append(Problem(f"{kind}[{number}]", refusal))
         if vhost is not None:
             item["vhost"] = vhost
         items.append(item)

@@ -4,9 +4,11 @@ import asyncio
 import base64
 import gc
 import sys
+import urllib.error
 import urllib.request
 
 import msgspec
+import pytest
 
 from leveret.broker.config import Config, ManagementSettings, PrometheusSettings, TcpSettings
 from leveret.broker.server import Broker
@@ -57,7 +59,7 @@ class NodeInProcess:
         ) as got:
             return got.read()
 
-    async def longest_turn(self, path, body=None):
+    async def longest_turn(self, path, body=None, status=200):
         """Return the largest number of calls in one turn of the loop during a request."""
         answer = asyncio.get_running_loop().run_in_executor(None, self.ask, path, body)
         calls = longest = 0
@@ -74,5 +76,9 @@ class NodeInProcess:
                 longest = max(longest, calls)
         finally:
             sys.setprofile(None)
-        assert await answer is not None
+        if status == 200:
+            assert await answer is not None
+        else:
+            with pytest.raises(urllib.error.HTTPError, match=str(status)):
+                await answer
         return longest
