@@ -12,7 +12,7 @@ from leveret.mgmt import slices
 from leveret.mgmt.api import workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message
 from leveret.storage.tiered_cursor import TieredCursor
-from tests.mgmt.test_responsiveness import Served
+from tests.mgmt.node_in_process import NodeInProcess
 
 MESSAGES = 200_000
 BODY_BYTES = 100
@@ -25,7 +25,7 @@ MEMORY_BYTES_MAX = 16 * 1024 * 1024
 @asynccontextmanager
 async def paged_queue(directory):
     """A node with a lazy queue, and nearly all of its messages on disk only."""
-    async with Served(directory) as served:
+    async with NodeInProcess(directory) as served:
         body = {"durable": True, "arguments": {"x-queue-mode": "lazy"}}
         await ask(served, "PUT", "", body)
         queue = served.node.broker.services.vhosts["/"].queues["paged"]
