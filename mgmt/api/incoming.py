@@ -149,4 +149,9 @@ def _structure_bytes(raw: bytes) -> int:
     """The size of JSON without the texts that may be large. Raises msgspec.DecodeError."""
     large = msgspec.json.decode(raw, type=LargeTexts)
     texts = (large.payload, large.value, large.edit.payload)
-    return len(raw) - sum(view.nbytes for view in map(memoryview, texts) if view[:1] == b'"')
+    return len(raw) - sum(map(_text_bytes, texts))
+
+
+def _text_bytes(raw: msgspec.Raw) -> int:
+    content = bytes(raw)
+    return len(content) if content.startswith(b'"') else 0

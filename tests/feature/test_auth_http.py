@@ -25,12 +25,19 @@ class AuthServer:
         self.asked = []
         self.url = ""
         self.context = None
+        self.headers, self.is_once = {}, False
+
+    def redirect(self, status, location, once=False):
+        self.status, self.headers, self.is_once = status, {"Location": location}, once
 
     async def handle(self, request):
         fields = dict(request.query) | dict(await request.post())
         self.asked.append((request.method, request.path, fields))
         await asyncio.sleep(self.delay_s)
-        return web.Response(text=self.answer, status=self.status)
+        status, headers = self.status, self.headers
+        if self.is_once:
+            self.status, self.headers = 200, {}
+        return web.Response(text=self.answer, status=status, headers=headers)
 
     @contextlib.asynccontextmanager
     async def running(self, context=None):
@@ -125,6 +132,60 @@ class TestQuestions:
             for _ in range(5):
                 await backend.authenticate(attempt())
         assert len(ports) == 1
+
+
+class TestRedirects:
+    """Another address gets no password, and its answer does not count."""
+
+    @pytest.fixture
+    async def pair(self, make):
+        """A backend, the server it asks, and another one that allows everything."""
+        asked, other = AuthServer(), AuthServer()
+        other.answer = "allow administrator"
+        async with asked.running(), other.running():
+            yield asked, other, lambda *settings: make(asked.url, *settings)
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    @pytest.mark.parametrize("method", ["get", "post"])
+    async def test_none_is_followed_to_another_origin(self, pair, status, method):
+        asked, other, make = pair
+        asked.redirect(status, f"{other.url}/user?username=anna&password=secret")
+        with pytest.raises(BackendUnavailable, match="another origin") as refusal:
+            await make(f"auth_http.http_method = {method}").authenticate(attempt())
+        assert other.asked == []
+        assert other.url in str(refusal.value)
+        assert "secret" not in str(refusal.value)
+
+    async def test_nor_is_one_in_a_question_about_permissions(self, pair):
+        asked, other, make = pair
+        asked.redirect(307, f"{other.url}/vhost")
+        with pytest.raises(BackendUnavailable):
+            await make().may_use_vhost(ANNA, "/", "192.0.2.1")
+        assert other.asked == []
+
+    @pytest.mark.parametrize("method", ["get", "post"])
+    async def test_one_to_the_same_origin_is(self, pair, method):
+        asked, _, make = pair
+        asked.redirect(307, "/user/?username=anna", once=True)
+        asked.answer = "allow monitoring"
+        identity = await make(f"auth_http.http_method = {method}").authenticate(attempt())
+        assert identity.tags == ("monitoring",)
+        assert [path for _, path, _ in asked.asked] == ["/user", "/user/"]
+
+    async def test_a_post_is_not_repeated_without_its_fields(self, pair):
+        asked, _, make = pair
+        asked.redirect(302, "/user/")
+        with pytest.raises(BackendUnavailable, match="without its fields"):
+            await make("auth_http.http_method = post").authenticate(attempt())
+        assert len(asked.asked) == 1
+
+    @pytest.mark.parametrize("location", ["/user", "", "http://[", "//elsewhere.invalid/user"])
+    async def test_they_end(self, pair, location):
+        asked, _, make = pair
+        asked.redirect(302, location)
+        with pytest.raises(BackendUnavailable, match="redirect"):
+            await make().authenticate(attempt())
+        assert len(asked.asked) <= 6
 
 
 class TestAnswers:

@@ -1,6 +1,7 @@
 """Tokens whose keys a real server publishes, and tokens at a real broker."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import ssl
@@ -45,7 +46,7 @@ class Issuer:
     def __init__(self):
         self.keys = [published(ONE, "one", use="sig", alg="RS256")]
         self.status, self.text, self.asked, self.delay_s = 200, None, [], 0.0
-        self.url = ""
+        self.url, self.headers = "", {}
 
     async def handle(self, request):
         self.asked.append(request.path)
@@ -54,7 +55,7 @@ class Issuer:
             content = json.dumps({"issuer": f"{self.url}/realm", "jwks_uri": f"{self.url}/keys"})
         else:
             content = json.dumps({"keys": self.keys})
-        return web.Response(text=self.text or content, status=self.status)
+        return web.Response(text=self.text or content, status=self.status, headers=self.headers)
 
     @contextlib.asynccontextmanager
     async def running(self, context=None):
@@ -129,6 +130,22 @@ class TestPublishedKeys:
         clock.advance(REFRESH_MS / 1000)
         assert await log_in(backend, token_of(key_id="made-up")) is None
         assert issuer.asked == ["/keys", "/keys"]
+
+    async def test_a_redirect_to_another_origin_is_not_followed(self, make, issuer):
+        async with Issuer().running() as other:
+            other.keys = [published(TWO, "two")]
+            issuer.status, issuer.headers = 307, {"Location": f"{other.url}/keys"}
+            with pytest.raises(BackendUnavailable, match="another origin"):
+                await log_in(make(f"jwks_url = {issuer.url}/keys"), token_of(TWO, "two"))
+            assert other.asked == []
+
+    async def test_a_secret_that_is_published_is_no_key(self, make, issuer, caplog):
+        secret = b"everybody can read this secret, which is long"
+        encoded = base64.urlsafe_b64encode(secret).rstrip(b"=").decode()
+        issuer.keys = [{"kty": "oct", "kid": "one", "alg": "HS256", "k": encoded}]
+        backend = make(f"jwks_url = {issuer.url}/keys")
+        assert await log_in(backend, token_of(secret, "one", "HS256")) is None
+        assert "'one' cannot be used: it is a secret" in caplog.text
 
     async def test_a_token_without_an_id_has_the_default_key(self, make, issuer):
         issuer.keys.append(published(TWO, "two"))

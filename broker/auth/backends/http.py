@@ -3,7 +3,8 @@
 Four URLs are asked, with GET or POST: whether a password is correct, and whether a user may access
 a vhost, a queue or exchange, or a routing key. The server answers 200 or 201 with `allow` or
 `deny`; for a user, `allow` is followed by tags, separated by blanks. Any other answer is logged as
-an error of the server and counts as a refusal.
+an error of the server and counts as a refusal; redirects are followed to the same origin only
+(redirects.py).
 
 Connections are kept open. If the server closes one just when it is used again, the request is
 repeated on another one.
@@ -17,6 +18,7 @@ import aiohttp
 from yarl import URL
 
 from leveret.broker.auth.backends.client_tls import client_context, shown_address
+from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAttempt
 from leveret.broker.config.authentication_settings import HttpSettings
 
@@ -107,11 +109,13 @@ class HttpBackend:
         session = self._opened_session()
         sni = self._settings.tls.server_name
         if self._settings.method == "post":
-            request = session.post(url, data=text.encode(), headers=FORM, server_hostname=sni)
+            request = requested(
+                session, "POST", URL(url), data=text.encode(), headers=FORM, server_hostname=sni
+            )
         else:
             separator = "&" if urlsplit(url).query else "?"
             asked = URL(f"{url}{separator}{text}", encoded=True)
-            request = session.get(asked, server_hostname=sni)
+            request = requested(session, "GET", asked, server_hostname=sni)
         async with request as response:
             if response.status not in SUCCESSES:
                 raise BackendUnavailable(

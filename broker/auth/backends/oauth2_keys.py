@@ -1,7 +1,8 @@
 """The keys that sign tokens: from files, or published by the issuer (JWKS).
 
 A key is used only with the algorithms of its type. So a public key, which is known to everybody, is
-never used as the secret of a symmetric algorithm, and the algorithm `none` is never accepted.
+never used as the secret of a symmetric algorithm, and the algorithm `none` is never accepted. A
+secret (`oct`) that is published is refused for the same reason.
 
 Published keys are fetched when a token names an unknown key, and at most every `REFRESH_MS`, so
 that tokens with invented key ids do not cause a request each.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import jwt
@@ -21,8 +23,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from yarl import URL
 
 from leveret.broker.auth.backends.client_tls import client_context, shown_address
+from leveret.broker.auth.backends.redirects import requested
 from leveret.broker.auth.identity import BackendUnavailable
 from leveret.broker.clock import Clock
 from leveret.broker.config.oauth2_settings import OAuth2Settings
@@ -118,6 +122,9 @@ class SigningKeys:
             if not url:
                 about = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
                 url = await _asked(session, about, _jwks_uri)
+                if urlsplit(issuer).scheme == "https" != urlsplit(url).scheme:
+                    shown = shown_address(url)
+                    raise BackendUnavailable(f"OAuth 2: {issuer} names {shown}, which is not HTTPS")
             keys = await _asked(session, url, _keys_of)
         logger.info("OAuth 2: fetched %d keys from %s", len(keys), shown_address(url))
         return keys
@@ -127,7 +134,7 @@ async def _asked(session: aiohttp.ClientSession, url: str, read: Callable[[Any],
     """Request a URL and parse the answer. Raises BackendUnavailable."""
     shown = shown_address(url)
     try:
-        async with session.get(url) as response:
+        async with requested(session, "GET", URL(url)) as response:
             if response.status != 200:
                 raise BackendUnavailable(f"OAuth 2: {shown} answered with status {response.status}")
             content = b""
@@ -160,11 +167,19 @@ def _keys_of(content: Any) -> dict[str, Key]:
         if not isinstance(one, dict) or one.get("use", "sig") != "sig":
             continue
         try:
-            keys[str(one.get("kid", ""))] = key_of_jwk(one)
+            keys[str(one.get("kid", ""))] = _published_key(one)
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             key_id = one.get("kid")
             logger.warning("OAuth 2: the published key %r cannot be used: %s", key_id, error)
     return keys
+
+
+def _published_key(content: dict[str, Any]) -> Key:
+    """As `key_of_jwk`; raises ValueError for a secret, too, since everybody can read it."""
+    key = key_of_jwk(content)
+    if isinstance(key.material, bytes):
+        raise ValueError("it is a secret, which only a file (auth_oauth2.signing_keys) can hold")
+    return key
 
 
 def key_of_jwk(content: dict[str, Any]) -> Key:
