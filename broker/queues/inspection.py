@@ -24,10 +24,21 @@ class Inspection:
     def __init__(self, queue: ClassicQueue) -> None:
         self.queue = queue
 
-    def cursor(self) -> Cursor:
-        """A cursor at the head of the queue. The caller must close it."""
+    def cursor(self, position: int = 0) -> Cursor:
+        """A cursor that reads from a position on. The caller must close it."""
         self.queue.settle_deliveries()
-        return self.queue.backing.cursor()
+        return self.queue.backing.cursor(position)
+
+    def find(self, name: str) -> Entry | None:
+        """The ready message of this name, left where it is."""
+        if not _is_name(name):
+            return None
+        cursor = self.cursor(int(name))
+        try:
+            found = cursor.read(1)
+        finally:
+            cursor.close()
+        return next((entry for entry in found[:1] if self.name_of(entry) == name), None)
 
     def name_of(self, entry: Entry) -> str:
         """The name of a message."""

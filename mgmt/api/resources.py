@@ -1,6 +1,7 @@
 """Imports all files with routes, which add themselves to `routes.ROUTES`."""
 
 from leveret.mgmt.api import (
+    acting,
     authentication,
     clients,
     control,
@@ -11,6 +12,7 @@ from leveret.mgmt.api import (
     parameters,
     plan,
     queues,
+    retrying,
     traces,
     users,
     vhosts,
@@ -19,6 +21,6 @@ from leveret.mgmt.api import (
 from leveret.mgmt.api.description import served
 
 RESOURCES = (
-    authentication, clients, control, definitions, exchanges, health, overview, parameters, plan,
-    queues, traces, users, served, vhosts, workbench,
+    acting, authentication, clients, control, definitions, exchanges, health, overview, parameters,
+    plan, queues, retrying, traces, users, served, vhosts, workbench,
 )  # fmt: skip

@@ -235,6 +235,11 @@ class TestPlans:
         )
 
 
+def target(number):
+    """Where a message of the test was published."""
+    return {"exchange": "amq.topic", "routing_keys": [f"job.{number}"]}
+
+
 class TestWorkbench:
     @pytest.fixture
     def dead(self, node, vhost):
@@ -276,9 +281,8 @@ class TestWorkbench:
 
     def test_retrying_one_leaves_the_others_as_they_were(self, node, vhost, dead):
         middle = node.get(dead)["messages"][1]
-        assert node.post(f"{dead}/retry", {"ids": [middle["id"]]}).body == {
-            "done": 1, "failed": []
-        }  # fmt: skip
+        body = {"ids": [middle["id"]], "targets": [target(1)]}
+        assert node.post(f"{dead}/retry", body).body == {"done": 1, "failed": []}
         assert self.bodies(node, dead) == ["body 0", "body 2"]
         assert not any(message["redelivered"] for message in node.get(dead)["messages"])
         back = node.get(f"queues/{vhost}/work/messages")["messages"]
@@ -288,9 +292,8 @@ class TestWorkbench:
         assert "x-death" not in back[0]["properties"].get("headers", {})
 
     def test_retrying_all_that_match_with_an_audit_line(self, node, vhost, dead):
-        assert (
-            node.post(f"{dead}/retry", {"all": True, "header": ["number:[01]"]}).body["done"] == 2
-        )
+        body = {"all": True, "header": ["number:[01]"], "targets": [target(0), target(1)]}
+        assert node.post(f"{dead}/retry", body).body["done"] == 2
         assert self.bodies(node, dead) == ["body 2"]
         line = node.get("audit?count=1")[0]
         assert (line["user"], line["action"], line["queue"]) == ("guest", "retry", "dead")
@@ -298,7 +301,8 @@ class TestWorkbench:
     def test_the_audit_log_holds_what_the_act_is_about_and_nothing_else(self, node, vhost, dead):
         """The log is kept in memory and on disk, and clients must not be able to fill either."""
         body = {"ids": [f"0-{number}" for number in range(5000)], "padding": "x" * 100_000,
-                "to": {"exchange": "x" * 100_000, "more": ["x"] * 1000}}  # fmt: skip
+                "to": {"exchange": "x" * 100_000, "routing_key": "", "more": ["x"] * 1000},
+                "targets": ["x" * 100_000]}  # fmt: skip
         node.post(f"{dead}/retry", body)
         detail = node.get("audit?count=1")[0]["detail"]
         assert detail["ids"][0] == "0-0"

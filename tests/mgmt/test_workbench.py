@@ -9,7 +9,7 @@ import pytest
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.properties import ContentHeader, encode_properties
 from leveret.mgmt import slices
-from leveret.mgmt.api import workbench
+from leveret.mgmt.api import selection, workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message
 from leveret.storage.tiered_cursor import TieredCursor
 from tests.mgmt.node_in_process import NodeInProcess
@@ -76,7 +76,7 @@ class Watched:
         self._task.cancel()
         turns = [turn for turn, _ in self.reads]
         assert len(turns) == len(set(turns)), "a turn of the loop read more than once"
-        assert max(size for _, size in self.reads) < workbench.READ_BYTES
+        assert max(size for _, size in self.reads) < selection.READ_BYTES
         assert self.memory_bytes < MEMORY_BYTES_MAX
 
 
@@ -88,6 +88,10 @@ async def test_a_queue_of_paged_messages_is_read_a_little_at_a_time(tmp_path, mo
         assert found["scanned"] == workbench.SCANNED_MAX
         (message,) = found["messages"]
         assert message["payload"].startswith("99999 ")
+        count = len(watched.reads)
+        last = await ask(served, "GET", f"/messages?position={MESSAGES - 1}&count=1")
+        assert last["messages"][0]["payload"].startswith(f"{MESSAGES - 1} ")
+        assert len(watched.reads) <= count + 2, "a page far behind reads what is before it"
         body = {"all": True, "body": "^1999[0-9][0-9] "}
         assert (await ask(served, "POST", "/messages/delete", body))["done"] == 100
         body = {"ids": [message["id"], "0", "none"]}

@@ -89,15 +89,16 @@ _CHOSEN = {"ids": nullable(list_of(ANYTHING)), "all": ANYTHING, **_FILTERS}
 RETRY = body(
     {},
     {
-        **_CHOSEN, "to": nullable(body({}, {"exchange": ANYTHING, "routing_key": ANYTHING})),
+        **_CHOSEN, "to": nullable(body({"exchange": TEXT, "routing_key": TEXT}, {})),
+        "targets": list_of(body({"exchange": TEXT, "routing_keys": list_of(TEXT)}, {})),
         "edit": nullable(
             body({}, {"payload": TEXT, "properties": nullable(_PROPERTIES),
                       "payload_encoding": one_of("string", "base64")})
         ),
     },
 )  # fmt: skip
+CHOSEN = body({}, _CHOSEN)
 MOVE = body({"destination": TEXT}, _CHOSEN)
-DELETE = body({}, _CHOSEN)
 
 _LISTS = dict.fromkeys(SHAPES, nullable(list_of(OBJECT)))
 DEFINITIONS = record({}, _LISTS, is_open=True)

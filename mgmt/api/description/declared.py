@@ -146,11 +146,19 @@ SCHEMAS: dict[str, Schema] = {
     "HeldMessages": record(
         {
             "messages": list_of(ref("HeldMessage")), "scanned": COUNT,
-            "next_offset": nullable(COUNT), "total": COUNT,
+            "next_offset": nullable(COUNT), "next_position": nullable(TEXT), "total": COUNT,
         }
     ),
     "Done": record(
         {"done": COUNT, "failed": list_of(record({"id": TEXT, "reason": TEXT}))}
+    ),
+    "Targets": record(
+        {
+            "targets": list_of(
+                record({"exchange": TEXT, "routing_keys": list_of(TEXT), "messages": COUNT})
+            ),
+            "has_more": FLAG,
+        }
     ),
     "QueuePlan": record(
         {

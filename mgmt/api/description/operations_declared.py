@@ -85,12 +85,16 @@ MESSAGES = (
     ),
     _messages.shows(
         "/queues/{vhost}/{queue}/messages", ref("HeldMessages"), 400, 404,
-        parameters=[Parameter("offset", WHOLE_OR_NONE), Parameter("count", WHOLE_OR_NONE),
+        parameters=[Parameter("offset", WHOLE_OR_NONE), Parameter("position", WHOLE_OR_NONE),
+                    Parameter("count", WHOLE_OR_NONE),
                     Parameter("truncate", WHOLE_OR_NONE), *_FILTERS],
     ),
     _messages.posts("/queues/{vhost}/{queue}/messages/retry", bodies.RETRY, ref("Done"), 404),
+    _messages.posts(
+        "/queues/{vhost}/{queue}/messages/targets", bodies.CHOSEN, ref("Targets"), 404
+    ),
     _messages.posts("/queues/{vhost}/{queue}/messages/move", bodies.MOVE, ref("Done"), 404),
-    _messages.posts("/queues/{vhost}/{queue}/messages/delete", bodies.DELETE, ref("Done"), 404),
+    _messages.posts("/queues/{vhost}/{queue}/messages/delete", bodies.CHOSEN, ref("Done"), 404),
 )  # fmt: skip
 CLIENTS = (
     _clients.lists("/connections", ref("Connection"), parameters=BYTES),

@@ -7,19 +7,23 @@ import {field, fields, form, input, messageFields, messageOf, valuesOf} from "..
 
 const PARTS = {payload: ["payload", "encoding"], properties: ["properties", "headers", "mode"]};
 
-// retry(body): sends the request; returns whether it succeeded.
-export function edit(message, retry) {
+// target: where the message came from, as x-death says. retry(body): sends the request; returns
+// whether it succeeded.
+export function edit(message, target, retry) {
   // RabbitMQ's JSON has an empty list for an empty table.
   const properties = Array.isArray(message.properties) ? {} : message.properties;
   const element = form("Retry with these changes", async (values) => {
-    const body = {ids: [message.id], edit: changesOf(original, values)};
     const {exchange, key} = values;
-    if (exchange || key) body.to = {exchange, routing_key: key};
+    const body = {
+      ids: [message.id], edit: changesOf(original, values), to: {exchange, routing_key: key},
+    };
     if (await retry(body)) dialog.close();
     else notice("The message was not changed.", true);
   }, h("p", {class: "quiet"},
-    "By default it is published to its original exchange and routing key."),
-  fields(field("To exchange", input("exchange")), field("Routing key", input("key"))),
+    "Where it is published is what its x-death header says, which a client may have forged."),
+  fields(field("To exchange", input("exchange",
+    {value: target.exchange, placeholder: "the default exchange"})),
+  field("Routing key", input("key", {value: target.routing_keys[0]}))),
   messageFields(properties, message.payload, message.payload_encoding));
   const original = valuesOf(element);
   const dialog = openForm("Edit and retry", element);

@@ -11,15 +11,17 @@ import {edit} from "./edit.js";
 import {bodyOf} from "./messages.js";
 
 const PAGE = 20;
+// offset counts messages, for their numbers; position is where the node reads on.
+const FIRST_PAGE = {offset: 0, position: ""};
 const WORDS = {
-  retry: ["Retry", "They are published to their original exchange, and removed from this queue."],
+  retry: ["Retry", "They are published as listed here, and removed from this queue."],
   move: ["Move", "They are removed from this queue."],
   delete: ["Delete", "They are deleted permanently."],
 };
 
 export function workbench(vhost, queue) {
   const bench = new Workbench(vhost, queue);
-  bench.load([0]);
+  bench.load([FIRST_PAGE]);
   return bench.element;
 }
 
@@ -30,8 +32,8 @@ class Workbench {
     this.filters = {};
     this.chosen = new Set();
     this.found = {messages: [], total: 0, scanned: 0, next_offset: null};
-    // The offsets of the pages so far: the last one is shown.
-    this.offsets = [0];
+    // Where the pages so far begin: the last one is shown.
+    this.pages = [FIRST_PAGE];
     this.tools = h("div", {class: "toolbar"});
     this.list = h("div");
     this.element = h("div", {}, this.filterForm(), this.tools, this.list);
@@ -40,18 +42,18 @@ class Workbench {
   filterForm() {
     return form("Search", async ({header, body, key}) => {
       this.filters = {header, body, routing_key: key};
-      await this.load([0]);
+      await this.load([FIRST_PAGE]);
     }, fields(
       field("Header", input("header", {placeholder: "name, or name:pattern"})),
       field("Body matches", input("body", {placeholder: "regular expression"})),
       field("Routing key matches", input("key", {placeholder: "regular expression"}))));
   }
 
-  async load(offsets = this.offsets) {
-    this.offsets = offsets;
+  async load(pages = this.pages) {
+    this.pages = pages;
     this.chosen.clear();
     try {
-      this.found = await get(this.where, {offset: offsets.at(-1), count: PAGE, ...this.filters});
+      this.found = await get(this.where, {...pages.at(-1), count: PAGE, ...this.filters});
       this.draw();
     } catch (error) {
       render(this.tools);
@@ -96,13 +98,14 @@ class Workbench {
   }
 
   pager() {
-    const {next_offset: next, scanned} = this.found;
-    const isFirst = this.offsets.length === 1;
-    if (isFirst && next === null) return "";
+    const {next_offset: offset, next_position: position, scanned} = this.found;
+    const isFirst = this.pages.length === 1;
+    if (isFirst && position === null) return "";
     return h("div", {class: "pager"},
-      button("Back", () => this.load(this.offsets.slice(0, -1)), {disabled: isFirst}),
-      button("Next", () => this.load([...this.offsets, next]), {disabled: next === null}),
-      h("span", {}, `from position ${this.offsets.at(-1) + 1}, `
+      button("Back", () => this.load(this.pages.slice(0, -1)), {disabled: isFirst}),
+      button("Next", () => this.load([...this.pages, {offset, position}]),
+        {disabled: position === null}),
+      h("span", {}, `from position ${this.pages.at(-1).offset + 1}, `
         + `${plural(scanned, "message")} searched`));
   }
 
@@ -124,16 +127,28 @@ class Workbench {
       : Object.values(this.filters).some(Boolean) ? "all matching messages" : "all messages";
     const target = body.destination ? ` Destination: ${body.destination}.` : "";
     const detail = `${which} of ${this.queue}. ${consequence}${target}`;
-    if (!body.edit && !await confirm(`${word} ${which}?`, detail, word)) return false;
     let isDone = false;
     try {
-      isDone = report(word, await post(`${this.where}/${action}`, body));
+      const more = action === "retry" && !body.to ? await this.targets(body) : {shown: []};
+      if (!body.edit && !await confirm(`${word} ${which}?`, detail, word, ...more.shown)) {
+        return false;
+      }
+      isDone = report(word, await post(`${this.where}/${action}`, {...body, ...more.confirmed}));
     } catch (error) {
       notice(`Failed: ${error.message}`, true);
     }
     await this.load();
     refreshNow();
     return isDone;
+  }
+
+  // Where a retry would publish messages, to be confirmed: x-death, which says it, may be forged.
+  async targets(body) {
+    const {targets, has_more: hasMore} = await post(`${this.where}/targets`, body);
+    const list = h("ul", {"aria-label": "Targets"}, targets.map(({messages, ...target}) =>
+      h("li", {}, `${plural(messages, "message")} to ${describe(target)}`)));
+    const note = hasMore && h("p", {}, "Messages with more targets than these stay in the queue.");
+    return {shown: [list, note || ""], confirmed: {targets}};
   }
 
   askWhere(body) {
@@ -173,15 +188,20 @@ class Workbench {
     try {
       // Editing needs the complete payload: a truncated one would be published as it is.
       const {messages: [whole]} = await get(this.where,
-        {offset: message.position, count: 1, truncate: message.payload_bytes});
+        {position: message.id, count: 1, truncate: message.payload_bytes});
       if (whole?.id !== message.id) {
         throw new Error("The message is no longer in the queue: search again.");
       }
-      edit(whole, (body) => this.act("retry", body));
+      const {targets: [target]} = await post(`${this.where}/targets`, {ids: [whole.id]});
+      edit(whole, target, (body) => this.act("retry", body));
     } catch (error) {
       notice(error.message, true);
     }
   }
+}
+
+function describe({exchange, routing_keys: keys}) {
+  return `exchange ${exchange || "(default)"} with routing key ${keys.join(", ")}`;
 }
 
 // Reports the result; returns whether all succeeded.

@@ -1,0 +1,165 @@
+"""Acting in the dead-letter workbench: moving and deleting messages of a queue.
+
+The chosen messages alone are taken out of the queue, those of one read at a time. A message is
+published first and settled then, so that a failure leaves it where it was. Retrying, which finds
+out where to publish, is in retrying.py.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.direct import DirectConnection
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import connect
+from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.routes import route
+from leveret.mgmt.api.selection import READ_BYTES, Selection, header_of, inspected
+from leveret.storage.message import Entry
+
+Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
+"""Publishes a message that is acted on; why that failed, or None."""
+NOT_ROUTED = "no queue would have got the message"
+NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
+"""What the audit log tells of a request."""
+NOTED_MAX = 500
+NOTED_CHARACTERS_MAX = 500
+
+
+class Act:
+    """What is to be done with chosen messages: `publish` says how, or None to delete them."""
+
+    def __init__(
+        self, call: Call, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+    ) -> None:
+        """Raises 400 if the body chooses no messages."""
+        self._call = call
+        self._vhost = vhost
+        self._selection = Selection(queue, body)
+        self._inspection = self._selection.inspection
+        self._ready_count = queue.figures.counts().ready
+        self._publish: Publish = None
+        self.failed: list[dict[str, Any]] = []
+        self.done = 0
+
+    async def run(self, publish: Publish) -> dict[str, Any]:
+        """Do it. Raises 400 for an expression that takes too long to match."""
+        self._publish = publish
+        with connect(self._call, self._vhost) as connection:
+            if self._selection.takes_all:
+                await self._handle_all(connection)
+            else:
+                for one in self._selection.ids:
+                    if not await self._handle(connection, [one]):
+                        reason = "the message is no longer in the queue"
+                        self.failed.append({"id": one, "reason": reason})
+        return {"done": self.done, "failed": self.failed}
+
+    async def _handle_all(self, connection: DirectConnection) -> None:
+        """All that match, of as many as there were at the beginning: some may come back."""
+        cursor = self._inspection.cursor()
+        left = self._ready_count
+        try:
+            while left > 0 and (entries := cursor.read(READ_BYTES)[:left]):
+                left -= len(entries)
+                chosen = []
+                for entry in entries:
+                    if self._selection.filter.takes(entry):
+                        chosen.append(self._inspection.name_of(entry))
+                    await self._call.node.give_way()
+                await self._handle(connection, chosen)
+        finally:
+            cursor.close()
+
+    async def _handle(self, connection: DirectConnection, names: list[str]) -> int:
+        """Do it with the messages of these names that are ready; how many there were."""
+        entries = self._inspection.take(names)
+        tags = connection.deliver(self._inspection.queue, entries)
+        try:
+            for tag, entry in zip(tags, entries, strict=True):
+                reason = await self._fault_of(connection, entry)
+                if reason is None:
+                    connection.ack(tag)
+                    self.done += 1
+                else:
+                    self.failed.append({"id": self._inspection.name_of(entry), "reason": reason})
+                await self._call.node.give_way()
+        finally:
+            self._inspection.put_back(connection.withdraw(tags))
+        return len(entries)
+
+    async def _fault_of(self, connection: DirectConnection, entry: Entry) -> str | None:
+        """Publish a message, if it is to be; why that failed, or None."""
+        if self._publish is None:
+            return None
+        try:
+            return await self._publish(connection, entry)
+        except (ChannelFault, ConnectionFault) as fault:
+            return fault.reply_text
+
+
+async def prepare(call: Call) -> tuple[VirtualHost, ClassicQueue, dict[str, Any]]:
+    """The vhost, the queue and the body of a request. Raises as `inspected` and `body` do."""
+    vhost, queue = await inspected(call)
+    return vhost, queue, await call.body()
+
+
+async def note(
+    call: Call, action: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+) -> None:
+    """Write the audit line, before the act: what cannot be written down is not done."""
+    detail = {key: _noted(body[key]) for key in NOTED if key in body}
+    if len(body.get("ids") or ()) > NOTED_MAX:
+        detail["ids_count"] = len(body["ids"])
+    if isinstance(body.get("edit"), dict):
+        detail["edited"] = sorted(set(body["edit"]) & {"payload", "properties"})
+    await call.node.audit.note(call.identity.name, action, vhost.name, queue.name, detail)
+
+
+def _noted(value: Any) -> Any:
+    """As much of a value as the audit log holds."""
+    if isinstance(value, dict):
+        return {key: _noted(value[key]) for key in ("exchange", "routing_key") if key in value}
+    if isinstance(value, list):
+        return [str(one)[:NOTED_CHARACTERS_MAX] for one in value[:NOTED_MAX]]
+    return value[:NOTED_CHARACTERS_MAX] if isinstance(value, str) else bool(value)
+
+
+def without_cc(header: ContentHeader) -> ContentHeader:
+    """The header without CC: whoever published the message chose its further routing keys."""
+    if "CC" not in header.headers:
+        return header
+    headers = {name: field for name, field in header.headers.items() if name != "CC"}
+    return header.replace(headers=headers)
+
+
+@route("POST", "/queues/{vhost}/{queue}/messages/move")
+async def move(call: Call) -> Any:
+    """Put messages into another queue, as they are but for CC, which would name more queues."""
+    vhost, queue, body = await prepare(call)
+    destination = body.get("destination")
+    if not isinstance(destination, str) or destination not in vhost.queues:
+        raise bad_request(f"destination must be a queue in vhost '{vhost.name}'")
+    if destination == queue.name:
+        raise bad_request("destination must be another queue")
+    act = Act(call, vhost, queue, body)
+    await note(call, "move", vhost, queue, body)
+
+    async def publish(connection: DirectConnection, entry: Entry) -> str | None:
+        header = without_cc(header_of(entry))
+        routed = await connection.publish("", destination, header, entry.message.body)
+        return None if routed else NOT_ROUTED
+
+    return await act.run(publish)
+
+
+@route("POST", "/queues/{vhost}/{queue}/messages/delete")
+async def delete(call: Call) -> Any:
+    """Remove messages for good."""
+    vhost, queue, body = await prepare(call)
+    act = Act(call, vhost, queue, body)
+    await note(call, "delete", vhost, queue, body)
+    return await act.run(None)

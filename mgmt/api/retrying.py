@@ -1,0 +1,134 @@
+"""Retrying in the dead-letter workbench: messages are published again to where they came from.
+
+Where a message came from is what its x-death header says, and a client may have written it: so who
+may publish to one queue could have an administrator publish anywhere. Therefore the request names
+where messages go: `to` for all of them, or the `targets` that its user has seen and confirms. A
+message with another target stays in its queue. `messages/targets` lists them.
+"""
+
+from collections import Counter
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.direct import DirectConnection
+from leveret.broker.queues.dead_letter import cc_keys, without_deaths
+from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.exchanges import payload_of
+from leveret.mgmt.api.routes import route
+from leveret.mgmt.api.selection import Selection, header_of
+from leveret.mgmt.api.workbench import deaths_of
+from leveret.mgmt.properties import PropertyError, header_of_json
+from leveret.storage.message import Entry
+
+TARGETS_MAX = 100
+
+
+class Target(NamedTuple):
+    """Where a message goes. routing_keys: its own first, then those in its CC header."""
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+
+
+def target_of(entry: Entry) -> Target:
+    """Where a message was published before it first died; its own address if it never did."""
+    headers = header_of(entry).headers
+    exchange, key = entry.message.address.exchange, entry.message.address.routing_key
+    deaths = deaths_of(headers)
+    if deaths:
+        exchange = str(deaths[-1]["exchange"] or "")
+        keys = deaths[-1]["routing_keys"]
+        key = str(keys[0]) if isinstance(keys, list) and keys else key
+    return Target(exchange, (key, *cc_keys(headers)))
+
+
+@route("POST", "/queues/{vhost}/{queue}/messages/targets")
+async def list_targets(call: Call) -> Any:
+    """Where the chosen messages would be published by a retry, to be confirmed."""
+    _, queue, body = await prepare(call)
+    counts: Counter[Target] = Counter()
+    has_more = False
+    async with aclosing(Selection(queue, body).entries(call.node.give_way)) as entries:
+        async for entry in entries:
+            target = target_of(entry)
+            if target in counts or len(counts) < TARGETS_MAX:
+                counts[target] += 1
+            else:
+                has_more = True
+    targets = [{**target._asdict(), "messages": count} for target, count in counts.items()]
+    return {"targets": targets, "has_more": has_more}
+
+
+@route("POST", "/queues/{vhost}/{queue}/messages/retry")
+async def retry(call: Call) -> Any:
+    """Publish messages again to where they came from, or elsewhere."""
+    vhost, queue, body = await prepare(call)
+    act = Act(call, vhost, queue, body)
+    to = _named(body)
+    confirmed = _confirmed(body) if to is None else set()
+    edit = _edit_of(body)
+    await note(call, "retry", vhost, queue, body)
+
+    async def publish(connection: DirectConnection, entry: Entry) -> str | None:
+        target, header = target_of(entry), without_deaths(header_of(entry))
+        if to is not None:
+            target, header = to, without_cc(header)
+        elif target not in confirmed:
+            keys = ", ".join(map(repr, target.routing_keys))
+            return f"exchange '{target.exchange}' with routing key {keys} is not confirmed"
+        edited, payload = edit(header, entry.message.body)
+        routed = await connection.publish(target.exchange, target.routing_keys[0], edited, payload)
+        return None if routed else NOT_ROUTED
+
+    return await act.run(publish)
+
+
+def _named(body: dict[str, Any]) -> Target | None:
+    """The target that a request names for all messages. Raises 400."""
+    to = body.get("to")
+    if to is None:
+        return None
+    if not isinstance(to, dict) or not all(
+        isinstance(to.get(key), str) for key in ("exchange", "routing_key")
+    ):
+        raise bad_request("to must be an object with exchange and routing_key")
+    return Target(to["exchange"], (to["routing_key"],))
+
+
+def _confirmed(body: dict[str, Any]) -> set[Target]:
+    """The targets that a request confirms. Raises 400 without them."""
+    try:
+        return {
+            Target(str(one["exchange"]), tuple(map(str, one["routing_keys"])))
+            for one in body["targets"]
+        }
+    except (KeyError, TypeError):
+        raise bad_request(
+            "to or targets must say where the messages go: x-death may be forged. "
+            "messages/targets lists targets, each with exchange and routing_keys"
+        ) from None
+
+
+def _edit_of(body: dict[str, Any]) -> Any:
+    """What changes properties and payload of a single message. Raises 400."""
+    edit = body.get("edit")
+    if edit is None:
+        return lambda header, payload: (header, payload)
+    if not isinstance(edit, dict) or len(body.get("ids") or []) != 1:
+        raise bad_request("edit must be an object, and is for a single message")
+    payload: bytes | None = None
+    if "payload" in edit:
+        payload = payload_of(edit["payload"], edit.get("payload_encoding", "string"))
+    header: ContentHeader | None = None
+    if "properties" in edit:
+        try:
+            header = without_deaths(header_of_json(edit["properties"]))
+        except PropertyError as error:
+            raise bad_request(error.reason) from None
+    return lambda old_header, old_payload: (
+        old_header if header is None else header,
+        old_payload if payload is None else payload,
+    )

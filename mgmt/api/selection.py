@@ -1,0 +1,149 @@
+"""The messages of a queue that the dead-letter workbench is about: by their ids, or by a filter.
+
+A queue is read with a cursor, READ_BYTES at a time, and the node's other work goes on after each
+message (mgmt/slices.py): however long the queue is, and however much of it is on disk only, neither
+memory nor a turn of the event loop is taken by more.
+"""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.json_form import field_to_json
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern
+from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.inspection import Inspection
+from leveret.broker.vhost import VirtualHost
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.directly import connect
+from leveret.mgmt.api.errors import bad_request, from_fault
+from leveret.mgmt.slices import GiveWay
+from leveret.storage.message import Entry
+
+READ_BYTES = 128 * 1024
+"""Some hundreds of small messages: read from disk in a millisecond or so."""
+
+
+class Filter:
+    """Which messages are meant. Raises 400 for a bad expression."""
+
+    def __init__(self, headers: list[str], body: str, routing_key: str) -> None:
+        self._headers = [self._header(one) for one in headers]
+        self._body = self._compiled(body, "body")
+        self._routing_key = self._compiled(routing_key, "routing_key")
+
+    @staticmethod
+    def _compiled(pattern: str, what: str) -> Pattern[str] | None:
+        if not pattern:
+            return None
+        try:
+            return compile_pattern(pattern)
+        except re.error as error:
+            raise bad_request(f"{what}: '{pattern}' is no regular expression: {error}") from None
+
+    def _header(self, expression: str) -> tuple[str, Pattern[str] | None]:
+        name, _, pattern = expression.partition(":")
+        return name, self._compiled(pattern, "header")
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether a message is meant. Raises 400 for an expression that is a trap."""
+        try:
+            return self._takes(entry)
+        except OutOfTimeError:
+            raise bad_request("header, body or routing_key takes too long to match") from None
+
+    def _takes(self, entry: Entry) -> bool:
+        message = entry.message
+        key = self._routing_key
+        if key is not None and not key.is_found_in(message.address.routing_key):
+            return False
+        for name, pattern in self._headers:
+            field = header_of(entry).headers.get(name)
+            if field is None or (pattern and not pattern.is_found_in(str(field_to_json(field)))):
+                return False
+        if self._body is None:
+            return True
+        return self._body.is_found_in(message.body.decode("utf-8", "replace"))
+
+
+def header_of(entry: Entry) -> ContentHeader:
+    """The header of a message, which a client has published."""
+    header = entry.message.header
+    assert isinstance(header, ContentHeader)
+    return header
+
+
+def filter_of(source: Any) -> Filter:
+    """A query's or a body's filters."""
+    if isinstance(source, Call):
+        headers = source.request.query.getall("header", [])
+        return Filter(headers, source.query("body"), source.query("routing_key"))
+    headers = source.get("header") or []
+    listed = [headers] if isinstance(headers, str) else headers
+    body, routing_key = source.get("body") or "", source.get("routing_key") or ""
+    if not isinstance(listed, list) or not all(
+        isinstance(one, str) for one in (*listed, body, routing_key)
+    ):
+        raise bad_request("header, body and routing_key must be texts; header may be a list")
+    return Filter(listed, body, routing_key)
+
+
+async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
+    """The vhost and the queue that the path names. Raises 404; 401 unless the user may read it.
+
+    Raises 400 if its messages are elsewhere, and if it is a connection's alone: then it is nobody
+    else's to read.
+    """
+    vhost = call.vhost()
+    queue = call.queue(vhost)
+    if queue.kind is not CLASSIC_QUEUE:
+        raise bad_request(f"the messages of a {queue.kind.name} queue cannot be inspected")
+    try:
+        with connect(call, vhost) as connection:
+            await connection.check_readable(queue)
+    except (ChannelFault, ConnectionFault) as fault:
+        raise from_fault(fault) from None
+    return vhost, cast(ClassicQueue, queue)
+
+
+async def read(
+    inspection: Inspection, give_way: GiveWay, position: int = 0
+) -> AsyncGenerator[Entry, None]:
+    """The ready messages from a position on, with the node's other work between them."""
+    cursor = inspection.cursor(position)
+    try:
+        while entries := cursor.read(READ_BYTES):
+            for entry in entries:
+                yield entry
+                await give_way()
+    finally:
+        cursor.close()
+
+
+class Selection:
+    """The messages that a request's body chooses: `ids`, or `all` that match its filters."""
+
+    def __init__(self, queue: ClassicQueue, body: dict[str, Any]) -> None:
+        """Raises 400 if it chooses none."""
+        self.inspection = Inspection(queue)
+        self.takes_all = body.get("all") is True
+        ids = body.get("ids") or []
+        if not isinstance(ids, list) or (not ids and not self.takes_all):
+            raise bad_request("ids must be a list of messages, or all must be true")
+        self.ids = sorted(set(map(str, ids)))
+        self.filter = filter_of(body)
+
+    async def entries(self, give_way: GiveWay) -> AsyncGenerator[Entry, None]:
+        """The chosen messages, left where they are. Raises 400 as `Filter.takes` does."""
+        if self.takes_all:
+            async for entry in read(self.inspection, give_way):
+                if self.filter.takes(entry):
+                    yield entry
+            return
+        for one in self.ids:
+            found = self.inspection.find(one)
+            if found is not None:
+                yield found
+            await give_way()
