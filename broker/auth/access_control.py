@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from leveret.broker.amqp.errors import access_refused, not_allowed
+from leveret.broker.auth.addresses import is_loopback
+from leveret.broker.auth.attempt_counts import AttemptCounts
 from leveret.broker.auth.attempts import AttemptLimiter
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Allowed, BackendUnavailable, Identity, LoginAttempt
-from leveret.broker.auth.users import is_loopback
 from leveret.broker.clock import Clock
 from leveret.broker.config import Config
 from leveret.broker.names import EXCHANGE, resource
@@ -57,7 +58,8 @@ class AccessControl:
     def __init__(
         self, config: Config, clock: Clock, internal: InternalBackend, chain: Chain | None
     ) -> None:
-        self.limiter = AttemptLimiter(clock, config.authentication.failures_per_minute)
+        self.attempts = AttemptCounts()
+        self._limiter = AttemptLimiter(clock, config.authentication.failures_per_minute)
         self._config = config
         self._clock = clock
         self._internal = internal
@@ -89,7 +91,7 @@ class AccessControl:
         """The identity, or None if the login is refused; the reason is logged."""
         if self._chain is None:
             return self.log_in_at_once(attempt)
-        async with self.limiter.turn(attempt.peer_host):
+        async with self._limiter.turn(attempt):
             if not self._may_try(attempt):
                 return None
             try:
@@ -100,8 +102,9 @@ class AccessControl:
             return self._judged(attempt, identity)
 
     def _may_try(self, attempt: LoginAttempt) -> bool:
-        if self.limiter.may_try(attempt.peer_host):
+        if self._limiter.may_try(attempt):
             return True
+        self.attempts.note(attempt, succeeded=False)
         logger.error(
             "login of '%s' refused: too many failed logins from %s", attempt.name, attempt.peer_host
         )
@@ -115,7 +118,8 @@ class AccessControl:
         elif identity.name in self._config.loopback_users and not is_loopback(host):
             logger.error("%s: user '%s' can only connect via localhost", source, identity.name)
             identity = None
-        self.limiter.note(host, succeeded=identity is not None)
+        self._limiter.note(attempt, succeeded=identity is not None)
+        self.attempts.note(attempt, succeeded=identity is not None)
         return identity
 
     def begin_renew(self, identity: Identity, secret: str) -> Answer[Identity | None]:

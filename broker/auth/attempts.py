@@ -1,139 +1,142 @@
-"""Rate limit for failed logins, per source address.
+"""Rate limit for failed logins, by the client's address and the user's name.
 
-An address may fail `failures_per_minute` times at once; after that, tries come back at that rate. A
-login beyond the limit is refused without a check and looks to the client like one with a wrong
+From one address, logins of one name may fail `failures_per_minute` times at once; after that, tries
+come back at that rate. So somebody who guesses passwords locks out neither the others at that
+address nor, elsewhere, the user whose password it is. All names together may fail `NAMES` times as
+often, but for loopback addresses: behind a proxy on this machine, all clients have one.
+
+A login with credentials that were accepted before is always checked, so that programs come back
+while their password is being guessed at their own address. The limiter remembers a keyed hash of
+these credentials, and forgets it when they are refused.
+
+A login beyond the limit is refused without a check and looks to the client like one with a wrong
 password. Logins that take time (an authentication backend is asked) run concurrently only while
 each of them may still fail; others wait (`turn`).
-
-An IPv6 address counts as its network of 64 bits, because a single host is assigned a whole network.
-Attempts are also counted by outcome, and by address, for the management API and the metrics.
 """
 
 import asyncio
-import ipaddress
+import hashlib
+import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
+from leveret.broker.auth.addresses import is_loopback, source_of
+from leveret.broker.auth.identity import LoginAttempt
 from leveret.broker.clock import Clock
 
-ADDRESSES_MAX = 10_000
-"""How many addresses are remembered; the least recently seen are forgotten first."""
+KEPT_MAX = 10_000
+"""How many limits and accepted credentials are remembered; the least recent are forgotten first."""
+NAMES = 10
+"""How many names may use up their limits from one address."""
 MS_PER_MINUTE = 60_000
-IPV6_HOST_BITS = 64
+HASH_BYTES = 16
 
 
 @dataclass(slots=True)
-class Attempts:
-    """The logins from one address. tries_left: as of `counted_ms`, on the broker's clock.
+class Tries:
+    """The logins that may still fail. left: as of `counted_ms`, on the broker's clock.
 
-    under_way: logins that are being checked. ended: notified when one of them ends.
+    per_minute: how many may fail at once, and come back in a minute. under_way: logins that are
+    being checked. ended: notified when one of them ends.
     """
 
-    tries_left: float
+    per_minute: int
+    left: float
     counted_ms: int
-    succeeded: int = 0
-    failed: int = 0
     under_way: int = 0
-    ended: asyncio.Condition | None = None
+    ended: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def refill(self, now_ms: int) -> None:
+        """Add the tries that have come back."""
+        gained = (now_ms - self.counted_ms) * self.per_minute / MS_PER_MINUTE
+        self.left = min(float(self.per_minute), self.left + gained)
+        self.counted_ms = now_ms
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Check a login in the block; wait until every login under way may still fail."""
+        async with self.ended:
+            await self.ended.wait_for(lambda: not 0 < self.left <= self.under_way)
+            self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            async with self.ended:
+                self.ended.notify()
 
 
 class AttemptLimiter:
     """failures_per_minute: None for no limit."""
 
     def __init__(self, clock: Clock, failures_per_minute: int | None) -> None:
-        self.succeeded = self.failed = 0
         self._clock = clock
         self._limit = failures_per_minute
-        self._by_address: OrderedDict[str, Attempts] = OrderedDict()
+        self._tries: OrderedDict[tuple[str, str | None], Tries] = OrderedDict()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
+        self._key = secrets.token_bytes(HASH_BYTES)
 
-    def may_try(self, address: str) -> bool:
-        """Whether a login from this address is to be checked."""
-        attempts = self._by_address.get(source_of(address))
-        if self._limit is None or attempts is None:
+    def may_try(self, attempt: LoginAttempt) -> bool:
+        """Whether a login is to be checked."""
+        if self._is_unlimited(attempt):
             return True
-        self._refill(attempts, self._limit)
-        if attempts.tries_left >= 1:
-            return True
-        self.failed += 1
-        attempts.failed += 1
-        return False
+        now_ms = self._clock.now_ms()
+        found = self._tries_of(attempt)
+        for tries in found:
+            tries.refill(now_ms)
+        return all(tries.left >= 1 for tries in found)
 
     @asynccontextmanager
-    async def turn(self, address: str) -> AsyncIterator[None]:
+    async def turn(self, attempt: LoginAttempt) -> AsyncIterator[None]:
         """Check a login in the block; wait until every login under way may still fail."""
-        attempts = self._of(address)
-        ended = attempts.ended = attempts.ended or asyncio.Condition()
-        async with ended:
-            await ended.wait_for(lambda: self._limit is None or not _is_crowded(attempts))
-            attempts.under_way += 1
-        try:
+        async with AsyncExitStack() as turns:
+            if not self._is_unlimited(attempt):
+                for tries in self._tries_of(attempt):
+                    await turns.enter_async_context(tries.turn())
             yield
-        finally:
-            attempts.under_way -= 1
-            async with ended:
-                ended.notify()
 
-    def _refill(self, attempts: Attempts, limit: int) -> None:
-        now_ms = self._clock.now_ms()
-        gained = (now_ms - attempts.counted_ms) * limit / MS_PER_MINUTE
-        attempts.tries_left = min(float(limit), attempts.tries_left + gained)
-        attempts.counted_ms = now_ms
-
-    def note(self, address: str, *, succeeded: bool) -> None:
+    def note(self, attempt: LoginAttempt, *, succeeded: bool) -> None:
         """Count a login that was checked."""
-        attempts = self._of(address)
+        if self._limit is None:
+            return
+        credentials = self._hashed(attempt)
         if succeeded:
-            self.succeeded += 1
-            attempts.succeeded += 1
-        else:
-            self.failed += 1
-            attempts.failed += 1
-            attempts.tries_left -= 1
+            self._accepted[credentials] = None
+            self._accepted.move_to_end(credentials)
+            _forget_oldest(self._accepted)
+            return
+        self._accepted.pop(credentials, None)
+        for tries in self._tries_of(attempt):
+            tries.left -= 1
 
-    def _of(self, address: str) -> Attempts:
-        source = source_of(address)
-        attempts = self._by_address.get(source)
-        if attempts is not None:
-            self._by_address.move_to_end(source)
-            return attempts
-        attempts = Attempts(float(self._limit or 0), self._clock.now_ms())
-        self._by_address[source] = attempts
-        if len(self._by_address) > ADDRESSES_MAX:
-            self._by_address.popitem(last=False)
-        return attempts
+    def _is_unlimited(self, attempt: LoginAttempt) -> bool:
+        return self._limit is None or self._hashed(attempt) in self._accepted
 
-    def by_address(self) -> dict[str, Attempts]:
-        """The remembered addresses with attempts since the last reset."""
-        return {
-            source: attempts
-            for source, attempts in self._by_address.items()
-            if attempts.succeeded or attempts.failed
-        }
+    def _tries_of(self, attempt: LoginAttempt) -> list[Tries]:
+        """Those of the address and the name, and those of the address."""
+        assert self._limit is not None
+        source = source_of(attempt.peer_host)
+        found = [self._kept((source, attempt.name), self._limit)]
+        if not is_loopback(attempt.peer_host):
+            found.append(self._kept((source, None), NAMES * self._limit))
+        return found
 
-    def reset(self) -> None:
-        """Set the counts to zero. The rate limit is not reset."""
-        self.succeeded = self.failed = 0
-        for attempts in self._by_address.values():
-            attempts.succeeded = attempts.failed = 0
+    def _kept(self, key: tuple[str, str | None], per_minute: int) -> Tries:
+        tries = self._tries.get(key)
+        if tries is None:
+            tries = self._tries[key] = Tries(per_minute, float(per_minute), self._clock.now_ms())
+            _forget_oldest(self._tries)
+        self._tries.move_to_end(key)
+        return tries
 
-
-def _is_crowded(attempts: Attempts) -> bool:
-    """Whether one more login would exceed the limit if all that are under way failed."""
-    return 0 < attempts.tries_left <= attempts.under_way
+    def _hashed(self, attempt: LoginAttempt) -> bytes:
+        credentials = repr((source_of(attempt.peer_host), attempt.name, attempt.password))
+        return hashlib.blake2b(credentials.encode(), digest_size=HASH_BYTES, key=self._key).digest()
 
 
-def source_of(address: str) -> str:
-    """The key under which an address is counted: itself, or its IPv6 network."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    if found.is_loopback or found.is_link_local:
-        return str(found)
-    return str(ipaddress.ip_network((found, IPV6_HOST_BITS), strict=False))
+def _forget_oldest(kept: OrderedDict[Any, Any]) -> None:
+    if len(kept) > KEPT_MAX:
+        kept.popitem(last=False)

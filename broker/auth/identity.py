@@ -14,6 +14,9 @@ ADMINISTRATOR, MONITORING = "administrator", "monitoring"
 POLICYMAKER, MANAGEMENT = "policymaker", "management"
 """The tags that the management API knows. Others are allowed and have no effect."""
 
+AMQP, HTTP = "amqp091", "http"
+"""RabbitMQ's names of the protocols of logins."""
+
 Allowed = bool | Awaitable[bool]
 """Whether something is allowed: at once, or when a backend over the network has answered."""
 
@@ -27,13 +30,15 @@ class LoginAttempt:
     """The credentials of a login.
 
     password: None if the name is authenticated otherwise (a certificate). peer_host: an IP
-    address. source: the name of the client in the log; by default its address.
+    address. source: the name of the client in the log; by default its address. protocol: by which
+    attempts are counted.
     """
 
     name: str
     password: str | None = field(repr=False)
     peer_host: str
     source: str = ""
+    protocol: str = AMQP
 
 
 @dataclass(frozen=True, slots=True)

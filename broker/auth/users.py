@@ -5,9 +5,9 @@ directory and removes them. A `User` is immutable, so a connection keeps the tag
 at login, as in RabbitMQ.
 """
 
-import ipaddress
 from collections.abc import Collection, Iterable, Iterator
 
+from leveret.broker.auth.addresses import is_loopback
 from leveret.broker.auth.passwords import ALGORITHMS, SHA256, hash_password, password_matches
 from leveret.broker.declarations import User
 
@@ -78,13 +78,3 @@ _UNKNOWN_USER_HASH = hash_password("")
 def may_connect_from(host: str, user: str, loopback_users: Collection[str]) -> bool:
     """Whether the user may connect from the host: loopback users only via loopback."""
     return user not in loopback_users or is_loopback(host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address is a loopback address."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

@@ -52,8 +52,9 @@ class AuthenticationSettings:
         "auth_failures_per_minute",
         COUNT,
         60,
-        "How many failed logins from one address, or one IPv6 network of 64 bits, are checked; "
-        "further ones are refused without a check.",
+        "How many failed logins of one name from one address, or one IPv6 network of 64 bits, are "
+        "checked; further ones are refused without a check, unless their credentials were accepted "
+        "before. All names together may fail ten times as often, on loopback without limit.",
     )
 
     @property

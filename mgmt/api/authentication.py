@@ -3,6 +3,7 @@
 from typing import Any
 
 from leveret.broker.amqp.json_form import text
+from leveret.broker.auth.attempt_counts import Outcomes
 from leveret.broker.auth.passwords import hash_password, hash_to_text
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.login import log_in, refused
@@ -45,15 +46,17 @@ async def attempts(call: Call) -> Any:
     """Login attempts."""
     call.require_monitor()
     require_this_node(call)
-    limiter = call.broker.services.access.limiter
-    return [_attempts("amqp091", limiter.succeeded, limiter.failed)]
+    counts = call.broker.services.access.attempts.by_protocol
+    return [_attempts(protocol, outcomes) for protocol, outcomes in counts.items()]
 
 
-def _attempts(protocol: str, succeeded: int, failed: int) -> dict[str, Any]:
+def _attempts(protocol: str, outcomes: Outcomes) -> dict[str, Any]:
     return {
-        "protocol": protocol, "auth_attempts": succeeded + failed,
-        "auth_attempts_failed": failed, "auth_attempts_succeeded": succeeded,
-    }  # fmt: skip
+        "protocol": protocol,
+        "auth_attempts": outcomes.succeeded + outcomes.failed,
+        "auth_attempts_failed": outcomes.failed,
+        "auth_attempts_succeeded": outcomes.succeeded,
+    }
 
 
 @route("GET", "/auth/attempts/{node}/source")
@@ -61,12 +64,10 @@ async def attempts_by_source(call: Call) -> Any:
     """Login attempts by the client's address."""
     call.require_monitor()
     require_this_node(call)
-    limiter = call.broker.services.access.limiter
     return [
-        {"remote_address": address, "username": "",
-         **_attempts("amqp091", one.succeeded, one.failed)}
-        for address, one in limiter.by_address().items()
-    ]  # fmt: skip
+        {"remote_address": address, "username": "", **_attempts(protocol, outcomes)}
+        for (address, protocol), outcomes in call.broker.services.access.attempts.by_source.items()
+    ]
 
 
 @route("DELETE", "/auth/attempts/{node}", "/auth/attempts/{node}/source")
@@ -74,5 +75,5 @@ async def reset_attempts(call: Call) -> Any:
     """Reset the counts of login attempts."""
     call.require_monitor()
     require_this_node(call)
-    call.broker.services.access.limiter.reset()
+    call.broker.services.access.attempts.reset()
     return NoContent()

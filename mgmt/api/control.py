@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from leveret.broker.auth.identity import LoginAttempt
+from leveret.broker.auth.identity import HTTP, LoginAttempt
 from leveret.broker.config import SettingError, explain
 from leveret.broker.config.value_kinds import fraction, size
 from leveret.mgmt.api.call import Call
@@ -198,7 +198,9 @@ async def stop(call: Call) -> Any:
 async def check_password(call: Call) -> Any:
     """Check a user's password."""
     body = await call.body("username", "password")
-    attempt = LoginAttempt(str(body["username"]), str(body["password"]), call.peer_host)
+    attempt = LoginAttempt(
+        str(body["username"]), str(body["password"]), call.peer_host, protocol=HTTP
+    )
     if await call.broker.services.access.log_in(attempt) is None:
         raise ApiError(401, "not_authorised", "the user does not exist or the password is wrong")
     return NoContent()

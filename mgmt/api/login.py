@@ -7,7 +7,7 @@ import base64
 
 from aiohttp import web
 
-from leveret.broker.auth.identity import Identity, LoginAttempt
+from leveret.broker.auth.identity import HTTP, Identity, LoginAttempt
 from leveret.mgmt.api.errors import ApiError, not_authorised
 from leveret.mgmt.running_node import Node
 
@@ -47,7 +47,7 @@ async def log_in(node: Node, request: web.Request, name: str, password: str) -> 
     if broker is None:
         raise ApiError(503, "service_unavailable", "the broker is stopped on this node")
     host = request.remote or ""
-    attempt = LoginAttempt(name, password, host, f"HTTP from {host}")
+    attempt = LoginAttempt(name, password, host, f"HTTP from {host}", HTTP)
     identity = await broker.services.access.log_in(attempt)
     if identity is None:
         raise refused("Login failed")

@@ -9,6 +9,7 @@ import gc
 import resource
 import time
 
+from leveret.broker.auth.attempt_counts import Outcomes
 from leveret.broker.net.handshake import COMPATIBLE_VERSION
 from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_max
 from leveret.mgmt.metrics import families as names
@@ -17,7 +18,6 @@ from leveret.mgmt.running_node import Node
 from leveret.mgmt.views.connections import open_connections
 
 RABBITMQ_PREFIX = "rabbitmq_"
-PROTOCOL = (("protocol", "amqp091"),)
 NO_STORE: Row = (0,) * len(names.STORE)
 
 
@@ -98,19 +98,24 @@ def add_loop(page: Exposition, node: Node) -> None:
 
 def add_auth(page: Exposition, node: Node) -> None:
     """Login attempts."""
-    limiter = node.sampler.broker.services.access.limiter
-    succeeded, failed = limiter.succeeded, limiter.failed
-    row = (succeeded + failed, succeeded, failed)
-    page.add_row(names.AUTH, row, render_labels(PROTOCOL))
+    counts = node.sampler.broker.services.access.attempts.by_protocol
+    labels = [render_labels((("protocol", protocol),)) for protocol in counts]
+    page.add_table(names.AUTH, range(3), labels, [_outcomes(one) for one in counts.values()])
 
 
 def add_auth_by_source(page: Exposition, node: Node) -> None:
     """Login attempts by the client's address."""
-    limiter = node.sampler.broker.services.access.limiter
-    attempts = limiter.by_address()
-    labels = [render_labels((("remote_address", address), *PROTOCOL)) for address in attempts]
-    rows = [(one.succeeded + one.failed, one.succeeded, one.failed) for one in attempts.values()]
+    counts = node.sampler.broker.services.access.attempts.by_source
+    labels = [
+        render_labels((("remote_address", address), ("protocol", protocol)))
+        for address, protocol in counts
+    ]
+    rows = [_outcomes(one) for one in counts.values()]
     page.add_table(names.AUTH_BY_SOURCE, range(3), labels, rows)
+
+
+def _outcomes(counted: Outcomes) -> Row:
+    return counted.succeeded + counted.failed, counted.succeeded, counted.failed
 
 
 def add_totals(page: Exposition, node: Node, consumers: int) -> None:

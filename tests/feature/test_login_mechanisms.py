@@ -1,6 +1,7 @@
 """Logins by certificate (EXTERNAL) and challenge (RABBIT-CR-DEMO); limits of failed logins."""
 
 import ssl
+from functools import partial
 
 import pika
 import pytest
@@ -90,19 +91,30 @@ def test_a_challenge_is_answered(password, is_right):
             assert closed.reply_code == 403
 
 
+def connect_by_password(port, password):
+    credentials = pika.PlainCredentials("guest", password)
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(LOOPBACK, port, credentials=credentials)
+    )
+
+
 def test_whoever_fails_too_often_is_not_even_looked_at():
     config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
     with EmbeddedBroker.in_thread(config) as broker:
-
-        def log_in(password):
-            credentials = pika.PlainCredentials("guest", password)
-            return pika.BlockingConnection(
-                pika.ConnectionParameters(LOOPBACK, broker.port, credentials=credentials)
-            )
-
-        log_in("guest").close()
+        log_in = partial(connect_by_password, broker.port)
         for _ in range(3):
             with pytest.raises(REFUSED):
                 log_in("wrong")
         with pytest.raises(REFUSED):
             log_in("guest")
+
+
+def test_whoever_was_let_in_before_comes_back_while_others_fail():
+    config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
+    with EmbeddedBroker.in_thread(config) as broker:
+        log_in = partial(connect_by_password, broker.port)
+        log_in("guest").close()
+        for _ in range(5):
+            with pytest.raises(REFUSED):
+                log_in("wrong")
+        log_in("guest").close()

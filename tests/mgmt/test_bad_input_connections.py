@@ -291,7 +291,7 @@ def test_the_pages_own_requests_and_those_of_programs_are_taken(node):
 # Logins
 
 
-def test_a_login_loop_ends_for_its_address_only(tmp_path):
+def test_a_login_loop_ends_for_its_address_and_name_only(tmp_path):
     served = ServedNode(tmp_path, "auth_failures_per_minute = 5")
     try:
         for number in range(20):
@@ -303,6 +303,9 @@ def test_a_login_loop_ends_for_its_address_only(tmp_path):
         raw = f"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: {LOGIN}\r\n{CLOSE}\r\n"
         assert statuses(exchange(served, raw, source="127.0.0.2")) == [200]
         assert served.log.count("wrong user name or password") == 5
+        with_other_name = served.request("GET", "whoami", user="other:wrong")
+        assert with_other_name.status == 401
+        assert "wrong user name or password for 'other'" in served.log
     finally:
         served.stop()
 

@@ -1,16 +1,18 @@
-"""Failed logins are counted by address."""
+"""Failed logins are limited by address and name."""
 
 import asyncio
 
 import pytest
 
+from leveret.broker.auth import attempts
 from leveret.broker.auth.access_control import AccessControl
-from leveret.broker.auth.attempts import ADDRESSES_MAX, AttemptLimiter, source_of
+from leveret.broker.auth.attempts import NAMES, AttemptLimiter
 from leveret.broker.auth.identity import Identity, LoginAttempt
 from leveret.broker.config import AuthenticationSettings, Config
 from leveret.broker.virtual_clock import VirtualClock
 
-HERE, THERE = "192.0.2.1", "192.0.2.2"
+HERE, THERE, LOOPBACK = "192.0.2.1", "192.0.2.2", "127.0.0.1"
+LIMIT = 3
 
 
 @pytest.fixture
@@ -20,70 +22,100 @@ def clock():
 
 @pytest.fixture
 def limiter(clock):
-    return AttemptLimiter(clock, 3)
+    return AttemptLimiter(clock, LIMIT)
 
 
-def fail(limiter, address, times=1):
+def login(address=HERE, name="anna", password="wrong"):
+    return LoginAttempt(name, password, address)
+
+
+def fail(limiter, times=1, **which):
     for _ in range(times):
-        limiter.note(address, succeeded=False)
+        limiter.note(login(**which), succeeded=False)
 
 
 def test_so_many_may_fail_and_then_one_as_time_goes_by(limiter, clock):
-    fail(limiter, HERE, 3)
-    assert not limiter.may_try(HERE)
+    fail(limiter, LIMIT)
+    assert not limiter.may_try(login())
     clock.advance(20)
-    assert limiter.may_try(HERE)
-    fail(limiter, HERE)
-    assert not limiter.may_try(HERE)
+    assert limiter.may_try(login())
+    fail(limiter)
+    assert not limiter.may_try(login())
 
 
-def test_others_are_not_locked_out(limiter):
-    fail(limiter, HERE, 3)
-    assert limiter.may_try(THERE)
+@pytest.mark.parametrize("address", [HERE, LOOPBACK, "::1"])
+def test_other_names_at_the_address_are_not_locked_out(limiter, address):
+    fail(limiter, LIMIT, address=address)
+    assert not limiter.may_try(login(address))
+    assert limiter.may_try(login(address, "bert"))
+
+
+def test_the_user_is_not_locked_out_elsewhere(limiter):
+    fail(limiter, LIMIT)
+    assert limiter.may_try(login(THERE))
+
+
+def test_who_was_let_in_before_is_let_in_while_others_guess(limiter):
+    limiter.note(login(password="right"), succeeded=True)
+    fail(limiter, 10 * LIMIT)
+    assert limiter.may_try(login(password="right"))
+    assert not limiter.may_try(login(password="guess"))
+    assert not limiter.may_try(login(password=None))
+
+
+def test_credentials_that_are_refused_have_no_privilege_any_more(limiter):
+    limiter.note(login(password="old"), succeeded=True)
+    fail(limiter, LIMIT)
+    fail(limiter, password="old")
+    assert not limiter.may_try(login(password="old"))
 
 
 def test_a_success_in_between_gives_no_further_tries(limiter):
     """Otherwise an attacker with an account could guess other passwords without limit."""
-    for _ in range(3):
-        fail(limiter, HERE)
-        limiter.note(HERE, succeeded=True)
-    assert not limiter.may_try(HERE)
+    for _ in range(LIMIT):
+        fail(limiter)
+        limiter.note(login(password="right"), succeeded=True)
+    assert not limiter.may_try(login())
+
+
+def test_many_names_at_one_address_have_a_limit_together(limiter):
+    for number in range(LIMIT * NAMES):
+        assert limiter.may_try(login(name=f"user {number}"))
+        fail(limiter, name=f"user {number}")
+    assert not limiter.may_try(login(name="one more"))
+    assert limiter.may_try(login(THERE, "one more"))
+
+
+def test_many_names_at_a_loopback_address_have_none(limiter):
+    for number in range(2 * LIMIT * NAMES):
+        fail(limiter, address=LOOPBACK, name=f"user {number}")
+    assert limiter.may_try(login(LOOPBACK, "one more"))
 
 
 def test_a_host_has_one_ipv6_network_and_not_all_its_addresses(limiter):
-    for number in range(3):
-        fail(limiter, f"2001:db8:1:2::{number:x}")
-    assert not limiter.may_try("2001:db8:1:2:ffff::1")
-    assert limiter.may_try("2001:db8:1:3::1")
+    for number in range(LIMIT):
+        fail(limiter, address=f"2001:db8:1:2::{number:x}")
+    assert not limiter.may_try(login("2001:db8:1:2:ffff::1"))
+    assert limiter.may_try(login("2001:db8:1:3::1"))
 
 
-@pytest.mark.parametrize(
-    ("address", "source"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("::1", "::1"),
-        ("fe80::1%eth0", "fe80::1"),
-        ("", ""),
-    ],
-)
-def test_what_an_address_is_counted_as(address, source):
-    assert source_of(address) == source
+def test_failures_do_not_make_it_forget_who_was_let_in(limiter, monkeypatch):
+    monkeypatch.setattr(attempts, "KEPT_MAX", 20)
+    limiter.note(login(password="right"), succeeded=True)
+    for number in range(50):
+        fail(limiter, name=f"user {number}")
+    fail(limiter, LIMIT)
+    assert limiter.may_try(login(password="right"))
+    assert len(limiter._tries) == 20
 
 
-def test_a_reset_of_the_numbers_gives_nobody_further_tries(limiter):
-    """Any user with the tag monitoring may reset the statistics."""
-    fail(limiter, HERE, 3)
-    limiter.reset()
-    assert limiter.by_address() == {}
-    assert not limiter.may_try(HERE)
-
-
-def test_not_all_addresses_are_remembered(limiter):
-    for number in range(ADDRESSES_MAX + 5):
-        fail(limiter, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(limiter.by_address()) == ADDRESSES_MAX
+def test_without_a_limit_nothing_is_remembered(clock):
+    limiter = AttemptLimiter(clock, None)
+    fail(limiter, 100)
+    limiter.note(login(password="right"), succeeded=True)
+    assert limiter.may_try(login())
+    assert not limiter._tries
+    assert not limiter._accepted
 
 
 class SlowChain:
@@ -98,25 +130,29 @@ class SlowChain:
         return Identity(attempt.name) if attempt.password == "right" else None
 
 
-async def log_in_all(clock, passwords):
-    """Return how many simultaneous logins reach the directory, and how many succeed."""
+async def log_in_all(clock, logins, first=LIMIT):
+    """Return which simultaneous logins succeed, and how many reach the directory."""
     chain = SlowChain()
-    config = Config(authentication=AuthenticationSettings(failures_per_minute=3))
+    config = Config(authentication=AuthenticationSettings(failures_per_minute=LIMIT))
     access = AccessControl(config, clock, internal=None, chain=chain)
-    logins = [
-        asyncio.ensure_future(access.log_in(LoginAttempt("anna", one, HERE))) for one in passwords
-    ]
-    while chain.asked < 3:
+    logins = [asyncio.ensure_future(access.log_in(one)) for one in logins]
+    while chain.asked < first:
         await asyncio.sleep(0)
     chain.may_answer.set()
     return await asyncio.gather(*logins), chain.asked
 
 
 async def test_many_guesses_at_once_are_not_all_looked_at(clock):
-    _, asked = await log_in_all(clock, ["wrong"] * 50)
-    assert asked == 3
+    _, asked = await log_in_all(clock, [login()] * 50)
+    assert asked == LIMIT
+
+
+async def test_nor_are_those_of_many_names(clock):
+    logins = [login(name=f"user {number}") for number in range(20 * NAMES)]
+    _, asked = await log_in_all(clock, logins, LIMIT * NAMES)
+    assert asked == LIMIT * NAMES
 
 
 async def test_many_clients_that_come_back_at_once_are_all_let_in(clock):
-    let_in, _ = await log_in_all(clock, ["right"] * 50)
+    let_in, _ = await log_in_all(clock, [login(password="right")] * 50)
     assert all(let_in)

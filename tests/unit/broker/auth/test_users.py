@@ -3,11 +3,11 @@
 import pytest
 
 from leveret.broker.auth import passwords
+from leveret.broker.auth.addresses import is_loopback
 from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.passwords import SHA512, hash_password
 from leveret.broker.auth.users import (
     UserDirectory,
-    is_loopback,
     may_connect_from,
     with_hash,
     with_password,

@@ -1,0 +1,33 @@
+"""Addresses of clients: which ones count as one client's, and which are this machine's."""
+
+import ipaddress
+
+IPV6_HOST_BITS = 64
+
+
+def source_of(address: str) -> str:
+    """The key under which an address is counted: itself, or its IPv6 network of 64 bits.
+
+    A single host is assigned a whole network.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    if found.is_loopback or found.is_link_local:
+        return str(found)
+    return str(ipaddress.ip_network((found, IPV6_HOST_BITS), strict=False))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address is a loopback address."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
