@@ -101,7 +101,7 @@ def compile_pattern(text: AnyStr, flags: int = 0) -> Pattern[AnyStr]:
         re.compile(text, flags)
         if expanded_size(text) > SIZE_MAX:
             raise re.error("too large with its repetitions written out", text)
-        return Pattern(text, flags)
+        return Pattern(_with_literal_braces(text), flags)
     except (RecursionError, OverflowError):
         raise re.error("nested too deeply", text) from None
     except regex.error as error:
@@ -117,6 +117,26 @@ _PIECE = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+
+
+_BRACE_IN_TEXT = r"""
+      \\.                                             # an escape
+    | \[ \^? \]? (?: \\. | [^\]\\] )* \]              # a set
+    | \{ (?: [0-9]+ (?: ,[0-9]* )? | ,[0-9]* ) \}      # a repetition
+    | (\{)                                           # any other brace
+"""
+_BRACE = re.compile(_BRACE_IN_TEXT, re.DOTALL | re.VERBOSE)
+_BRACE_IN_BYTES = re.compile(_BRACE_IN_TEXT.encode(), re.DOTALL | re.VERBOSE)
+
+
+def _with_literal_braces(expression: AnyStr) -> AnyStr:
+    """The expression with braces that repeat nothing escaped, as they mean themselves in `re`.
+
+    In `regex`, ``(orders){e}`` is a fuzzy match, of anything that is near.
+    """
+    if isinstance(expression, str):
+        return _BRACE.sub(lambda found: "\\{" if found[1] else found[0], expression)
+    return _BRACE_IN_BYTES.sub(lambda found: b"\\{" if found[1] else found[0], expression)
 
 
 def expanded_size(expression: AnyStr) -> int:

@@ -13,6 +13,8 @@ from typing import Any
 import aiofiles
 import msgspec
 
+from leveret.broker.private_files import opened
+
 KEPT_MAX = 1000
 
 
@@ -46,7 +48,7 @@ class AuditLog:
         }  # fmt: skip
         async with self._writing:
             if self._path is not None:
-                async with aiofiles.open(self._path, "ab") as file:
+                async with aiofiles.open(self._path, "ab", opener=opened) as file:
                     await file.write(msgspec.json.encode(line) + b"\n")
             self._last.append(line)
 

@@ -3,6 +3,8 @@
 import ast
 import re
 import subprocess
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,16 @@ def test_the_broker_logs_and_does_not_print(name):
         and node.func.id == "print"
     ]
     assert not calls, ", ".join(calls)
+
+
+def test_lower_bounds_of_dependencies_are_of_the_major_versions_that_are_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    untested = []
+    for requirement in project["dependencies"]:
+        name, bound = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()
+        installed = metadata.version(name)
+        numbers, lowest = ([int(part) for part in re.findall(r"\d+", one)] for one in
+                           (installed, bound))  # fmt: skip
+        if numbers < lowest or numbers[0] != lowest[0]:
+            untested.append(f"{requirement}, tested with {installed}")
+    assert untested == []

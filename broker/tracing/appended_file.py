@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from leveret.broker.private_files import make_directory, opened
+
 
 class AppendedFile:
     """A file that is written at its end. Methods raise OSError and can be called again after it.
@@ -11,9 +13,9 @@ class AppendedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         self.path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        self._descriptor = opened(str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.size = os.fstat(self._descriptor).st_size
         self._is_torn = False
 

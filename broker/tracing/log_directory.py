@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from leveret.broker.private_files import make_directory
 from leveret.broker.resources.disk_monitor import free_bytes
 from leveret.broker.tracing.lines import HOUR_US
 from leveret.broker.tracing.log_file import LogFile, finish_left_open
@@ -86,7 +87,7 @@ class LogDirectory:
     def tick(self, time_us: int) -> None:
         """Finish the file of an hour that has ended, and delete files beyond the limits."""
         self._recover()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory)
         if self._file is not None:
             if not self._file.is_there():
                 logger.warning("%s has been removed; starting a new file", self._file.path)
@@ -114,7 +115,7 @@ class LogDirectory:
         reserve = self._keeping.reserve_bytes
         if not reserve:
             return
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory)
         free = free_bytes(self._directory)
         if free < reserve:
             raise OSError(

@@ -9,7 +9,8 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, not_found
 from leveret.mgmt.api.routes import NoContent, route
 from leveret.mgmt.api.windows import both, window
-from leveret.mgmt.statistics.sampler import sums_of
+from leveret.mgmt.statistics.sampler import LENGTHS, MESSAGES, sums_of
+from leveret.mgmt.statistics.series import SeriesSum
 from leveret.mgmt.views import nodes
 
 FEATURES = (
@@ -41,7 +42,7 @@ async def overview(call: Call) -> Any:
 
 
 async def _only_own(call: Call, shown: dict[str, Any]) -> None:
-    """Replace the totals by those of the user's vhosts and its own connections."""
+    """Replace the totals by those of the user's vhosts and of its own connections."""
     vhosts = call.own_vhosts()
     ready, unacked, consumers = await sums_of(vhosts, call.node.give_way)
     mine = [
@@ -56,8 +57,20 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
     }
-    shown["queue_totals"].update(
-        messages=ready + unacked, messages_ready=ready, messages_unacknowledged=unacked
+    sampler, (messages, lengths) = call.node.sampler, both(call)
+    now_ms = sampler.now_ms()
+    published = SeriesSum(
+        [sampler.vhosts[one.name] for one in vhosts if one.name in sampler.vhosts]
+    )
+    row = published.last
+    shown["message_stats"] = (
+        nodes.counted(MESSAGES, row, published, now_ms, messages) if row and any(row) else {}
+    )
+    known = sampler.vhost_lengths
+    queued = SeriesSum([known[one.name] for one in vhosts if one.name in known])
+    totals = (ready + unacked, ready, unacked)
+    shown["queue_totals"] = (
+        nodes.counted(LENGTHS, totals, queued, now_ms, lengths) if vhosts else {}
     )
 
 

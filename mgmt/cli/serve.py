@@ -25,6 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from leveret import __version__
 from leveret.broker.config import Config, Listener
+from leveret.broker.private_files import make_directory, opened
 from leveret.broker.server import Broker
 from leveret.mgmt.management import Management
 from leveret.mgmt.running_node import Node
@@ -175,6 +176,18 @@ class LineFormatter(logging.Formatter):
         return super().formatException(ei)
 
 
+class PrivateFileHandler(logging.handlers.WatchedFileHandler):
+    """Writes to a file that others cannot read, and opens it again after logrotate has moved it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8", errors=UNPRINTABLE)
+
+    def _open(self) -> Any:
+        return open(
+            self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=opened
+        )
+
+
 def set_up_logging(config: Config) -> None:
     """Log to the console and to a file, each with its level, as configured."""
     root = logging.getLogger("leveret")
@@ -188,13 +201,8 @@ def set_up_logging(config: Config) -> None:
         _add_handler(root, console, config.log.console_level)
     if config.log.file is not None:
         path = (config.log.dir or Path()) / config.log.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # WatchedFileHandler opens the file again after logrotate has moved it.
-        _add_handler(
-            root,
-            logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors=UNPRINTABLE),
-            config.log.file_level,
-        )
+        make_directory(path.parent)
+        _add_handler(root, PrivateFileHandler(path), config.log.file_level)
     requests = logging.getLogger(HTTP_SERVER_LOGGER)
     requests.handlers, requests.propagate = root.handlers, False
     for category, level in (

@@ -87,17 +87,8 @@ class Series:
 
     def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
         """What RabbitMQ shows beside a number: its rate, and the samples of a window."""
-        details: dict[str, Any] = {"rate": round(self.rate(column, now_ms), 2)}
-        if window is None:
-            return details
-        samples = self.samples(column, now_ms, window)
-        details["samples"] = samples
-        if len(samples) > 1:
-            first, last = samples[-1], samples[0]
-            seconds = (last["timestamp"] - first["timestamp"]) / 1000
-            details["avg_rate"] = (last["sample"] - first["sample"]) / seconds
-            details["avg"] = sum(sample["sample"] for sample in samples) / len(samples)
-        return details
+        samples = [] if window is None else self.samples(column, now_ms, window)
+        return _details(self.rate(column, now_ms), samples, window)
 
     def samples(self, column: int, now_ms: int, window: Window) -> list[dict[str, int]]:
         """The numbers of a column at regular times, the newest first."""
@@ -116,3 +107,41 @@ class Series:
             if retention.span_s >= age_s:
                 return level
         return self._levels[-1]
+
+
+class SeriesSum:
+    """Several series of the same columns as one: the sums of their numbers."""
+
+    def __init__(self, parts: list[Series]) -> None:
+        self._parts = parts
+
+    @property
+    def last(self) -> Row | None:
+        """The sums of the rows that were added last; None without any."""
+        rows = [part.last for part in self._parts if part.last is not None]
+        return tuple(map(sum, zip(*rows, strict=True))) if rows else None
+
+    def details(self, column: int, now_ms: int, window: Window | None = None) -> dict[str, Any]:
+        """See `Series.details`."""
+        rate = sum(part.rate(column, now_ms) for part in self._parts)
+        if window is None:
+            return _details(rate, [], None)
+        listed = [part.samples(column, now_ms, window) for part in self._parts]
+        samples = [
+            {"sample": sum(one["sample"] for one in same), "timestamp": same[0]["timestamp"]}
+            for same in zip(*listed, strict=True)
+        ]
+        return _details(rate, samples, window)
+
+
+def _details(rate: float, samples: list[dict[str, int]], window: Window | None) -> dict[str, Any]:
+    details: dict[str, Any] = {"rate": round(rate, 2)}
+    if window is None:
+        return details
+    details["samples"] = samples
+    if len(samples) > 1:
+        first, last = samples[-1], samples[0]
+        seconds = (last["timestamp"] - first["timestamp"]) / 1000
+        details["avg_rate"] = (last["sample"] - first["sample"]) / seconds
+        details["avg"] = sum(sample["sample"] for sample in samples) / len(samples)
+    return details

@@ -23,7 +23,7 @@ from leveret.broker.resources.file_descriptors import (
 from leveret.broker.resources.memory_measures import resident_bytes
 from leveret.mgmt.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, QueueSums, message_row
-from leveret.mgmt.statistics.series import Series, Window
+from leveret.mgmt.statistics.series import Series, SeriesSum, Window
 
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
 MECHANISMS = {
@@ -105,9 +105,9 @@ def overview(
         "disable_stats": False,
         "is_op_policy_updating_enabled": True,
         "enable_queue_totals": False,
-        "message_stats": _counted(MESSAGES + DISK, row, sampler.messages, now_ms, messages),
-        "churn_rates": _counted(CHURN, sampler.churn_row(), sampler.churn, now_ms, messages),
-        "queue_totals": _counted(
+        "message_stats": counted(MESSAGES + DISK, row, sampler.messages, now_ms, messages),
+        "churn_rates": counted(CHURN, sampler.churn_row(), sampler.churn, now_ms, messages),
+        "queue_totals": counted(
             LENGTHS, (ready + unacked, ready, unacked), sampler.lengths, now_ms, lengths
         ),
         "object_totals": {
@@ -137,15 +137,16 @@ def versions(node: Node) -> dict[str, Any]:
     }
 
 
-def _counted(
-    names: tuple[str, ...], row: tuple[int, ...], series: Series, now_ms: int,
+def counted(
+    names: tuple[str, ...], row: tuple[int, ...], series: Series | SeriesSum, now_ms: int,
     window: Window | None,
 ) -> dict[str, Any]:  # fmt: skip
-    counted: dict[str, Any] = {}
+    """The numbers of a row by their names, each with its rate and samples."""
+    shown: dict[str, Any] = {}
     for column, name in enumerate(names):
-        counted[name] = row[column]
-        counted[f"{name}_details"] = series.details(column, now_ms, window)
-    return counted
+        shown[name] = row[column]
+        shown[f"{name}_details"] = series.details(column, now_ms, window)
+    return shown
 
 
 def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
     for name in _RUNTIME_COUNTERS:
         view[name] = 0
         view[f"{name}_details"] = {"rate": 0.0}
-    churn = _counted(CHURN, sampler.churn_row(), sampler.churn, sampler.now_ms(), window)
+    churn = counted(CHURN, sampler.churn_row(), sampler.churn, sampler.now_ms(), window)
     return {**view, **churn}
 
 

@@ -48,6 +48,36 @@ def test_hashes_are_made_for_administrators(node, users):
     }  # fmt: skip
 
 
+class TestOverview:
+    """Users without the tag monitoring see the totals of their vhosts, as in RabbitMQ."""
+
+    WINDOWS = "msg_rates_age=60&msg_rates_incr=5&lengths_age=60&lengths_incr=5"
+
+    @pytest.fixture
+    def published(self, node, vhost):
+        """Messages in the test's vhost, which are in the node's totals."""
+        node.put(f"queues/{vhost}/q")
+        for _ in range(3):
+            node.publish(vhost, "q", "x")
+        node.wait_until(lambda: "message_stats" in node.get(f"vhosts/{vhost}"), "they are counted")
+        assert node.get("overview")["message_stats"]["publish"] >= 3
+
+    def test_without_a_vhost_there_are_none(self, node, vhost, users, published):
+        node.delete(f"permissions/{vhost}/{vhost}-management")
+        shown = node.get(f"overview?{self.WINDOWS}", user=users["management"])
+        assert shown["message_stats"] == {}
+        assert shown["queue_totals"] == {}
+        assert set(shown["object_totals"].values()) == {0}
+        assert "churn_rates" not in shown
+
+    def test_they_are_those_of_the_users_vhosts(self, node, vhost, users, published):
+        shown = node.get(f"overview?{self.WINDOWS}", user=users["management"])
+        assert shown["message_stats"]["publish"] == 3
+        assert shown["queue_totals"]["messages"] == 3
+        details = shown["queue_totals"]["messages_details"]
+        assert {one["sample"] for one in details["samples"]} <= {0, 1, 2, 3}
+
+
 class TestAdministratorWithoutPermissions:
     """An administrator may see every vhost, but a client's actions need a client's permissions."""
 

@@ -99,3 +99,34 @@ def test_letters_match_in_either_case_if_that_is_wanted():
 )  # fmt: skip
 def test_the_size_is_that_of_all_repetitions_written_out(expression, size):
     assert expanded_size(expression) == size
+
+
+@pytest.mark.parametrize(
+    ("expression", "near", "exact"),
+    [
+        ("^(orders){e}$", "secret", "orders{e}"),
+        ("^(orders){i}$", "ordersX", "orders{i}"),
+        ("^(orders){s<=2}$", "orderXX", "orders{s<=2}"),
+        ("^(orders){1<=e<=9}$", "order", "orders{1<=e<=9}"),
+        ("^(orders){2i+2d<=4}$", "order", "orders{2i2d<=4}"),
+        ("^[{]e}(a){e:[a-z]}$", "{e}b", "{e}a{e:b}"),
+        (r"^\{a{e}$", "{b", "{a{e}"),
+        ("^a{}$", "a", "a{}"),
+    ],
+)
+@pytest.mark.parametrize("encode", [str, str.encode], ids=["text", "bytes"])
+def test_a_brace_that_repeats_nothing_means_itself(encode, expression, near, exact):
+    pattern = compile_pattern(encode(expression))
+    assert not pattern.matches(encode(near))
+    assert pattern.matches(encode(exact))
+
+
+@pytest.mark.parametrize(
+    ("expression", "found", "missed"),
+    [("^a{2}$", "aa", "a"), ("^a{1,2}$", "aa", "aaa"), ("^a{2,}$", "aaa", "a"),
+     ("^a{,2}$", "", "aaa"), ("^[a{2}]+$", "{a2}", "b")],
+)  # fmt: skip
+def test_a_brace_that_repeats_something_does(expression, found, missed):
+    pattern = compile_pattern(expression)
+    assert pattern.matches(found)
+    assert not pattern.matches(missed)

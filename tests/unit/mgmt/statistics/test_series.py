@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from leveret.mgmt.statistics.series import BASIC, Retention, Series, Window
+from leveret.mgmt.statistics.series import BASIC, Retention, Series, SeriesSum, Window
 
 SECOND = 1000
 START = 1_700_000_000 * SECOND
@@ -82,3 +82,17 @@ def test_long_windows_are_answered_from_coarser_samples():
     assert len(samples) == 61
     steps = {one["sample"] - two["sample"] for one, two in pairwise(samples)}
     assert steps == {12}
+
+
+def test_a_sum_of_series_has_the_sums_of_their_numbers():
+    one, other = Series(), Series()
+    for time_ms, number in ((5_000, 1), (10_000, 11)):
+        one.add(time_ms, (number, 0))
+        other.add(time_ms, (10 * number, 7))
+    both = SeriesSum([one, other, Series()])
+    assert both.last == (121, 7)
+    details = both.details(0, 10_000, Window(10, 5))
+    assert details["rate"] == 22.0
+    assert [sample["sample"] for sample in details["samples"]] == [121, 11, 0]
+    assert SeriesSum([]).last is None
+    assert SeriesSum([]).details(0, 10_000, Window(10, 5)) == {"rate": 0, "samples": []}

@@ -1,0 +1,31 @@
+"""Files and directories of the node that other users of the machine cannot read.
+
+They hold payloads, names and addresses. Whatever the umask is, a new file has the mode 0640 and a
+new directory 0750: the group, such as that of operators, may read them. Modes of what exists are
+the administrator's.
+"""
+
+import os
+from pathlib import Path
+
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory with its parents, unless it exists. Raises OSError."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+    path.chmod(DIRECTORY_MODE)
+
+
+def opened(path: str, flags: int) -> int:
+    """A descriptor of a file, which is made if the flags say so: an `opener` of open()."""
+    try:
+        descriptor = os.open(path, flags | os.O_EXCL if flags & os.O_CREAT else flags, FILE_MODE)
+    except FileExistsError:
+        return os.open(path, flags & ~os.O_CREAT, FILE_MODE)
+    if flags & os.O_CREAT:
+        os.fchmod(descriptor, FILE_MODE)
+    return descriptor
