@@ -12,10 +12,17 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Callable
 
 SALT_BYTES = 4
 SHA256, SHA512 = "rabbit_password_hashing_sha256", "rabbit_password_hashing_sha512"
-_DIGESTS = {SHA256: hashlib.sha256, SHA512: hashlib.sha512}
+MD5 = "rabbit_password_hashing_md5"
+"""The algorithm of RabbitMQ before 3.6: known so that its definitions can be imported."""
+_DIGESTS: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
+    SHA256: hashlib.sha256,
+    SHA512: hashlib.sha512,
+    MD5: hashlib.md5,
+}
 
 ALGORITHMS = tuple(_DIGESTS)
 

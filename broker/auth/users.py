@@ -14,7 +14,8 @@ from leveret.broker.declarations import User
 
 def with_password(name: str, password: str | None, tags: Iterable[str] = ()) -> User:
     """Create a user; with no password (None or empty) it cannot log in with a password."""
-    return User(name, tuple(tags), hash_password(password) if password else b"", SHA256)
+    hashed = b"" if password is None else hash_password(password)
+    return User(name, tuple(tags), hashed, SHA256)
 
 
 def with_hash(

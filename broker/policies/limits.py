@@ -20,6 +20,8 @@ MAX_CONNECTIONS, MAX_QUEUES, MAX_CHANNELS = "max-connections", "max-queues", "ma
 OF_VHOSTS = (MAX_CONNECTIONS, MAX_QUEUES)
 OF_USERS = (MAX_CONNECTIONS, MAX_CHANNELS)
 NO_LIMITS: Mapping[str, int] = {}
+ALL = "all"
+"""In place of a limit's name: all limits of a user. Of a vhost it is none, as in RabbitMQ 3."""
 
 
 class LimitError(ValueError):
@@ -97,8 +99,8 @@ class Limits:
     def without_user_limit(
         self, user: str, name: str, acting_user: str
     ) -> PutUserLimits | DeleteUserLimits:
-        """The declaration that removes one limit of a user."""
-        kept = {key: value for key, value in self.of_user(user).items() if key != name}
+        """The declaration that removes one limit of a user, or all of them (`all`)."""
+        kept = {key: value for key, value in self.of_user(user).items() if name not in (key, ALL)}
         if kept:
             return PutUserLimits(user, kept, acting_user=acting_user)
         return DeleteUserLimits(user, acting_user=acting_user)

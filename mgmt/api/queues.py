@@ -10,7 +10,6 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
 from leveret.broker.channel import methods_basic
-from leveret.broker.declarations import DeleteQueue
 from leveret.broker.direct import DirectConnection, Reply
 from leveret.broker.names import QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
@@ -94,12 +93,12 @@ async def declare_queue(call: Call) -> Any:
 
 @route("DELETE", "/queues/{vhost}/{queue}")
 async def delete_queue(call: Call) -> Any:
-    """Delete a queue; with if-empty=true or if-unused=true only if it is empty or unused."""
+    """Delete a queue; with if-empty=true or if-unused=true only if it is empty or unused.
+
+    An exclusive queue can be deleted by its own connection only.
+    """
     vhost = call.vhost()
     queue = call.queue(vhost)
-    if queue.is_exclusive and call.identity.is_administrator:
-        await call.declare(DeleteQueue(vhost.name, queue.name, acting_user=call.identity.name))
-        return NoContent()
     await do(
         call,
         vhost,

@@ -7,6 +7,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.passwords import SHA256, hash_from_text, hash_to_text
 from leveret.broker.auth.users import with_hash, with_password
 from leveret.broker.declarations import (
+    Declaration,
     DeletePermission,
     DeleteTopicPermission,
     DeleteUser,
@@ -17,11 +18,12 @@ from leveret.broker.declarations import (
     TopicPermission,
     User,
 )
+from leveret.broker.policies.limits import LimitError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.routes import Created, NoContent, route
-from leveret.mgmt.api.vhosts import tags_of
+from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
 
 
 def user_view(call: Call, user: User) -> dict[str, Any]:
@@ -72,16 +74,31 @@ async def put_user(call: Call) -> Any:
     call.require_administrator()
     name = call.path("user")
     body = await call.body()
-    is_new = call.broker.services.users.get(name) is None
-    await call.declare(PutUser(user_of(name, body), acting_user=call.identity.name))
+    services, acting_user = call.broker.services, call.identity.name
+    is_new = services.users.get(name) is None
+    declarations: list[Declaration] = []
+    try:
+        declarations.append(PutUser(user_of(name, body), acting_user=acting_user))
+        for permission in permissions_of(name, body.get("permissions"), services.vhosts):
+            declarations.append(PutPermission(permission, acting_user=acting_user))
+        limits = body.get("limits") or {}
+        if not isinstance(limits, dict):
+            raise bad_request(["not_an_object", "limits"])
+        if limits:
+            declarations.append(services.limits.with_user_limits(name, limits, acting_user))
+    except UserError as error:
+        raise bad_request(error.reason) from None
+    except LimitError as error:
+        raise bad_request(str(error)) from None
+    await call.declare(*declarations)
     return Created(is_new)
 
 
 def user_of(name: str, body: dict[str, Any]) -> User:
-    """The user with the fields of a body. Raises 400 if one is missing or not valid."""
+    """The user with the fields of a body. Raises 400 and UserError for what is not valid."""
     if not name:
         raise bad_request("user name must not be empty")
-    tags = tags_of(body.get("tags", body.get("administrator") and "administrator"))
+    tags = tags_of(body)
     if tags is None:
         raise bad_request("tags_not_present")
     password, password_hash = body.get("password"), body.get("password_hash")
@@ -90,8 +107,6 @@ def user_of(name: str, body: dict[str, Any]) -> User:
     if password is not None:
         if not isinstance(password, str):
             raise bad_request(["not_string", "password"])
-        if not password:
-            raise bad_request('password must not be empty; a password_hash of "" is no password')
         return with_password(name, password, tags)
     if password_hash is not None:
         try:

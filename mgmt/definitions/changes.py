@@ -5,7 +5,7 @@ from typing import Any
 
 from leveret.broker.server import Broker
 from leveret.mgmt.definitions.checking import Checker
-from leveret.mgmt.definitions.contents import Definitions, Item
+from leveret.mgmt.definitions.contents import Definitions, Item, is_left_out
 from leveret.mgmt.definitions.exporting import export
 from leveret.mgmt.slices import GiveWay
 
@@ -55,7 +55,8 @@ def _named(wanted: Definitions) -> Iterator[tuple[str, tuple[str, ...], Item]]:
     for list_name in wanted.kinds():
         kind = KINDS[list_name]
         for item in wanted.items(list_name):
-            yield kind, _key_of(kind, item), item
+            if not is_left_out(list_name, item):
+                yield kind, _key_of(kind, item), item
 
 
 async def _by_name(

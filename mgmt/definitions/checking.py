@@ -38,8 +38,10 @@ from leveret.mgmt.definitions.contents import (
     Item,
     Problem,
     fields_missing,
+    is_left_out,
     misshapen,
 )
+from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.views.to_json import json_to_table
 
@@ -83,10 +85,11 @@ class Checker:
         found: list[Problem] = []
         for kind in self._definitions.kinds():
             for number, item in enumerate(self._definitions.items(kind)):
-                found += [
-                    Problem(f"{kind}[{number}]{path}", reason)
-                    for path, reason in self._of_item(kind, item)
-                ]
+                if not is_left_out(kind, item):
+                    found += [
+                        Problem(f"{kind}[{number}]{path}", reason)
+                        for path, reason in self._of_item(kind, item)
+                    ]
                 await self._give_way()
         return found
 
@@ -107,7 +110,11 @@ class Checker:
             yield Problem(".name", "a vhost's name must not be empty")
 
     def _user(self, item: Item) -> Iterator[Problem]:
-        yield from _bad_tags(item)
+        try:
+            tags_of(item)
+            list(permissions_of(item["name"], item.get("permissions"), self._vhosts))
+        except UserError as error:
+            yield Problem(error.path, error.reason)
         if not item["name"]:
             yield Problem(".name", "a user's name must not be empty")
         if item.get("password") is not None and item.get("password_hash") is not None:

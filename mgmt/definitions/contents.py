@@ -4,11 +4,14 @@ The lists are in the order in which an import needs them. The file of a single v
 lists of objects in a vhost, and its items do not name the vhost.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
+from leveret.broker.auth.passwords import MD5
+from leveret.broker.names import QUEUE, RESERVED_PREFIX
 from leveret.mgmt.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
@@ -61,7 +64,7 @@ SHAPES: dict[str, tuple[Field, ...]] = {
     "users": (
         NAME, _optional("tags", list, str), _optional("password", str),
         _optional("password_hash", str), _optional("hashing_algorithm", str),
-        _optional("limits", dict, list),
+        _optional("limits", dict, list), _optional("permissions", dict),
     ),
     "permissions": (
         VHOST, Field("user", (str,)),
@@ -120,6 +123,9 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
         problems: list[Problem] = []
         for kind in kinds_of(vhost):
             lists[kind] = await _items(kind, content.get(kind), vhost, problems, give_way)
+        if _is_before_3_6(content):
+            for user in lists.get("users", ()):
+                user.setdefault("hashing_algorithm", MD5)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise DefinitionsError("failed_to_parse_json") from None
     if problems:
@@ -153,6 +159,25 @@ async def _items(
         items.append(item)
         await give_way()
     return items
+
+
+def _is_before_3_6(content: dict[str, msgspec.Raw]) -> bool:
+    """Whether RabbitMQ before 3.6 exported this, which hashed passwords with MD5."""
+    raw = content.get("rabbitmq_version", content.get("rabbit_version"))
+    version = None if raw is None else msgspec.json.decode(raw)
+    numbers = re.match(r"(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < (3, 6)
+
+
+def is_left_out(kind: str, item: Item) -> bool:
+    """Whether an import leaves an item out: a queue with a name of the broker, or its binding.
+
+    As in RabbitMQ: such a queue was given its name by the broker, for a client that was told it.
+    """
+    if kind == "queues":
+        return str(item.get("name")).startswith(RESERVED_PREFIX)
+    is_of_queue = kind == "bindings" and item.get("destination_type", QUEUE) == QUEUE
+    return is_of_queue and str(item.get("destination")).startswith(RESERVED_PREFIX)
 
 
 def misshapen(item: Item, kind: str) -> Iterator[Problem]:

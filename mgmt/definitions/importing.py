@@ -44,8 +44,9 @@ from leveret.broker.policies.policy_keys import PolicyError
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.definitions.checking import Checker, policy_of_item, reason_of
-from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item
+from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Item, is_left_out
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
+from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.views.to_json import json_to_table
 
@@ -84,7 +85,7 @@ class Import:
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
         for kind in self._definitions.kinds():
-            items = self._definitions.items(kind)
+            items = [one for one in self._definitions.items(kind) if not is_left_out(kind, one)]
             for start in range(0, len(items), SLICE):
                 await self._import_slice(kind, items[start : start + SLICE])
                 await self._give_way()
@@ -98,7 +99,7 @@ class Import:
             made = [one for item in items for one in declarations(item)]
             made = [replace(one, acting_user=self._acting_user) for one in made]
             await in_task(submit(*made, nowait=True))
-        except (PolicyError, LimitError, LookupError) as error:
+        except (PolicyError, LimitError, UserError, LookupError) as error:
             raise DefinitionsError(f"{kind}: {error}") from None
         except Fault as fault:
             raise DefinitionsError(reason_of(fault)) from None
@@ -119,16 +120,18 @@ class Import:
             yield PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type)
 
     def _user(self, item: Item) -> Iterator[Declaration]:
-        name, tags = item["name"], item.get("tags") or []
-        listed = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
+        name, tags = item["name"], tags_of(item) or []
         if item.get("password") is not None:
-            user = with_password(name, item["password"], filter(None, listed))
+            user = with_password(name, item["password"], tags)
         else:
             user = with_hash(
                 name, hash_from_text(item.get("password_hash") or ""),
-                item.get("hashing_algorithm") or SHA256, filter(None, listed),
+                item.get("hashing_algorithm") or SHA256, tags,
             )  # fmt: skip
         yield PutUser(user)
+        vhosts = self._broker.services.vhosts
+        for permission in permissions_of(name, item.get("permissions"), vhosts):
+            yield PutPermission(permission)
         if item.get("limits"):
             limits = self._broker.services.limits
             yield limits.with_user_limits(name, item["limits"], self._acting_user)

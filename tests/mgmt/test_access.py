@@ -124,6 +124,8 @@ class TestExclusiveQueue:
         ("method", "path", "body"),
         [
             ("GET", "messages", None),
+            ("DELETE", "", None),
+            ("DELETE", "contents", None),
             ("POST", "messages/retry", {"all": True}),
             ("POST", "messages/move", {"all": True, "destination": "mine"}),
             ("POST", "messages/delete", {"all": True}),

@@ -63,7 +63,9 @@ VHOST = body(
 USER = body(
     {},
     {
-        "tags": _TAGS, "password": nullable(TEXT),
+        "tags": _TAGS, "administrator": any_of(FLAG, one_of("true", "false")),
+        "password": nullable(TEXT), "permissions": nullable(OBJECT),
+        "limits": nullable(any_of(OBJECT, _NOTHING)),
         "password_hash": described(nullable(TEXT), "In base64; empty for no password."),
         "hashing_algorithm": described(ANYTHING, f"Used with a hash: {', '.join(ALGORITHMS)}."),
     },
