@@ -24,6 +24,7 @@ from time import monotonic, perf_counter
 from typing import Protocol
 
 from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
+from leveret.broker.pending import Answer
 
 ROUND_SECONDS_MAX = 0.004
 AFTER_ROUNDS_MAX = 8
@@ -61,6 +62,21 @@ class TurnOver(Exception):
     def __init__(self, *steps: Callable[[], object]) -> None:
         super().__init__()
         self.steps = steps
+
+
+class NextTurn(Answer[None]):
+    """An answer that is given in a later turn: see `Turns.give_way`."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: "Turns") -> None:
+        super().__init__()
+        self._turns = turns
+
+    def when_given(self, listener: Callable[[], object]) -> None:
+        """Call the listener in a later turn."""
+        super().when_given(listener)
+        self._turns.after_round(lambda: self.give(None))
 
 
 class Turns:
@@ -116,6 +132,11 @@ class Turns:
         nothing is left of the turn's work.
         """
         return max(1, self.work_left // work) if self.work_left > 0 else 0
+
+    async def give_way(self) -> None:
+        """In the coroutine of a method: go on in a later turn, if no work is left in this one."""
+        if self.work_left <= 0:
+            await NextTurn(self)
 
     def wake(self, actor: Actor) -> None:
         """Give the actor a turn soon."""

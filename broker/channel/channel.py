@@ -7,6 +7,7 @@ channel.close is sent.
 """
 
 import logging
+from itertools import chain
 from typing import Any, Protocol
 
 from pamqp import base, commands
@@ -18,6 +19,7 @@ from leveret.broker.amqp.methods import encode_method, method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.content_assembler import ContentAssembler
+from leveret.broker.channel.giving_back import GivingBack
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import Unacked, UnackedMessages, by_queue
 from leveret.broker.counts import MessageCounts, NodeCounts
@@ -263,7 +265,6 @@ class Channel:
 
     def requeue(self, taken: list[tuple[int, Unacked]]) -> None:
         """Messages go back to their queues, each queue getting all of its own at once."""
-        self.counts.given_back += len(taken)
         for _, record in taken:
             if record.consumer is not None:
                 record.consumer.settled()
@@ -330,9 +331,10 @@ class Channel:
             self.reply_name = self.reply_consumer_tag = ""
         consumers = tuple(self.consumers.values())
         self.consumers.clear()
-        unsettled = self.unacked.take_all()
+        count, unsettled = len(self.unacked), self.unacked.hand_over()
         if self.transaction is not None:
-            unsettled += self.transaction.taken()
+            settled = self.transaction.taken()
+            count, unsettled = count + len(settled), chain(unsettled, settled)
             self.transaction = None
         # An auto-delete queue is deleted with its last consumer. The messages that this channel
         # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
@@ -340,7 +342,9 @@ class Channel:
             if not consumer.queue.is_deleted:
                 consumer_deleted(consumer)
                 consumer.queue.cancel(consumer)
-        self.give_back(unsettled)
+        self.counts.given_back += count
+        if count:
+            GivingBack(self.vhost.turns, self.name, unsettled, self.give_back).take_turn()
         counts = connection_counts(self)
         counts.channels_closed += 1
         messages = self.message_counts()

@@ -13,14 +13,17 @@ from leveret.broker.channel.access import check, expand_queue_name, find_queue
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.consumer import Consumer
 from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE
-from leveret.broker.channel.unacked import Unacked, by_queue
+from leveret.broker.channel.unacked import SETTLE_WORK, Unacked, by_queue
 from leveret.broker.events.channel_events import consumer_created, consumer_deleted
 from leveret.broker.events.taps import Taps
 from leveret.broker.generated_names import generate_name
 from leveret.broker.names import QUEUE
-from leveret.broker.pending import Answer
+from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.arguments import check_consume_arguments
 from leveret.broker.queues.queue_client import UNLIMITED, Got, QueueClient
+
+SETTLED_AT_ONCE = 4000
+"""Deliveries that are settled in one turn in any case: two milliseconds."""
 
 
 async def qos(channel: Channel, method: commands.Basic.Qos) -> None:
@@ -154,11 +157,16 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
         services.observer.delivered(channel.vhost.name, queue.name, message, entry.redelivered)
 
 
-def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
-    """Acknowledge deliveries. On the hot path, hence called without a method object."""
+def ack(channel: Channel, delivery_tag: int, multiple: int) -> Steps | None:
+    """Acknowledge deliveries. On the hot path, hence called without a method object.
+
+    None when they are; a coroutine that acknowledges them if they are very many.
+    """
+    if multiple and _are_many(channel):
+        return _settle_in_slices(channel, ACK, delivery_tag)
     if multiple or channel.transaction is not None:
         _settle(channel, ACK, delivery_tag, bool(multiple))
-        return
+        return None
     record = channel.unacked.take(delivery_tag)
     if record is None:
         raise unknown_delivery_tag(delivery_tag)
@@ -168,12 +176,16 @@ def ack(channel: Channel, delivery_tag: int, multiple: int) -> None:
     record.queue.ack((record.entry,))
     if record.consumer is not None:
         record.consumer.settled()
+    return None
 
 
 async def nack(channel: Channel, method: commands.Basic.Nack) -> None:
     """Requeue deliveries, or dead-letter or drop them."""
     action = REQUEUE if method.requeue else DISCARD
-    _settle(channel, action, method.delivery_tag, method.multiple)
+    if method.multiple and _are_many(channel):
+        await _settle_in_slices(channel, action, method.delivery_tag)
+    else:
+        _settle(channel, action, method.delivery_tag, method.multiple)
 
 
 async def reject(channel: Channel, method: commands.Basic.Reject) -> None:
@@ -189,11 +201,33 @@ def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) ->
         apply_settling(channel, action, taken)
 
 
+def _are_many(channel: Channel) -> bool:
+    """There are so many deliveries that a turn may be too short to settle them."""
+    return len(channel.unacked) > SETTLED_AT_ONCE and channel.transaction is None
+
+
+async def _settle_in_slices(channel: Channel, action: str, delivery_tag: int) -> None:
+    """Settle all deliveries up to a tag, as many in each turn as there is work left for."""
+    tags = channel.unacked.open_tags(delivery_tag or channel.unacked.last_tag)
+    if tags is None:
+        raise unknown_delivery_tag(delivery_tag)
+    turns = channel.vhost.turns
+    while (taken := channel.unacked.take_next(tags, _affordable(channel))) is not None:
+        turns.work_left -= SETTLE_WORK * (1 + len(taken))
+        apply_settling(channel, action, taken)
+        await turns.give_way()
+
+
+def _affordable(channel: Channel) -> int:
+    return max(1, channel.vhost.turns.affordable(SETTLE_WORK))
+
+
 def apply_settling(channel: Channel, action: str, taken: list[tuple[int, Unacked]]) -> None:
     """Apply an ack, nack or reject to the deliveries."""
     if channel.vhost.tracer is not None:
         _trace_settling(channel, channel.vhost.tracer, action, taken)
     if action == REQUEUE:
+        channel.counts.given_back += len(taken)
         channel.requeue(taken)
         return
     if action == DISCARD:
@@ -219,16 +253,25 @@ def _trace_settling(
 
 async def recover(channel: Channel, method: commands.Basic.Recover) -> None:
     """Requeue all unsettled deliveries and send basic.recover-ok."""
-    _recover(channel, method.requeue)
+    await _recover(channel, method.requeue)
     channel.send(commands.Basic.RecoverOk)
 
 
 async def recover_async(channel: Channel, method: commands.Basic.RecoverAsync) -> None:
     """Requeue all unsettled deliveries without a reply."""
-    _recover(channel, method.requeue)
+    await _recover(channel, method.requeue)
 
 
-def _recover(channel: Channel, requeue: bool) -> None:
+async def _recover(channel: Channel, requeue: bool) -> None:
     if not requeue:
         raise not_implemented("requeue=false")
-    channel.give_back(channel.unacked.take_all())
+    if not channel.unacked:
+        return
+    turns = channel.vhost.turns
+    tags = channel.unacked.open_tags(channel.unacked.last_tag)
+    assert tags is not None, "the last tag is open"
+    while (taken := channel.unacked.take_next(tags, _affordable(channel))) is not None:
+        turns.work_left -= SETTLE_WORK * (1 + len(taken))
+        channel.counts.given_back += len(taken)
+        channel.give_back(taken)
+        await turns.give_way()

@@ -5,6 +5,7 @@ from pamqp import commands
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.methods_basic import apply_settling
+from leveret.broker.channel.publishing import CARE_WORK
 from leveret.broker.channel.transaction import Transaction
 
 
@@ -20,8 +21,11 @@ async def select(channel: Channel, method: commands.Tx.Select) -> None:
 async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     """Publish, then settle; send tx.commit-ok once everything persistent is on disk."""
     transaction = _transaction_of(channel)
+    turns = channel.vhost.turns
     for publish in transaction.publishes:
         publish()
+        turns.work_left -= CARE_WORK
+        await turns.give_way()
     for action, taken in transaction.settlings:
         apply_settling(channel, action, taken)
     channel.transaction = Transaction(channel.send_commits)

@@ -6,12 +6,16 @@ ack of a million looks at any tag twice.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 import msgspec
 
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.storage.message import Entry
+
+SETTLE_WORK = 4
+"""The work of settling one delivery, in the units of broker/turns.py."""
 
 
 class SettlingConsumer(Protocol):
@@ -41,14 +45,19 @@ class UnackedMessages:
 
     def __init__(self) -> None:
         self.records: dict[int, Unacked] = {}
-        """Written directly on the message path: one dict store a message."""
+        """Written directly on the message path: one dict store a message. In the order of tags."""
         self._lowest = 1
 
     def __len__(self) -> int:
         return len(self.records)
 
     def __iter__(self) -> Iterator[tuple[int, Unacked]]:
-        return iter(sorted(self.records.items()))
+        return iter(list(self.records.items()))
+
+    @property
+    def last_tag(self) -> int:
+        """The highest tag that is open. There must be one."""
+        return next(reversed(self.records))
 
     def take(self, delivery_tag: int) -> Unacked | None:
         """Remove one record; None if the tag is not open."""
@@ -76,15 +85,34 @@ class UnackedMessages:
 
     def take_all(self) -> list[tuple[int, Unacked]]:
         """Remove every record, in order."""
-        taken = sorted(self.records.items())
-        self.records.clear()
-        return taken
+        return list(self.hand_over())
+
+    def hand_over(self) -> Iterator[tuple[int, Unacked]]:
+        """Remove every record at once, and return them in order."""
+        records, self.records = self.records, {}
+        return iter(records.items())
+
+    def open_tags(self, delivery_tag: int) -> Iterator[int] | None:
+        """The tags up to this one that may be open, for `take_next`; None if itself is not open."""
+        if delivery_tag not in self.records:
+            return None
+        if delivery_tag - self._lowest > 4 * len(self.records):
+            return iter(sorted(tag for tag in self.records if tag <= delivery_tag))
+        return iter(range(self._lowest, delivery_tag + 1))
+
+    def take_next(self, tags: Iterator[int], count: int) -> list[tuple[int, Unacked]] | None:
+        """Remove the records that are open of the next so many tags; None if no tags are left."""
+        records = self.records
+        looked_at = list(islice(tags, count))
+        if not looked_at:
+            return None
+        self._lowest = max(self._lowest, looked_at[-1] + 1)
+        return [(tag, records.pop(tag)) for tag in looked_at if tag in records]
 
     def put_back(self, taken: list[tuple[int, Unacked]]) -> None:
         """Records that were taken are open again (a transaction was rolled back)."""
-        for tag, record in taken:
-            self.records[tag] = record
-            self._lowest = min(self._lowest, tag)
+        self.records = dict(sorted((*self.records.items(), *taken)))
+        self._lowest = min([self._lowest, *(tag for tag, _ in taken)])
 
     def oldest(self) -> Unacked | None:
         """The record with the lowest tag."""

@@ -45,7 +45,7 @@ from leveret.broker.net.reading import Reading
 from leveret.broker.pending import Steps, begin
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
-from leveret.broker.turns import TurnOver
+from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
 RUN_WORK, METHOD_WORK = 8, 250
@@ -167,8 +167,25 @@ class Incoming:
         describe: returns the method and its object, for the text of the timeout fault.
         """
         awaited = begin(steps)
+        if isinstance(awaited, NextTurn):
+            # All input of the connection waits, so that what follows the method comes after it.
+            raise TurnOver(partial(self._run_on, channel, steps, describe, self._method_at_work,
+                                   awaited))  # fmt: skip
         if awaited is not None:
             self._held.hold(channel, steps, awaited, self._method_at_work, describe)
+
+    def _run_on(
+        self,
+        channel: Channel | None,
+        steps: Steps,
+        describe: Callable[[], str],
+        method_index: int,
+        awaited: NextTurn,
+    ) -> None:
+        """Go on with a method that has given way."""
+        self._channel_at_work, self._method_at_work = channel, method_index
+        awaited.give(None)
+        self.run(channel, steps, describe)
 
     def _keep(self, number: int, size: int, handle: Callable[..., object], *arguments: Any) -> bool:
         """Keep a frame if its channel is held, or during the handshake if the login is pending."""
@@ -280,7 +297,9 @@ class Incoming:
         transaction, tracer = target_channel.transaction, target_channel.vhost.tracer
         if multiple or transaction is not None or tracer is not None:
             self._settle_acked()
-            methods_basic.ack(target_channel, delivery_tag, multiple)
+            steps = methods_basic.ack(target_channel, delivery_tag, multiple)
+            if steps is not None:
+                self.run(target_channel, steps, lambda: "basic.ack")
             return
         record = target_channel.unacked.take(delivery_tag)
         if record is None:

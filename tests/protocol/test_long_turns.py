@@ -15,8 +15,10 @@ from leveret.broker.names import QUEUE
 from leveret.broker.policies.parameters import POLICY
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Message
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import READ_BYTES, Node, most
+from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 
 CALLS_MAX = 60_000
 """Of a turn: 8 to 15 ms."""
@@ -242,3 +244,89 @@ async def test_get_waits_until_what_has_expired_is_gone():
         async for _ in node.turns(client):
             pass
         assert client.socket.written.endswith(method_bytes(1, commands.Basic.GetEmpty))
+
+
+# Many deliveries that are settled at once
+
+HELD = 20_000
+
+
+async def holding(node):
+    """A queue, and a client that holds all of its messages. Its consumer is cancelled."""
+    (queue,) = declare(node, "q")
+    messages = [Message(ADDRESS, HEADER, b"%06d" % number) for number in range(HELD)]
+    queue.publish(messages, 6 * HELD, None, None, 0)
+    (client,) = node.clients(1)
+    client.send_method(commands.Basic.Consume, queue="q", consumer_tag="c")
+    async for _ in node.turns(client):
+        pass
+    client.send_method(commands.Basic.Cancel, consumer_tag="c", nowait=True)
+    async for _ in node.turns(client):
+        pass
+    assert (queue.backing.ready_count, queue.backing.unacked_count) == (0, HELD)
+    return queue, client
+
+
+@pytest.mark.parametrize(
+    "settling",
+    [
+        (commands.Basic.Ack, {"delivery_tag": HELD, "multiple": True}),
+        (commands.Basic.Ack, {"delivery_tag": 0, "multiple": True}),
+        (commands.Basic.Nack, {"delivery_tag": 0, "multiple": True, "requeue": True}),
+        (commands.Basic.Recover, {"requeue": True}),
+        (commands.Channel.Close, {"reply_code": 200}),
+    ],
+)
+async def test_one_method_that_settles_many_deliveries(settling):
+    async with Node() as node:
+        queue, client = await holding(node)
+        method, arguments = settling
+        client.send_method(method, **arguments)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert queue.backing.unacked_count == 0
+        is_acked = method is commands.Basic.Ack
+        wanted = [] if is_acked else [b"%06d" % number for number in range(HELD)]
+        assert bodies(queue) == wanted
+
+
+async def test_a_client_that_ends_with_many_deliveries():
+    async with Node() as node:
+        queue, client = await holding(node)
+        assert await most(node.turns(after=client.disconnect)) < CALLS_MAX
+        assert bodies(queue) == [b"%06d" % number for number in range(HELD)]
+
+
+async def test_what_follows_an_ack_of_many_comes_after_it():
+    async with Node() as node:
+        queue, client = await holding(node)
+        client.send_method(commands.Basic.Ack, delivery_tag=HELD - 1, multiple=True)
+        client.send_method(commands.Basic.Recover, requeue=True)
+        client.send(method_bytes(0, commands.Connection.Close, reply_code=200))
+        async for _ in node.turns(client):
+            pass
+        assert bodies(queue) == [b"%06d" % (HELD - 1)]
+        assert queue.backing.unacked_count == 0
+
+
+async def test_an_ack_of_many_up_to_a_tag_that_is_not_open():
+    async with Node() as node:
+        queue, client = await holding(node)
+        client.send_method(commands.Basic.Ack, delivery_tag=HELD + 1, multiple=True)
+        async for _ in node.turns(client):
+            pass
+        assert b"unknown delivery tag" in client.socket.written
+        assert queue.backing.ready_count == HELD
+
+
+async def test_a_commit_of_many_messages():
+    async with Node() as node:
+        (queue,) = declare(node, "q")
+        (client,) = node.clients(1)
+        client.send_method(commands.Tx.Select)
+        client.send(numbered(3000, routing_key="q"))
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Tx.Commit)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert queue.backing.ready_count == 3000
+        assert client.socket.written.endswith(method_bytes(1, commands.Tx.CommitOk))

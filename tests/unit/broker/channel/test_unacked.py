@@ -123,3 +123,33 @@ def test_it_is_a_sorted_list_of_open_tags(steps):
             open_tags = sorted([*open_tags, *tags_of(rolled_back)])
             rolled_back = []
         assert tags_of(unacked) == open_tags
+
+
+def test_what_is_open_up_to_a_tag_is_taken_in_parts():
+    unacked = delivered(1, 2, 3, 4, 5, 6)
+    unacked.take(2)
+    tags = unacked.open_tags(5)
+    assert tags_of(unacked.take_next(tags, 3)) == [1, 3]
+    assert tags_of(unacked) == [4, 5, 6]
+    unacked.take(4)
+    assert tags_of(unacked.take_next(tags, 3)) == [5]
+    assert unacked.take_next(tags, 3) is None
+    assert tags_of(unacked.take_up_to(6)) == [6]
+
+
+def test_few_deliveries_with_tags_far_apart_are_taken_in_parts():
+    unacked = delivered(1, 1000, 5000, 9000)
+    tags = unacked.open_tags(5000)
+    assert tags_of(unacked.take_next(tags, 2)) == [1, 1000]
+    assert tags_of(unacked.take_next(tags, 2)) == [5000]
+    assert unacked.open_tags(2) is None
+    assert unacked.last_tag == 9000
+
+
+def test_what_is_put_back_is_in_order_again():
+    unacked = delivered(1, 2, 3)
+    taken = unacked.take_up_to(2)
+    unacked.records[4] = record(4)
+    unacked.put_back(taken)
+    assert tags_of(list(unacked.hand_over())) == [1, 2, 3, 4]
+    assert len(unacked) == 0
