@@ -154,7 +154,9 @@ class Broker:
         )
         store.log.call_soon = services.turns.before_flush
         pressure = store.pressure
-        pressure.congestion_changed = lambda: services.flow.set_congested(pressure.is_congested)
+        pressure.congestion_changed = lambda: services.flow.set_congested(
+            pressure.is_congested, pressure.is_memory_short
+        )
         pressure.disk_filled = self._disk_filled
         store.failed = self._store_failed
         return store

@@ -24,9 +24,9 @@ logger = logging.getLogger("leveret.store")
 class Pressure:
     """The state of one store.
 
-    reserve: None if none is kept. is_congested: publishers should be held back;
-    `congestion_changed` is called when it changes. disk_filled: called with True when the disk is
-    full, with False when there is room again.
+    reserve: None if none is kept. is_congested: publishers of persistent messages should be held
+    back; is_memory_short: all publishers. `congestion_changed` is called when one of them changes.
+    disk_filled: called with True when the disk is full, with False when there is room again.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Pressure:
         self._files = files
         self._pager = pager
         self._reserve = reserve
-        self.is_congested = False
+        self.is_congested = self.is_memory_short = False
         self.congestion_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self._is_log_full = self._is_pager_full = self._is_reserve_missing = False
@@ -46,11 +46,11 @@ class Pressure:
 
     def look(self) -> None:
         """Decide again whether publishers are held back, and report a change."""
-        is_congested = (
-            self._log.is_congested or self._pager.is_overfull or len(self._files.files) > FILES_HIGH
-        )
-        if is_congested != self.is_congested:
-            self.is_congested = is_congested
+        before = self.is_congested, self.is_memory_short
+        self.is_memory_short = self._pager.is_overfull
+        is_disk_behind = self._log.is_congested or len(self._files.files) > FILES_HIGH
+        self.is_congested = is_disk_behind or self.is_memory_short
+        if before != (self.is_congested, self.is_memory_short):
             self.congestion_changed()
 
     # A full disk

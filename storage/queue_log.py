@@ -25,7 +25,7 @@ from typing import Generic, Protocol, TypeVar
 from leveret.storage.formats import PERSISTENT, PROGRESS, RUN, STATE, Record, encode_run
 from leveret.storage.log import Log
 from leveret.storage.log_files import LogFile
-from leveret.storage.message import Message
+from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_recovery import QueueRecovery
 
 
@@ -127,6 +127,7 @@ class QueueLog(Generic[Queue]):
             run = PendingRun(messages, expires_wall_ms)
             runs.append(run)
             body_bytes = sum([len(message.body) for message in messages])
+            body_bytes += ENTRY_BYTES * len(messages)
         run.targets.append((queue, position))
         self._log.write_later(body_bytes)
 

@@ -14,7 +14,7 @@ from pamqp import commands
 from leveret.broker.amqp.errors import ConnectionFault, connection_forced
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.net.handshake import Tuning
-from leveret.broker.net.output import Output
+from leveret.broker.net.output import PROGRESS_MS_MAX, Output
 
 HANDSHAKE, RUNNING, CLOSED, GONE = "handshake", "running", "closed", "gone"
 
@@ -139,6 +139,16 @@ class Closing:
         logger.error(
             "closing connection %s: missed heartbeats from client, timeout: %d s",
             self._connection.name, self._connection.tuning.heartbeat_s,
+        )  # fmt: skip
+        self.state = CLOSED
+        self._connection.release()
+        self.abort()
+
+    def drop_stuck_peer(self) -> None:
+        """Abort the connection: its client does not read what is sent to it."""
+        logger.error(
+            "closing connection %s: the client has read nothing for %d s",
+            self._connection.name, PROGRESS_MS_MAX // 1000,
         )  # fmt: skip
         self.state = CLOSED
         self._connection.release()

@@ -86,6 +86,7 @@ class Connection(asyncio.Protocol):
         self.output = Output(services, self.open_channels.resume_consumers)
         self.reading = Reading(services, self, self.output)
         self.closing = Closing(self, services.clock)
+        self.output.stuck = self.closing.drop_stuck_peer
         self.incoming = Incoming(self)
         self.scanner = FrameScanner(self.frame_sink(), self.output.frame_bytes_max)
 

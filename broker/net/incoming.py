@@ -104,6 +104,7 @@ class Incoming:
         self._acked: list[Entry] = []
         self._acked_queue: QueueClient | None = None
         self.steps = InputSteps(self._turns, self._reading, self._handle)
+        self._reading.unblocked = self.steps.unblocked
 
     # Faults
 
@@ -249,10 +250,14 @@ class Incoming:
         self._channel_at_work = target_channel
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        if self._flow.is_held and self._reading.hold_back():
-            publishing.refuse(target_channel, len(bodies), self._services.alarms.reason)
-            return
         header = self._header(properties)
+        if self._flow.is_held:
+            if self._reading.hold_back(header.is_persistent):
+                publishing.refuse(target_channel, len(bodies), self._services.alarms.reason)
+                return
+            if self._reading.is_blocked:
+                # This publish waits, too: a client that connects again would get one in each time.
+                self._publish_in_part(channel, arguments, properties, body_bytes, bodies, 0)
         target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
         work = RUN_WORK + target.work * len(bodies)
         if work > self._turns.work_left:

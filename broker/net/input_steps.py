@@ -4,6 +4,7 @@ A step handles the bytes of one read, or goes on with a channel whose answer has
 is left of the turn's work (broker/turns.py) the step ends with `TurnOver`. Its rest, and all input
 after it, waits here until the connection has its turn, and the socket is not read meanwhile. So one
 client that publishes to a thousand queues, or a hundred that publish at full speed, hold up nobody.
+The input of a client that publishes during an alarm waits here, too, from that publish on.
 
 Promise: input is handled in the order in which it came, wherever it was interrupted.
 """
@@ -34,6 +35,10 @@ class Once:
 
 class Socket(Protocol):
     """The reading side of the connection."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an alarm blocks the client: no input is handled."""
 
     def pause_for_input(self) -> None:
         """Input waits: do not read."""
@@ -87,7 +92,7 @@ class InputSteps:
             self._is_busy = False
 
     def _do_waiting(self) -> None:
-        while self.waiting and self._turns.work_left > 0:
+        while self.waiting and self._turns.work_left > 0 and not self._socket.is_blocked:
             self._do(self.waiting.popleft())
         if self.waiting:
             self._ask_for_turn()
@@ -96,6 +101,12 @@ class InputSteps:
         if not self._has_asked:
             self._has_asked = True
             self._socket.pause_for_input()
+            if not self._socket.is_blocked:
+                self._turns.after_round(self._take_turn)
+
+    def unblocked(self) -> None:
+        """The client is not blocked any more: what waits has a turn."""
+        if self._has_asked:
             self._turns.after_round(self._take_turn)
 
     def _take_turn(self) -> None:

@@ -17,6 +17,7 @@ from pamqp import base
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.channel.channel import Channel
+from leveret.broker.clock import Timer
 from leveret.broker.services import Services
 
 LARGE_PIECE_BYTES = 4 * 1024
@@ -24,18 +25,22 @@ LARGE_PIECE_BYTES = 4 * 1024
 WRITE_BUFFER_HIGH_BYTES = 256 * 1024
 WRITE_BUFFER_LOW_BYTES = 64 * 1024
 """Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
+PROGRESS_MS_MAX = 30_000
+"""A client whose output is congested is disconnected if it reads nothing for this time. RabbitMQ
+gives up a socket to which it could send nothing for as long."""
 
 
 class Output:
     """The output of one connection. Channels use it as `ConnectionOutput`.
 
     bytes_out, writes: totals. is_dirty: a flush is due at the end of this round (broker/turns.py).
+    stuck: called when the client has read nothing for `PROGRESS_MS_MAX`.
     """
 
     __slots__ = (
-        "_caught_up", "_is_write_paused", "_transport", "bytes_out", "confirming",
-        "frame_bytes_max", "gathered_bytes", "is_congested", "is_dirty", "pieces", "services",
-        "writes",
+        "_caught_up", "_is_write_paused", "_progress_timer", "_transport", "bytes_out",
+        "confirming", "frame_bytes_max", "gathered_bytes", "is_congested", "is_dirty", "pieces",
+        "services", "stuck", "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services, caught_up: Callable[[], object]) -> None:
@@ -49,6 +54,8 @@ class Output:
         self.is_dirty = False
         self.bytes_out = self.writes = 0
         self._caught_up = caught_up
+        self.stuck: Callable[[], object] = lambda: None
+        self._progress_timer: Timer | None = None
         self._is_write_paused = False
         self._transport: asyncio.Transport | None = None
 
@@ -60,6 +67,7 @@ class Output:
     def disconnect(self) -> None:
         """The socket is closed: discard all later output."""
         self._transport = None
+        self._stop_watching()
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
         """Send a method on a channel, or on the connection itself (0)."""
@@ -102,8 +110,35 @@ class Output:
     def pause(self) -> None:
         """The socket's buffer is full: the output is congested."""
         self._is_write_paused = self.is_congested = True
+        self._watch_progress()
 
     def resume(self) -> None:
         """The socket's buffer has drained: the output is no longer congested."""
         self._is_write_paused = self.is_congested = False
+        self._stop_watching()
         self._caught_up()
+
+    # A client that does not read
+
+    def _sent_bytes(self) -> int:
+        """The bytes that the system has accepted."""
+        unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self.bytes_out - unsent_bytes
+
+    def _watch_progress(self) -> None:
+        self._stop_watching()
+        sent_bytes = self._sent_bytes()
+        self._progress_timer = self.services.clock.call_later_ms(
+            PROGRESS_MS_MAX, lambda: self._check_progress(sent_bytes)
+        )
+
+    def _check_progress(self, sent_bytes: int) -> None:
+        if self._sent_bytes() == sent_bytes:
+            self.stuck()
+        else:
+            self._watch_progress()
+
+    def _stop_watching(self) -> None:
+        if self._progress_timer is not None:
+            self._progress_timer.cancel()
+            self._progress_timer = None

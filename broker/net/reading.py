@@ -14,6 +14,7 @@ The socket is read unless one of these is true:
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from pamqp import commands
@@ -43,13 +44,14 @@ class Client(Protocol):
 class Reading:
     """The reading side of one connection.
 
-    is_in_flow: reading is paused because the store is congested.
+    is_in_flow: reading is paused because the store is congested. unblocked: called when the client
+    is not blocked any more.
     """
 
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_client", "_has_waiting_input", "_is_backlog_full",
         "_is_paused_for_turn", "_is_refusing", "_output", "_refusal_timer", "_round_of_reads",
-        "_services", "_transport", "is_in_flow",
+        "_services", "_transport", "_waits_for_disk", "is_in_flow", "unblocked",
     )  # fmt: skip
 
     def __init__(self, services: Services, client: Client, output: Output) -> None:
@@ -60,7 +62,8 @@ class Reading:
         self._blocked_as = ""
         self._is_refusing = False
         self._refusal_timer: Timer | None = None
-        self.is_in_flow = False
+        self.unblocked: Callable[[], object] = lambda: None
+        self.is_in_flow = self._waits_for_disk = False
         self._is_backlog_full = False
         self._is_paused_for_turn = self._has_waiting_input = False
         self._round_of_reads = 0
@@ -143,24 +146,34 @@ class Reading:
 
     # Publishers
 
-    def hold_back(self) -> bool:
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an alarm blocks the client."""
+        return bool(self._blocked_as)
+
+    def hold_back(self, is_persistent: bool) -> bool:
         """The client publishes during an alarm or congestion: pause reading until it ends.
 
-        Returns True if the alarm has lasted so long that publishes are refused instead.
+        is_persistent: the message is. Others need not wait for the disk, only for memory. Returns
+        True if the alarm has lasted so long that publishes are refused instead.
         """
         if self._services.alarms.are_in_force:
             if self._is_refusing:
                 return True
             self._block()
-        is_behind = self._services.flow.is_congested
+        flow = self._services.flow
+        is_behind = flow.is_memory_short or (flow.is_congested and is_persistent)
         if is_behind and not self.is_in_flow and self._transport is not None:
             self.is_in_flow = True
+            self._waits_for_disk = is_persistent
             self._transport.pause_reading()
         return False
 
     def congestion_changed(self) -> None:
         """The store became congested, or is no longer congested."""
-        if self.is_in_flow and not self._services.flow.is_congested:
+        flow = self._services.flow
+        is_behind = flow.is_memory_short or (flow.is_congested and self._waits_for_disk)
+        if self.is_in_flow and not is_behind:
             self.is_in_flow = False
             self._resume()
 
@@ -184,6 +197,7 @@ class Reading:
             logger.warning("%s is still blocked: its publishes are refused", self._client.name)
             self._blocked_as = ""
             self._resume()
+            self.unblocked()
 
     def alarms_changed(self) -> None:
         """An alarm was raised or cleared."""
@@ -206,3 +220,4 @@ class Reading:
         if self._blocked_as and self._transport is not None:
             self._blocked_as = ""
             self._resume()
+            self.unblocked()

@@ -8,6 +8,9 @@ connection.blocked receive the reason: ``low on memory`` or ``low on disk``.
 from collections.abc import Callable
 
 MEMORY, DISK = "memory", "disk"
+CLEARANCE = 0.05
+"""An alarm is cleared when the limit is observed by this share of it: at the limit itself it would
+be set and cleared many times a second."""
 
 
 class Alarms:

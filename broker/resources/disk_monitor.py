@@ -1,8 +1,9 @@
 """The disk monitor: compares the free space of the data directory's disk with `disk_free_limit`.
 
 Below the limit the disk alarm is set and publishers are blocked, so that acknowledgements can still
-be written. As in RabbitMQ the interval is shorter the closer the limit is: from ten seconds down to
-100 ms, the time in which a fast writer would use up the space above the limit.
+be written; 5% above it the alarm is cleared. As in RabbitMQ the interval is shorter the closer the
+limit is: from ten seconds down to 100 ms, the time in which a fast writer would use up the space
+above the limit.
 """
 
 import logging
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config
-from leveret.broker.resources.alarms import DISK, Alarms
+from leveret.broker.resources.alarms import CLEARANCE, DISK, Alarms
 from leveret.broker.resources.memory_monitor import total_memory_bytes
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 10_000
@@ -82,7 +83,7 @@ class DiskMonitor:
             return
         self._is_blind = False
         self._measured(self.free)
-        is_below = self.free < self.limit_bytes
+        is_below = self.free < self.limit_bytes * (1 + CLEARANCE if self._is_below else 1)
         if is_below == self._is_below:
             return
         self._is_below = is_below

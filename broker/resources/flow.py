@@ -15,21 +15,22 @@ class Flow:
     """The state of flow control on this node.
 
     is_held: connections that publish are not read, for either reason.
-    is_congested: the store is congested.
+    is_congested: the store is congested. is_memory_short: so much so that messages which it need
+    not write have to wait, too.
     """
 
-    __slots__ = ("_alarms", "_listeners", "is_congested", "is_held")
+    __slots__ = ("_alarms", "_listeners", "is_congested", "is_held", "is_memory_short")
 
     def __init__(self, alarms: Alarms) -> None:
         self._alarms = alarms
         self._listeners: list[Callable[[], object]] = []
-        self.is_congested = False
+        self.is_congested = self.is_memory_short = False
         self.is_held = False
         alarms.listen(self._update)
 
-    def set_congested(self, is_congested: bool) -> None:
-        """Called by the store when congestion begins or ends."""
-        self.is_congested = is_congested
+    def set_congested(self, is_congested: bool, is_memory_short: bool = False) -> None:
+        """Called by the store when congestion, or a shortage of memory, begins or ends."""
+        self.is_congested, self.is_memory_short = is_congested, is_memory_short
         self._update()
         for listener in self._listeners:
             listener()

@@ -1,6 +1,6 @@
 """The memory monitor: compares the memory use of the process with its limit.
 
-Above `vm_memory_high_watermark` the memory alarm is set and publishers are blocked; below it the
+Above `vm_memory_high_watermark` the memory alarm is set and publishers are blocked; 5% below it the
 alarm is cleared. Above `vm_memory_high_watermark_paging_ratio` of the watermark queues move
 messages to disk: the monitor gives the store a budget for messages in memory, the paging limit
 minus all other memory that the process uses.
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import MemorySettings
-from leveret.broker.resources.alarms import MEMORY, Alarms
+from leveret.broker.resources.alarms import CLEARANCE, MEMORY, Alarms
 from leveret.broker.resources.memory_measures import (
     allocated_bytes,
     give_back_freed_memory,
@@ -119,7 +119,7 @@ class MemoryMonitor:
         beside = max(0, used - self._held())
         least = int(self.paging_bytes * MESSAGES_SHARE_MIN)
         self._allow(max(least, self.paging_bytes - beside))
-        is_above = used >= self.limit_bytes
+        is_above = used >= self.limit_bytes * (1 - CLEARANCE if self._is_above else 1)
         if is_above == self._is_above:
             return
         self._is_above = is_above

@@ -6,7 +6,9 @@ from pamqp import commands
 from leveret.broker.amqp.frames import HEARTBEAT
 from tests.protocol.raw_client import (
     connection_count,
+    method_bytes,
     opened,
+    publish_bytes,
     side_of_broker,
     wait_until,
     wait_until_read,
@@ -34,7 +36,6 @@ def test_a_publisher_is_told_once_it_publishes_and_read_again_afterwards(broker,
         publisher.publish(1, "q", b"first")
         blocked = publisher.read_method(0, commands.Connection.Blocked)
         assert blocked.reason == "low on memory"
-        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
 
         read = bytes_in(broker, publisher)
         publisher.publish(1, "q", b"second")
@@ -45,6 +46,7 @@ def test_a_publisher_is_told_once_it_publishes_and_read_again_afterwards(broker,
 
         broker.unblock_publishers()
         publisher.read_method(0, commands.Connection.Unblocked)
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
         assert consumer.read_content(1, commands.Basic.Deliver).body == b"second"
         assert consumer.read_content(1, commands.Basic.Deliver).body == b"third"
         publisher.declare("heard of")
@@ -59,6 +61,39 @@ def test_one_that_connects_during_an_alarm_is_blocked_when_it_publishes(broker):
         publisher.read_method(0, commands.Connection.Blocked)
         broker.unblock_publishers()
         publisher.read_method(0, commands.Connection.Unblocked)
+
+
+def test_nothing_gets_in_by_connecting_again_for_each_message(broker):
+    with opened(broker) as client:
+        client.declare("q")
+    broker.block_publishers()
+    for _ in range(3):
+        with opened(broker) as publisher:
+            publisher.publish(1, "q", b"x")
+            publisher.read_method(0, commands.Connection.Blocked)
+    assert broker.queue_length("q") == 0
+
+
+def test_what_follows_a_blocked_publish_waits_with_it_and_in_order(broker, consumer):
+    with opened(broker) as publisher:
+        broker.block_publishers()
+        publisher.send(
+            b"".join(publish_bytes(1, "q", b"%d" % number) for number in range(5))
+            + method_bytes(1, commands.Queue.Declare, queue="late")
+            + publish_bytes(1, "late", b"x")
+        )
+        publisher.read_method(0, commands.Connection.Blocked)
+        wait_until_read(broker, publisher)
+        assert consumer.declare("q").message_count == 0
+        assert "late" not in broker.call(
+            lambda embedded: embedded.broker.services.vhosts["/"].queues
+        )
+        broker.unblock_publishers()
+        publisher.read_method(0, commands.Connection.Unblocked)
+        publisher.read_method(1, commands.Queue.DeclareOk)
+        for number in range(5):
+            assert consumer.read_content(1, commands.Basic.Deliver).body == b"%d" % number
+        assert publisher.get("late") == b"x"
 
 
 def test_a_message_in_several_chunks_blocks_too(broker):
@@ -118,13 +153,14 @@ def test_one_without_the_capability_is_held_back_without_a_word(broker, consumer
     with opened(broker, capabilities=()) as publisher:
         broker.block_publishers()
         publisher.publish(1, "q", b"first")
-        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
+        wait_until_read(broker, publisher)
         read = bytes_in(broker, publisher)
         publisher.publish(1, "q", b"second")
         for _ in range(10):
             assert consumer.declare("q").message_count == 0
         assert bytes_in(broker, publisher) == read
         broker.unblock_publishers()
+        assert consumer.read_content(1, commands.Basic.Deliver).body == b"first"
         assert consumer.read_content(1, commands.Basic.Deliver).body == b"second"
         publisher.declare("q")
 

@@ -16,27 +16,24 @@ def test_with_confirms_it_gets_nacks_until_the_alarm_is_over():
         client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
         client.declare("q")
         broker.call(lambda embedded: embedded.block_publishers())
-        client.publish(1, "q", b"taken, and blocked after it")
+        client.publish(1, "q", b"blocked, and refused when the time is over")
         client.read_method(0, commands.Connection.Blocked)
-        assert client.read_method(1, commands.Basic.Ack).delivery_tag == 1
-        client.publish(1, "q", b"refused when the time is over")
-        assert client.read_method(1, commands.Basic.Nack).delivery_tag == 2
+        assert client.read_method(1, commands.Basic.Nack).delivery_tag == 1
         client.publish(1, "q", b"refused at once")
-        assert client.read_method(1, commands.Basic.Nack).delivery_tag == 3
+        assert client.read_method(1, commands.Basic.Nack).delivery_tag == 2
         broker.call(lambda embedded: embedded.unblock_publishers())
         client.read_method(0, commands.Connection.Unblocked)
         client.publish(1, "q", b"taken")
-        assert client.read_method(1, commands.Basic.Ack).delivery_tag == 4
-        assert broker.call(lambda embedded: embedded.queue_length("q")) == 2
+        assert client.read_method(1, commands.Basic.Ack).delivery_tag == 3
+        assert broker.call(lambda embedded: embedded.queue_length("q")) == 1
 
 
 def test_without_confirms_its_channel_is_closed_with_the_reason():
     with EmbeddedBroker.in_thread(CONFIG) as broker, opened(broker) as client:
         client.declare("q")
         broker.call(lambda embedded: embedded.block_publishers())
-        client.publish(1, "q", b"taken")
-        client.read_method(0, commands.Connection.Blocked)
         client.publish(1, "q", b"refused")
+        client.read_method(0, commands.Connection.Blocked)
         closed = client.read_method(1, commands.Channel.Close)
         assert (closed.reply_code, closed.reply_text) == (
             406, "PRECONDITION_FAILED - publishing is refused: low on memory"
@@ -47,10 +44,12 @@ def test_consumers_of_a_refused_publisher_go_on():
     with EmbeddedBroker.in_thread(CONFIG) as broker, opened(broker) as client:
         client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
         client.declare("q")
-        broker.call(lambda embedded: embedded.block_publishers())
         client.publish(1, "q", b"taken")
-        client.read_method(0, commands.Connection.Blocked)
         client.read_method(1, commands.Basic.Ack)
+        broker.call(lambda embedded: embedded.block_publishers())
+        client.publish(1, "q", b"refused")
+        client.read_method(0, commands.Connection.Blocked)
+        client.read_method(1, commands.Basic.Nack)
         client.send_method(1, commands.Basic.Get, queue="q", no_ack=True)
         method, _, body = client.read_content(1, commands.Basic.GetOk)
         assert (method.redelivered, body) == (False, b"taken")

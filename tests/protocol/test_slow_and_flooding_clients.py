@@ -173,3 +173,22 @@ def test_one_that_is_dropped_and_does_not_read_is_cut_off_in_the_end(timeless):
 def is_dropped(broker):
     """One of the two connections was closed by the broker, though its socket may still be open."""
     return broker.call(lambda embedded: any(c.state == GONE for c in embedded.broker.connections))
+
+
+def test_a_client_that_reads_nothing_for_thirty_seconds_is_disconnected(timeless, caplog):
+    slow = RawClient(timeless, receive_buffer_bytes=SMALL_BUFFER_BYTES).open().open_channel()
+    with slow, opened(timeless) as publisher:
+        slow.declare("slow")
+        slow.consume("slow", no_ack=False)
+        for number in range(100):
+            publisher.publish(1, "slow", numbered(number))
+        publisher.declare("slow")
+        wait_until(lambda: unsent_bytes(timeless, slow) > 0)
+        timeless.advance(29)
+        assert connection_count(timeless) == 2
+        # The system may have accepted something since the output became congested.
+        timeless.advance(1)
+        timeless.advance(30)
+        wait_until(lambda: connection_count(timeless) == 1)
+        assert publisher.declare("slow").message_count == 100
+    assert any("the client has read nothing for 30 s" in line for line in caplog.messages)

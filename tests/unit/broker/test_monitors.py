@@ -99,10 +99,13 @@ class TestMemoryAlarm:
         assert alarms.reason == "low on memory"
         clock.advance(INTERVAL_S)
         assert alarms.are_in_force
-        used.value = 999
+        used.value = 950
+        clock.advance(INTERVAL_S)
+        assert alarms.are_in_force
+        used.value = 949
         clock.advance(INTERVAL_S)
         assert not alarms.are_in_force
-        assert memory.used_bytes == 999
+        assert memory.used_bytes == 949
 
     def test_is_not_set_because_of_garbage(self, memory, clock, alarms, monkeypatch):
         garbage = Cycle()
@@ -383,6 +386,9 @@ class TestDiskAlarm:
         free.value -= 1
         clock.advance(10)
         assert alarms.reason == "low on disk"
+        free.value = 1050 * MEGABYTE - 1
+        clock.advance(10)
+        assert alarms.reason == "low on disk"
         free.value += 1
         clock.advance(10)
         assert not alarms.are_in_force
@@ -390,7 +396,7 @@ class TestDiskAlarm:
         assert (warning.levelno, info.levelno) == (logging.WARNING, logging.INFO)
         assert "999999999" in warning.message
         assert "1000000000" in warning.message
-        assert "1000000000" in info.message
+        assert "1050000000" in info.message
 
     @pytest.mark.parametrize(
         ("left", "looks"),

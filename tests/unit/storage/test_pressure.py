@@ -42,7 +42,9 @@ def rig():
         filled=[],
     )
     rig.pressure = Pressure(rig.log, rig.files, rig.pager, rig.reserve)
-    rig.pressure.congestion_changed = lambda: rig.changes.append(rig.pressure.is_congested)
+    rig.pressure.congestion_changed = lambda: rig.changes.append(
+        (rig.pressure.is_congested, rig.pressure.is_memory_short)
+    )
     rig.pressure.disk_filled = rig.filled.append
     return rig
 
@@ -54,10 +56,10 @@ def test_publishers_wait_while_the_log_or_the_pager_is_behind(rig):
     rig.pager.overfull_changed()
     rig.log.is_congested = False
     rig.log.congestion_changed()
-    assert rig.changes == [True]
+    assert rig.changes == [(True, False), (True, True)]
     rig.pager.is_overfull = False
     rig.pager.overfull_changed()
-    assert rig.changes == [True, False]
+    assert rig.changes == [(True, False), (True, True), (False, False)]
 
 
 def test_publishers_wait_while_too_many_log_files_are_left(rig):

@@ -16,7 +16,8 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.intervals import Intervals
-from leveret.storage.message import Message
+from leveret.storage.log import PENDING_BYTES_HIGH
+from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.queue_recovery import QueueRecovery
 from leveret.storage.recovery import LogReader
@@ -151,3 +152,11 @@ async def test_a_restart_knows_again_what_each_file_speaks_of(rig):
 
 def test_kinds_are_those_of_queues():
     assert QueueLog.kinds == {RUN, PROGRESS, STATE}
+
+
+async def test_messages_without_a_body_wait_for_the_disk_like_others(rig):
+    for _ in range(PENDING_BYTES_HIGH // ENTRY_BYTES // 1000):
+        rig.queue_log.append_run(rig.queues[0], 0, persistent(*[b""] * 1000), 0)
+    assert not rig.log.is_congested
+    rig.queue_log.append_run(rig.queues[0], 0, persistent(*[b""] * 1000), 0)
+    assert rig.log.is_congested

@@ -38,9 +38,13 @@ class Socket:
 
     def __init__(self):
         self.written, self.is_read, self.ended = [], True, ""
+        self.unsent_bytes = 0
 
     def set_write_buffer_limits(self, high, low):
         pass
+
+    def get_write_buffer_size(self):
+        return self.unsent_bytes
 
     def write(self, data):
         self.written.append(data)

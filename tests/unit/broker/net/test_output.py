@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.net.output import LARGE_PIECE_BYTES, Output
+from leveret.broker.net.output import LARGE_PIECE_BYTES, PROGRESS_MS_MAX, Output
 from tests.unit.broker.net.fakes import Socket, make_services
 
 
@@ -73,3 +73,46 @@ def test_nothing_is_written_to_a_socket_that_is_gone(output, socket, services):
     output.disconnect()
     services.turns.end_round()
     assert not socket.written
+
+
+class TestAClientThatDoesNotRead:
+    @pytest.fixture
+    def stuck(self, output):
+        """When the client was given up."""
+        given_up = []
+        output.stuck = lambda: given_up.append(True)
+        return given_up
+
+    def test_is_given_up(self, output, socket, services, stuck):
+        socket.unsent_bytes = 300_000
+        output.pause()
+        services.clock.advance(PROGRESS_MS_MAX / 1000 - 1)
+        assert not stuck
+        services.clock.advance(1)
+        assert stuck == [True]
+
+    def test_is_not_given_up_while_it_reads_something(self, output, socket, services, stuck):
+        socket.unsent_bytes = 300_000
+        output.pause()
+        for _ in range(5):
+            socket.unsent_bytes -= 1
+            services.clock.advance(PROGRESS_MS_MAX / 1000)
+        assert not stuck
+        services.clock.advance(PROGRESS_MS_MAX / 1000)
+        assert stuck == [True]
+
+    def test_has_read_nothing_though_more_is_sent_to_it(self, output, socket, services, stuck):
+        socket.unsent_bytes = 300_000
+        output.pause()
+        output.send_heartbeat()
+        services.turns.end_round()
+        socket.unsent_bytes += len(socket.written[0])
+        services.clock.advance(PROGRESS_MS_MAX / 1000)
+        assert stuck == [True]
+
+    @pytest.mark.parametrize("end", ["resume", "disconnect"])
+    def test_is_not_watched_afterwards(self, end, output, services, stuck):
+        output.pause()
+        getattr(output, end)()
+        services.clock.advance(PROGRESS_MS_MAX / 1000)
+        assert not stuck

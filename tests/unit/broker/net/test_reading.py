@@ -4,7 +4,7 @@ import pytest
 
 from leveret.broker.net.output import Output
 from leveret.broker.net.reading import ROUND_READ_BYTES_MAX, Reading
-from leveret.broker.resources.alarms import MEMORY
+from leveret.broker.resources.alarms import DISK, MEMORY
 from tests.unit.broker.net.fakes import Socket, make_services
 
 TIMEOUT_MS = 1000
@@ -40,7 +40,7 @@ def read(services, socket):
 def test_a_publisher_is_blocked_while_there_is_an_alarm(services, socket):
     reading, output = read(services, socket)
     services.alarms.set(MEMORY)
-    assert not reading.hold_back()
+    assert not reading.hold_back(is_persistent=True)
     assert (socket.is_read, reading.publishing_state, len(output.pieces)) == (False, "blocked", 1)
     services.alarms.clear(MEMORY)
     reading.alarms_changed()
@@ -51,17 +51,46 @@ def test_an_alarm_that_lasts_has_publishes_refused(socket):
     services = make_services(publisher_blocked_timeout_ms=TIMEOUT_MS)
     reading, _ = read(services, socket)
     services.alarms.set(MEMORY)
-    assert not reading.hold_back()
+    assert not reading.hold_back(is_persistent=True)
     services.clock.advance(TIMEOUT_MS / 1000)
     assert socket.is_read
-    assert reading.hold_back()
+    assert reading.hold_back(is_persistent=True)
     assert reading.publishing_state == "blocked"
 
 
 def test_a_publisher_waits_for_a_store_that_is_behind(services, socket):
     reading, _ = read(services, socket)
     services.flow.set_congested(True)
-    reading.hold_back()
+    reading.hold_back(is_persistent=True)
+    assert (socket.is_read, reading.publishing_state) == (False, "flow")
+    services.flow.set_congested(False)
+    reading.congestion_changed()
+    assert (socket.is_read, reading.publishing_state) == (True, "running")
+
+
+def test_a_slow_disk_holds_back_only_who_publishes_persistent_messages(services, socket):
+    reading, _ = read(services, socket)
+    services.flow.set_congested(True)
+    reading.hold_back(is_persistent=False)
+    assert (socket.is_read, reading.publishing_state) == (True, "running")
+    services.flow.set_congested(True, is_memory_short=True)
+    reading.hold_back(is_persistent=False)
+    assert (socket.is_read, reading.publishing_state) == (False, "flow")
+    services.flow.set_congested(True)
+    reading.congestion_changed()
+    assert (socket.is_read, reading.publishing_state) == (True, "running")
+
+
+def test_a_publisher_that_waits_for_a_slow_disk_is_told_of_an_alarm(services, socket):
+    reading, output = read(services, socket)
+    services.flow.set_congested(True)
+    reading.hold_back(is_persistent=True)
+    assert not output.pieces
+    services.alarms.set(DISK)
+    reading.alarms_changed()
+    assert (reading.publishing_state, len(output.pieces)) == ("blocked", 1)
+    services.alarms.clear(DISK)
+    reading.alarms_changed()
     assert (socket.is_read, reading.publishing_state) == (False, "flow")
     services.flow.set_congested(False)
     reading.congestion_changed()
@@ -71,7 +100,7 @@ def test_a_publisher_waits_for_a_store_that_is_behind(services, socket):
 def test_every_reason_has_to_be_gone(services, socket):
     reading, _ = read(services, socket)
     services.flow.set_congested(True)
-    reading.hold_back()
+    reading.hold_back(is_persistent=True)
     reading.backlog_changed(True)
     services.flow.set_congested(False)
     reading.congestion_changed()
