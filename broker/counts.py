@@ -4,6 +4,7 @@ The message path updates nothing but these sums, a run or a batch at a time. Ack
 all: what was delivered, is not unsettled and was not given back, was acked.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 NAMES = (
@@ -47,8 +48,8 @@ class NodeCounts:
 
     closed_channels: the messages of closed channels. published_with_confirms: those published on
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
-    dead_lettered, discarded: messages that died, by reason, in queues with a dead-letter exchange
-    and in others.
+    dead_lettered, discarded: messages that died, by the kind of their queue and the reason, where
+    there is a dead-letter exchange and where there is none.
     """
 
     def __init__(self) -> None:
@@ -58,8 +59,8 @@ class NodeCounts:
         self.channels_opened = self.channels_closed = 0
         self.queues_declared = self.queues_created = self.queues_deleted = 0
         self.bytes_in = self.bytes_out = self.reads = self.writes = 0
-        self.dead_lettered: dict[str, int] = {}
-        self.discarded: dict[str, int] = {}
+        self.dead_lettered: Counter[tuple[str, str]] = Counter()
+        self.discarded: Counter[tuple[str, str]] = Counter()
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
         """A connection has closed; keep its counts, so that the node's totals do not shrink."""

@@ -97,7 +97,7 @@ class DeadLetterer:
         """The message that goes on, and its routing keys."""
         new_key = queue.options.dead_letter_routing_key
         header = header_of(message)
-        cc = [] if new_key is not None else cc_keys(header.headers)
+        copied = [] if new_key is not None else [*cc_keys(header.headers), *header.bcc_keys]
         routing_key = message.address.routing_key if new_key is None else new_key
         time_s = int(self._vhost.clock.wall_time_s())
         dead_header = dead_letter_header(
@@ -107,4 +107,4 @@ class DeadLetterer:
         address = Address(exchange, routing_key, encode_address(exchange, routing_key))
         tracer = self._vhost.tracer
         number = tracer.take_numbers(1) if tracer is not None else 0
-        return Message(address, dead_header, message.body, None, number), [routing_key, *cc]
+        return Message(address, dead_header, message.body, None, number), [routing_key, *copied]

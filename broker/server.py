@@ -145,7 +145,7 @@ class Broker:
         store = Store(
             data_dir,
             self._metadata,
-            services.header_cache.get,
+            services.header_cache.get_stored,
             wall_offset_ms=int(clock.wall_time_s() * 1000) - clock.now_ms(),
             embed_below=self.config.queue_index_embed_below_bytes,
             disk=disk,

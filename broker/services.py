@@ -15,8 +15,8 @@ from leveret.broker.message_numbers import MessageNumbers
 from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
-from leveret.broker.queues.classic_queue import add_classic_queues
 from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import DeclarationLog
 from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import Alarms
@@ -63,7 +63,7 @@ class Services:
     declarations: DeclarationLog
     access: AccessControl
     events: Events
-    queue_kinds: QueueKinds = field(default_factory=lambda: add_classic_queues(QueueKinds()))
+    queue_kinds: QueueKinds = field(default_factory=served_kinds)
     vhosts: dict[str, VirtualHost] = field(init=False)
     users: UserDirectory = field(init=False)
     permissions: PermissionTable = field(init=False)

@@ -21,10 +21,11 @@ from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.names import NODE_ITSELF, QUEUE, resource
 from leveret.broker.pending import Answer
-from leveret.broker.queues.classic_queue import add_classic_queues
+from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
@@ -72,7 +73,7 @@ class VirtualHost:
         kinds: QueueKinds | None = None,
     ) -> None:
         self.name = name
-        self.kinds = kinds if kinds is not None else add_classic_queues(QueueKinds())
+        self.kinds = kinds if kinds is not None else served_kinds()
         self.is_as_rabbitmq_4 = is_as_rabbitmq_4
         self._policing = policing
         self.counts = counts or NodeCounts()
@@ -157,13 +158,12 @@ class VirtualHost:
         if answer is None and deleted.is_given:
             deleted.result()
 
-    def make_backing(self, queue: QueueClient) -> BackingQueue:
+    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""
-        priority_max = queue.options.max_priority
         store = self._store
         if store is None:
-            if priority_max:
-                return PriorityQueue(priority_max, lambda level: TransientQueue())
+            if levels is not None:
+                return PriorityQueue(levels, lambda level: TransientQueue())
             return TransientQueue()
 
         def tiered(level: int) -> TieredQueue:
@@ -171,9 +171,9 @@ class VirtualHost:
             is_lazy = queue.options.is_lazy
             return store.queue(queue.storage_id, level, title, queue.durable, is_lazy)
 
-        if priority_max:
-            levels = store.levels_of(queue.storage_id, priority_max) if queue.durable else []
-            return PriorityQueue(priority_max, tiered, levels)
+        if levels is not None:
+            found = store.levels_of(queue.storage_id, levels.highest) if queue.durable else []
+            return PriorityQueue(levels, tiered, found)
         return tiered(0)
 
     # Routing
@@ -186,14 +186,15 @@ class VirtualHost:
 
     def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange: publish it there soon."""
-        dead = self.counts.dead_lettered
-        dead[reason] = dead.get(reason, 0) + 1
+        if queue.options.dead_letter_exchange not in self.exchanges:
+            self.note_discarded(queue, reason)
+            return
+        self.counts.dead_lettered[queue.kind.name, reason] += 1
         self._dead_letters.add(queue, message, reason)
 
-    def note_discarded(self, reason: str) -> None:
-        """A message died in a queue that has no dead-letter exchange."""
-        discarded = self.counts.discarded
-        discarded[reason] = discarded.get(reason, 0) + 1
+    def note_discarded(self, queue: QueueClient, reason: str) -> None:
+        """A message died, and there is no dead-letter exchange for it."""
+        self.counts.discarded[queue.kind.name, reason] += 1
 
     # Starting and ending
 

@@ -15,14 +15,21 @@ ENTRY_BYTES = 260
 
 
 class Header(Protocol):
-    """What storage needs of a message's properties."""
+    """What storage needs of a message's properties.
+
+    raw: as consumers get them. stored: their form on disk.
+    """
 
     raw: bytes
+    stored: bytes
     priority: int | None
 
     @property
     def is_persistent(self) -> bool:
-        """The publisher asked for the message to survive a restart."""
+        """The message is to survive a restart."""
+
+    def as_persistent(self) -> "Header":
+        """The same properties, of a message that is to survive a restart."""
 
 
 class Address:

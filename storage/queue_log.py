@@ -182,7 +182,7 @@ class QueueLog(Generic[Queue]):
             return
         first = messages[0]
         bodies = [message.body for message in messages]
-        encoded, header = first.address.encoded, first.header.raw
+        encoded, header = first.address.encoded, first.header.stored
         pieces.append(
             encode_run(
                 run.expires_wall_ms, PERSISTENT, targets, encoded, header, bodies, first.number

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from leveret.storage.disk import Disk, StoreError
-from leveret.storage.formats import STORED, FormatError, Run
+from leveret.storage.formats import PERSISTENT, STORED, FormatError, Run
 from leveret.storage.ledger import positions_of, segment_number
 from leveret.storage.message import ENTRY_BYTES, Address, Entry, Header, Message, StoredBody
 from leveret.storage.message_store import MessageStore
@@ -44,6 +44,14 @@ class RunHead(NamedTuple):
     address: Address
     header: Header
     expires_at_ms: int
+
+
+def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
+    """The properties of a run's messages. The run says whether they are to survive a restart."""
+    header = make_header(run.header)
+    if run.flags & PERSISTENT and not header.is_persistent:
+        return header.as_persistent()
+    return header
 
 
 class SegmentEntries:
@@ -94,7 +102,7 @@ class SegmentEntries:
         source = self._source
         return RunHead(
             source.address(run.address),
-            source.make_header(run.header),
+            header_of(run, source.make_header),
             source.expires_at_ms(run.expires_wall_ms),
         )
 

@@ -152,7 +152,7 @@ def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key
     message = first.message
     flags = PERSISTENT if message.header.is_persistent else 0
     target = (key, first.position)
-    address, header = message.address.encoded, message.header.raw
+    address, header = message.address.encoded, message.header.stored
     if message.stored is None:
         bodies = [entry.message.body for entry in entries]
         pieces.append(

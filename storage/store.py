@@ -50,6 +50,7 @@ from leveret.storage.removal import Removal
 from leveret.storage.reserve import Reserve
 from leveret.storage.restoring import Restorer
 from leveret.storage.retirement import Retirement
+from leveret.storage.segment_entries import header_of
 from leveret.storage.store_figures import StoreFigures, store_figures
 from leveret.storage.sweeper import Sweeper
 from leveret.storage.tiered_queue import TieredQueue
@@ -186,7 +187,7 @@ class Store:
         self._look_at_files()
 
     def _messages_of(self, run: Run, bodies: list[bytes]) -> list[Message]:
-        address, header = self.address(run.address), self.make_header(run.header)
+        address, header = self.address(run.address), header_of(run, self.make_header)
         if not run.number:
             return [Message(address, header, body) for body in bodies]
         return [

@@ -9,10 +9,9 @@ from collections import deque
 
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.names import QUEUE, resource
-from leveret.broker.queues.arguments import CLASSIC_ARGUMENTS
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.confirm_holder import ConfirmHolder
-from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
+from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, QueueKind
 
 DELAY_MS = 10
 LATER_QUEUE = QueueKind(CLASSIC, "later_queue", CLASSIC_ARGUMENTS, policy_target="classic_queues")
@@ -150,8 +149,8 @@ class LaterQueue:
     def ack(self, entries):
         self._later(lambda: self._queue.ack(entries))
 
-    def requeue(self, entries):
-        self._later(lambda: self._queue.requeue(entries))
+    def requeue(self, entries, channel_ended=False):
+        self._later(lambda: self._queue.requeue(entries, channel_ended))
 
     def discard(self, entries):
         self._later(lambda: self._queue.discard(entries))
@@ -160,10 +159,10 @@ class LaterQueue:
         behind = self._consumers[consumer] = LaterConsumer(consumer)
         self._later(lambda: self._queue.subscribe(behind, answer), answer)
 
-    def cancel(self, consumer):
+    def cancel(self, consumer, channel_ended=False):
         behind = self._consumers.pop(consumer)
         behind.is_cancelled = True
-        self._later(lambda: self._queue.cancel(behind))
+        self._later(lambda: self._queue.cancel(behind, channel_ended))
 
     def credit(self, consumer):
         behind = self._consumers[consumer]

@@ -10,6 +10,8 @@ sent. The letters are the ones RabbitMQ reads and writes, which differ from the 
     D decimal
 
 Strings are decoded with `surrogateescape`, so that bytes that are not UTF-8 are encoded unchanged.
+Tables and arrays may be nested to any depth. What is deeper than `NESTING_MAX` is kept encoded, as
+nothing that goes into it level by level could do that without exhausting the stack.
 """
 
 import struct
@@ -21,7 +23,9 @@ Field = tuple[str, Any]
 Table = dict[str, Field]
 
 NESTING_MAX = 128
-"""Deeper nesting is refused, since it would exhaust the stack."""
+"""Tables and arrays that are nested deeper stay encoded."""
+DEEP = "deep"
+"""The letter of a field that stays encoded. Its value is bytes that begin with its real letter."""
 
 _FIXED: dict[int, struct.Struct] = {
     ord(letter): struct.Struct(">" + code)
@@ -38,11 +42,17 @@ class FieldTableError(ValueError):
     """The bytes are not a field table; the text says why."""
 
 
+class TableCutOff(FieldTableError):
+    """The table is longer than the bytes that it is in."""
+
+
 def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
     """Decode the table whose length is at `start`. Raises FieldTableError.
 
     Returns the table and the offset after it.
     """
+    if start + 4 > len(data) or _end_at(data, start) > len(data):
+        raise TableCutOff("the table does not fit its frame")
     try:
         return _decode_table(data, start, 0)
     except (struct.error, IndexError):
@@ -75,7 +85,7 @@ def text_of(data: bytes) -> str:
 
 
 def _decode_table(data: bytes, start: int, depth: int) -> tuple[Table, int]:
-    position, end = _extent(data, start, depth)
+    position, end = _extent(data, start)
     table: Table = {}
     while position < end:
         name_end = position + 1 + data[position]
@@ -86,7 +96,7 @@ def _decode_table(data: bytes, start: int, depth: int) -> tuple[Table, int]:
 
 
 def _decode_array(data: bytes, start: int, depth: int) -> tuple[list[Field], int]:
-    position, end = _extent(data, start, depth)
+    position, end = _extent(data, start)
     items: list[Field] = []
     while position < end:
         item, position = _decode_field(data, position, depth)
@@ -95,11 +105,15 @@ def _decode_array(data: bytes, start: int, depth: int) -> tuple[list[Field], int
     return items, end
 
 
-def _extent(data: bytes, start: int, depth: int) -> tuple[int, int]:
+def _end_at(data: bytes, start: int) -> int:
+    """The offset after the table or array whose length is at `start`."""
+    length: int = _LONG.unpack_from(data, start)[0]
+    return start + 4 + length
+
+
+def _extent(data: bytes, start: int) -> tuple[int, int]:
     """The offsets at which the values of a table or array begin and end."""
-    if depth > NESTING_MAX:
-        raise FieldTableError(f"tables are nested more than {NESTING_MAX} deep")
-    end = start + 4 + _LONG.unpack_from(data, start)[0]
+    end = _end_at(data, start)
     if end > len(data):
         raise FieldTableError(f"a table of {end - start - 4} bytes does not fit its frame")
     return start + 4, end
@@ -124,6 +138,9 @@ def _decode_field(data: bytes, start: int, depth: int) -> tuple[Field, int]:
 
 def _decode_rare_field(data: bytes, letter: str, position: int, depth: int) -> tuple[Field, int]:
     value: Any
+    if depth == NESTING_MAX and letter in "FA":
+        _, end = _extent(data, position)
+        return (DEEP, data[position - 1 : end]), end
     match letter:
         case "t":
             return (letter, data[position] != 0), position + 1
@@ -166,6 +183,8 @@ def _encode_field(field: Field) -> bytes:
             body = _LONG.pack(len(items)) + items
         case "x":
             body = _LONG.pack(len(value)) + value
+        case "deep":
+            return bytes(value)
         case "D":
             body = _DECIMAL.pack(*value)
         case _:

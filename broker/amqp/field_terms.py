@@ -6,14 +6,14 @@ names.
 
 from typing import Any
 
-from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.field_table import DEEP, Field, Table
 from leveret.broker.erlang.terms import Atom, format_term
 
 FIELD_TYPE_NAMES: dict[str, str] = {
     "S": "longstr", "I": "signedint", "D": "decimal", "T": "timestamp", "F": "table",
     "A": "array", "b": "byte", "B": "unsignedbyte", "d": "double", "f": "float", "l": "long",
     "L": "long", "s": "short", "t": "bool", "x": "binary", "V": "void", "i": "unsignedint",
-    "u": "unsignedshort",
+    "u": "unsignedshort", DEEP: "table",
 }  # fmt: skip
 
 

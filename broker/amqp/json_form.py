@@ -6,7 +6,10 @@ Bytes that are not UTF-8 become replacement characters.
 
 from typing import Any
 
-from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.field_table import DEEP, NESTING_MAX, Field, Table
+
+NOT_SHOWN = f"nested more than {NESTING_MAX} deep"
+"""What stands for a table or an array that is nested too deeply to be shown."""
 
 
 def text(name: str) -> str:
@@ -33,6 +36,8 @@ def field_to_json(field: Field) -> Any:
         return table_to_json(value)
     if kind == "A":
         return [field_to_json(item) for item in value]
+    if kind == DEEP:
+        return NOT_SHOWN
     if isinstance(value, str):
         return text(value)
     if isinstance(value, bytes | bytearray):

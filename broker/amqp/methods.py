@@ -17,6 +17,7 @@ from leveret.broker.amqp.errors import ConnectionFault, frame_error
 from leveret.broker.amqp.field_table import (
     FieldTableError,
     Table,
+    TableCutOff,
     decode_table,
     encode_long_string,
     encode_short_string,
@@ -66,7 +67,11 @@ class AccessRequestOk(base.Frame):
     _ticket = "short"
 
 
-class UnknownMethod(Exception):
+class UnreadableMethod(Exception):
+    """A method for which RabbitMQ closes the socket without a word; the text says what is wrong."""
+
+
+class UnknownMethod(UnreadableMethod):
     """No method has these class and method identifiers."""
 
     def __init__(self, class_id: int, method_id: int) -> None:
@@ -104,8 +109,8 @@ def method_name(method: base.Frame | type[base.Frame]) -> str:
 def decode_method(payload: bytes) -> base.Frame:
     """Decode a frame's payload of at least four octets. Tables are `Table`s.
 
-    Raises UnknownMethod, and ConnectionFault 501 with RabbitMQ's text if the arguments are too
-    short, too long or contain an invalid table.
+    Raises UnreadableMethod if there is no such method or a table in it is invalid, and
+    ConnectionFault 501 with RabbitMQ's text if the arguments are too short or too long.
     """
     class_id, method_id = _METHOD_ID.unpack_from(payload)
     index = class_id << 16 | method_id
@@ -115,8 +120,10 @@ def decode_method(payload: bytes) -> base.Frame:
     method = method_type.__new__(method_type)
     try:
         position = _decode_arguments(method, _SIGNATURES[index], payload)
-    except (struct.error, IndexError, FieldTableError):
+    except (struct.error, IndexError, TableCutOff):
         position = -1
+    except FieldTableError as error:
+        raise UnreadableMethod(f"{method_name(method)} has an invalid table: {error}") from None
     if position != len(payload):
         raise _undecodable(class_id, method_id, payload)
     return method

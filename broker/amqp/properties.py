@@ -59,6 +59,11 @@ _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
 
 
+STORED_BCC = "x-leveret-BCC"
+"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
+_STORED_BCC_BYTES = STORED_BCC.encode()
+
+
 class PropertiesError(ValueError):
     """The bytes are not a property list."""
 
@@ -66,14 +71,16 @@ class PropertiesError(ValueError):
 class ContentHeader(msgspec.Struct, gc=False, eq=False):
     """The properties that a message was published with.
 
-    raw: the property flags and values as received.
+    raw: the property flags and values as received, and as consumers get them.
+    stored: what is kept on disk of them.
     delivery_mode: 1, 2 or what the publisher sent; 1 if it sent none.
     priority: None if the publisher set none.
     needs_care: the publish path must decode the header: it has an expiration, a user id, a CC, BCC
         or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
         one of these).
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
-        it. They are not stored: a header that is read back from disk has none.
+        it.
+    is_kept: the message survives a restart whatever its delivery mode is.
 
     Not tracked by the garbage collector: each message may have a header of its own
     (storage/message.py says why messages are not).
@@ -84,10 +91,14 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     priority: int | None = None
     needs_care: bool = False
     bcc_keys: Sequence[str] = ()
+    is_kept: bool = False
+    stored: bytes = b""
     _properties: Properties | None = None
 
     def __post_init__(self) -> None:
         """Find what queues need. Raises PropertiesError."""
+        if not self.stored:
+            self.stored = self.raw
         if self.raw != b"\0\0":
             self._scan(self.raw)
 
@@ -129,7 +140,7 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     @property
     def is_persistent(self) -> bool:
         """Whether the message survives a restart in a durable queue."""
-        return self.delivery_mode == PERSISTENT
+        return self.is_kept or self.delivery_mode == PERSISTENT
 
     @property
     def properties(self) -> Properties:
@@ -144,10 +155,35 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
         headers: Table = self.properties.get("headers", {})
         return headers
 
+    def as_persistent(self) -> "ContentHeader":
+        """The same header, of a message that is kept on disk whatever its delivery mode is."""
+        return ContentHeader(self.raw, bcc_keys=self.bcc_keys, is_kept=True, stored=self.stored)
+
     def replace(self, **changes: Any) -> "ContentHeader":
-        """A copy with these properties changed; None removes a property."""
+        """A copy with these properties changed; None removes one. The keys of BCC stay."""
         merged = {**self.properties, **changes}
-        return ContentHeader(encode_properties(merged))
+        return blind_copy(encode_properties(merged), self.bcc_keys)
+
+
+def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
+    """A header whose BCC header was removed. On disk its keys are in a header of the broker."""
+    if not bcc_keys:
+        return ContentHeader(raw)
+    properties = decode_properties(raw)
+    mark = ("A", [("S", key) for key in bcc_keys])
+    headers = {**properties.get("headers", {}), STORED_BCC: mark}
+    stored = encode_properties({**properties, "headers": headers})
+    return ContentHeader(raw, bcc_keys=tuple(bcc_keys), stored=stored)
+
+
+def read_stored(raw: bytes) -> ContentHeader:
+    """The header whose `stored` these bytes are. Raises PropertiesError."""
+    header = ContentHeader(raw)
+    if STORED_BCC not in header.headers:
+        return header
+    headers = dict(header.headers)
+    _, keys = headers.pop(STORED_BCC)
+    return blind_copy(header.replace(headers=headers or None).raw, [key for _, key in keys])
 
 
 class HeaderCache:
@@ -174,6 +210,10 @@ class HeaderCache:
                     self._headers.clear()
                 self._headers[raw] = header
         return header
+
+    def get_stored(self, raw: bytes) -> ContentHeader:
+        """The header whose `stored` these bytes are. Raises PropertiesError."""
+        return read_stored(raw) if _STORED_BCC_BYTES in raw else self.get(raw)
 
 
 def decode_properties(raw: bytes) -> Properties:

@@ -7,6 +7,7 @@ channel.close is sent.
 """
 
 import logging
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -263,25 +264,29 @@ class Channel:
             raise unknown_delivery_tag(delivery_tag)
         return taken
 
-    def requeue(self, taken: list[tuple[int, Unacked]]) -> None:
+    def requeue(self, taken: list[tuple[int, Unacked]], channel_ended: bool = False) -> None:
         """Messages go back to their queues, each queue getting all of its own at once."""
         for _, record in taken:
             if record.consumer is not None:
                 record.consumer.settled()
         for queue, entries in by_queue(taken):
-            queue.requeue(entries)
+            queue.requeue(entries, channel_ended)
 
-    def give_back(self, taken: list[tuple[int, Unacked]]) -> None:
+    def give_back(self, taken: list[tuple[int, Unacked]], channel_ended: bool) -> None:
         """Requeue unsettled deliveries that the client did not reject."""
         if taken and self.vhost.tracer is not None:
             self.vhost.tracer.requeued(taken)
-        self.requeue(taken)
+        self.requeue(taken, channel_ended)
 
     def credit_consumers(self) -> None:
-        """The channel-wide prefetch limit has room again: credit the consumers that waited."""
-        for consumer in self.consumers.values():
-            if consumer.is_waiting:
-                consumer.queue.credit(consumer)
+        """The channel-wide prefetch limit has room again: credit the consumers that waited.
+
+        The consumer that was served longest ago comes first, as otherwise the first one would get
+        everything.
+        """
+        waiting = [consumer for consumer in self.consumers.values() if consumer.is_waiting]
+        for consumer in sorted(waiting, key=_served):
+            consumer.queue.credit(consumer)
 
     def check_consumer_timeout(self, timeout_ms: int) -> None:
         """Raise 406 if a delivery has been unsettled for too long."""
@@ -341,10 +346,11 @@ class Channel:
         for consumer in consumers:
             if not consumer.queue.is_deleted:
                 consumer_deleted(consumer)
-                consumer.queue.cancel(consumer)
+                consumer.queue.cancel(consumer, channel_ended=True)
         self.counts.given_back += count
         if count:
-            GivingBack(self.vhost.turns, self.name, unsettled, self.give_back).take_turn()
+            give_back = partial(self.give_back, channel_ended=True)
+            GivingBack(self.vhost.turns, self.name, unsettled, give_back).take_turn()
         counts = connection_counts(self)
         counts.channels_closed += 1
         messages = self.message_counts()
@@ -373,6 +379,11 @@ class Channel:
         taken = counts.delivered + counts.got - len(self.unacked) - counts.given_back
         counts.acked = max(0, taken)
         return counts
+
+
+def _served(consumer: Any) -> int:
+    served: int = consumer.served
+    return served
 
 
 def _nobody_listens() -> None:

@@ -34,12 +34,14 @@ class Consumer:
     """One consumer. Its queue knows it as `queue_client.Consumer`.
 
     credit: how many more messages it may hold unsettled.
+    served: when it got messages last, among the consumers of its channel, if these share a limit.
     """
 
     __slots__ = (
-        "_address", "_body_bytes", "_header", "_prefix", "_suffix", "_tag_bytes", "arguments",
+        "_address", "_body_bytes", "_header", "_prefix", "_shares_limit", "_suffix", "_tag_bytes",
+        "arguments",
         "channel", "credit", "is_exclusive", "is_waiting", "no_ack", "prefetch_count", "priority",
-        "queue", "tag",
+        "queue", "served", "tag",
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +62,9 @@ class Consumer:
         self.arguments = arguments
         self.priority: int = arguments["x-priority"][1] if "x-priority" in arguments else 0
         self.prefetch_count = 0 if no_ack else channel.prefetch_count
-        self.credit = self.prefetch_count or UNLIMITED
+        self.served = 0
+        self.credit = self.prefetch_count or queue.kind.credit_max or UNLIMITED
+        self._shares_limit = queue.kind.has_global_qos
         self._tag_bytes = encode_short_string(tag)
         self._address: Address | None = None
         self._header: Header | None = None
@@ -98,10 +102,12 @@ class Consumer:
         channel = self.channel
         if channel.output.is_congested:
             return 0
+        shared = channel.global_credit
         if self.no_ack:
-            return UNLIMITED
-        credit = channel.global_credit
-        return self.credit if self.credit < credit else credit
+            return UNLIMITED if shared > 0 or not self._shares_limit else 0
+        if self.credit < shared or not self._shares_limit:
+            return self.credit
+        return shared
 
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, and record them as unsettled if they need an ack."""
@@ -133,6 +139,8 @@ class Consumer:
             tag += 1
         channel.next_delivery_tag = tag
         count = len(entries)
+        if channel.global_prefetch_count:
+            self.served = tag
         if records is not None:
             self.credit -= count
             channel.global_credit -= count
@@ -187,10 +195,11 @@ class Consumer:
         channel = self.channel
         self.credit += 1
         channel.global_credit += 1
-        if self.is_waiting:
+        if channel.global_prefetch_count:
+            if self.is_waiting or channel.global_credit == 1:
+                channel.credit_consumers()
+        elif self.is_waiting:
             self.queue.credit(self)
-        elif channel.global_credit == 1:
-            channel.credit_consumers()
 
     def queue_deleted(self) -> None:
         """The queue is deleted: leave the channel."""

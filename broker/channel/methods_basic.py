@@ -61,7 +61,7 @@ async def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     await check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
     consumer = _make_consumer(channel, queue, method)
-    subscribed: Answer[None] = Answer(give_back=lambda _: queue.cancel(consumer))
+    subscribed: Answer[None] = Answer(give_back=lambda _: queue.cancel(consumer, True))
     queue.subscribe(consumer, subscribed)
     await subscribed
     channel.consumers[consumer.tag] = consumer
@@ -76,7 +76,7 @@ def _make_consumer(
     arguments = table_argument(method.arguments)
     vhost = channel.vhost.name
     queue.kind.check_consumer(method.no_ack, bool(channel.global_prefetch_count), queue.name, vhost)
-    check_consume_arguments(arguments, queue.name, vhost)
+    check_consume_arguments(arguments, queue.kind.consumer_arguments, queue.name, vhost)
     queue.kind.check_consumer_arguments(arguments, queue.name, vhost)
     tag = method.consumer_tag or generate_name("amq.ctag")
     return Consumer(channel, queue, tag, method.no_ack, method.exclusive, arguments)
@@ -102,11 +102,11 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
         del channel.connection.services.reply_consumers[channel.reply_name]
         channel.reply_name = channel.reply_consumer_tag = ""
     consumer = channel.consumers.pop(tag, None)
+    if consumer is not None:
+        consumer.queue.cancel(consumer)
+        consumer_deleted(consumer)
     if not method.nowait:
         channel.send(commands.Basic.CancelOk, consumer_tag=tag)
-    if consumer is not None:
-        consumer_deleted(consumer)
-        consumer.queue.cancel(consumer)
 
 
 async def get(channel: Channel, method: commands.Basic.Get) -> None:
@@ -119,7 +119,7 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
 
     def give_back(got: Got | None) -> None:
         if got is not None and ack_required:
-            queue.requeue([got.entry])
+            queue.requeue([got.entry], channel_ended=True)
 
     answer: Answer[Got | None] = Answer(give_back=give_back)
     queue.get(ack_required, answer)
@@ -273,5 +273,5 @@ async def _recover(channel: Channel, requeue: bool) -> None:
     while (taken := channel.unacked.take_next(tags, _affordable(channel))) is not None:
         turns.work_left -= SETTLE_WORK * (1 + len(taken))
         channel.counts.given_back += len(taken)
-        channel.give_back(taken)
+        channel.give_back(taken, channel_ended=False)
         await turns.give_way()

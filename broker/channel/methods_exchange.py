@@ -4,7 +4,6 @@ from pamqp import commands
 
 from leveret.broker.amqp.errors import (
     access_refused,
-    command_invalid,
     not_found,
     precondition_failed,
 )
@@ -22,7 +21,7 @@ from leveret.broker.channel.access import (
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.equivalence import require_same, require_same_arguments
 from leveret.broker.declarations import DeleteBinding, DeleteExchange, PutBinding, PutExchange
-from leveret.broker.exchanges import EXCHANGE_TYPES
+from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
 
 ALTERNATE = "alternate-exchange"
@@ -42,7 +41,7 @@ async def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
 
 async def _declare_actively(channel: Channel, name: str, method: commands.Exchange.Declare) -> None:
     if method.exchange_type not in EXCHANGE_TYPES:
-        raise command_invalid(f"unknown exchange type '{method.exchange_type}'")
+        raise no_such_type(method.exchange_type)
     check_not_default_exchange(name)
     await check(channel, EXCHANGE, name, "configure")
     arguments = table_argument(method.arguments)

@@ -25,7 +25,8 @@ from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import check_dead_letter_exchange
 from leveret.broker.queues.queue_client import QueueClient, QueueLength
-from leveret.broker.queues.queue_kind import CLASSIC, TYPE_ARGUMENT
+from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
+from leveret.broker.queues.queue_kinds import queue_type
 
 
 async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
@@ -64,12 +65,13 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
 async def _declare_actively(
     channel: Channel, name: str, method: commands.Queue.Declare
 ) -> QueueClient:
+    arguments = table_argument(method.arguments)
     if name:
         check_not_reserved_or_present(channel, name)
     else:
+        channel.vhost.kinds.kind_of(arguments).check_has_name(name)
         name = generate_name("amq.gen")
     await check(channel, QUEUE, name, "configure")
-    arguments = table_argument(method.arguments)
     durable = method.durable and not method.exclusive
     queues = channel.vhost.queues
     if name not in queues:
@@ -140,19 +142,11 @@ def check_equivalence(
     what = resource(QUEUE, queue.name, channel.vhost.name)
     require_same("durable", durable, queue.durable, what)
     require_same("auto_delete", method.auto_delete, queue.auto_delete, what)
-    require_same_arguments(
-        queue.kind.arguments,
-        _without_classic_type(arguments),
-        _without_classic_type(queue.arguments),
-        what,
-    )
-
-
-def _without_classic_type(arguments: Table) -> Table:
-    """The arguments without `x-queue-type: classic`, which is the default."""
-    if arguments.get(TYPE_ARGUMENT) != ("S", CLASSIC):
-        return arguments
-    return {name: field for name, field in arguments.items() if name != TYPE_ARGUMENT}
+    names = queue.kind.arguments
+    if queue_type(arguments) == queue_type(queue.arguments):
+        # A type that is not given is the same as `classic`.
+        names = tuple(name for name in names if name != TYPE_ARGUMENT)
+    require_same_arguments(names, arguments, queue.arguments, what)
 
 
 async def delete(channel: Channel, method: commands.Queue.Delete) -> None:

@@ -31,8 +31,10 @@ from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PERSISTENT,
+    STORED_BCC,
     TRANSIENT,
     ContentHeader,
+    blind_copy,
     encode_properties,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
@@ -437,10 +439,11 @@ def _sender_selected(header: ContentHeader, keys: list[str]) -> tuple[ContentHea
     """Sender-selected distribution: add the keys of CC and BCC, and remove the BCC header."""
     headers = header.headers
     cc, bcc = _selected_keys(headers, "CC"), _selected_keys(headers, "BCC")
-    if "BCC" in headers:
-        kept = {name: field for name, field in headers.items() if name != "BCC"}
+    if "BCC" in headers or STORED_BCC in headers:
+        hidden = ("BCC", STORED_BCC)
+        kept = {name: field for name, field in headers.items() if name not in hidden}
         properties = {**header.properties, "headers": kept}
-        header = ContentHeader(encode_properties(properties), bcc_keys=bcc)
+        header = blind_copy(encode_properties(properties), bcc)
     return header, [*keys, *cc, *bcc]
 
 

@@ -7,6 +7,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from
+from leveret.broker.exchanges.plain_types import no_such_type as no_such_type
 
 EXCHANGE_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
     {**PLAIN_TYPES, DelayedMessage.name: DelayedMessage}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from leveret.broker.amqp.errors import command_invalid
+from leveret.broker.amqp.errors import ConnectionFault, command_invalid
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.consistent_hash import ConsistentHash
 from leveret.broker.exchanges.direct import Direct
@@ -26,11 +26,19 @@ PLAIN_TYPES: Mapping[str, type[ExchangeType]] = MappingProxyType(
 )  # fmt: skip
 
 
+def no_such_type(name: str) -> ConnectionFault:
+    """503 for a name that is no exchange type.
+
+    RabbitMQ calls a name invalid, not unknown, if Erlang knows it as an atom, as the empty one.
+    """
+    return command_invalid(f"{'unknown' if name else 'invalid'} exchange type '{name}'")
+
+
 def create_from(
     types: Mapping[str, type[ExchangeType]], name: str, arguments: Table
 ) -> ExchangeType:
     """Make the binding table of a type. Raises 503 for an unknown name."""
     exchange_type = types.get(name)
     if exchange_type is None:
-        raise command_invalid(f"unknown exchange type '{name}'")
+        raise no_such_type(name)
     return exchange_type(arguments)

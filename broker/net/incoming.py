@@ -32,7 +32,7 @@ from leveret.broker.amqp.frames import (
     METHOD,
     is_known_frame,
 )
-from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnknownMethod, decode_method
+from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decode_method
 from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
@@ -132,8 +132,10 @@ class Incoming:
                 self._closing.fail(fault)
             except TurnOver:
                 raise
-            except UnknownMethod as unknown:
-                logger.error("%s sent a method that does not exist: %s", self._connection, unknown)
+            except UnreadableMethod as unreadable:
+                logger.error(
+                    "%s sent a method that cannot be read: %s", self._connection, unreadable
+                )
                 self._closing.drop()
             except Exception:
                 logger.exception(

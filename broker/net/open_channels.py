@@ -32,13 +32,14 @@ class OpenChannels:
         self.by_number: dict[int, Channel] = {}
 
     def open(self, number: int) -> None:
-        """Open a channel. Raises 504 if it is already open, 530 if a limit is reached."""
+        """Open a channel.
+
+        Raises 504 if it is open, or has failed and the client has not sent channel.close-ok; 530 if
+        a limit is reached.
+        """
         channels = self.by_number
-        channel = channels.get(number)
-        if channel is not None:
-            if not channel.is_closing:
-                raise channel_error("second 'channel.open' seen")
-            return
+        if number in channels:
+            raise channel_error("second 'channel.open' seen")
         limit = self._connection.tuning.channel_max
         if limit and len(channels) >= limit:
             raise without_method(

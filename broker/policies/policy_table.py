@@ -26,11 +26,11 @@ from leveret.broker.policies.policy_keys import (
     check_definition,
 )
 from leveret.broker.queues.arguments import TTL_MS_MAX, QueueOptions
+from leveret.broker.queues.queue_kind import QueueKind
 
 APPLY_TO = (
     "all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"
 )  # fmt: skip
-QUEUE_KINDS = ("all", "queues", "classic_queues")
 EXCHANGE_KINDS = ("all", "exchanges")
 
 logger = logging.getLogger("leveret.broker")
@@ -87,10 +87,19 @@ class PolicyTable:
         found = self._policies[component, vhost].values()
         self._by_priority[component, vhost] = sorted(found, key=lambda policy: -policy.priority)
 
-    def match(self, component: str, vhost: str, name: str, kinds: tuple[str, ...]) -> Policy | None:
-        """The policy that counts for a queue or exchange."""
+    def of_exchange(self, component: str, vhost: str, name: str) -> Policy | None:
+        """The policy that counts for an exchange."""
+        return self._first(component, vhost, name, EXCHANGE_KINDS, frozenset())
+
+    def of_queue(self, component: str, vhost: str, name: str, kind: QueueKind) -> Policy | None:
+        """The policy that counts for a queue of a kind."""
+        return self._first(component, vhost, name, kind.policy_targets, kind.unsupported_policies)
+
+    def _first(
+        self, component: str, vhost: str, name: str, kinds: tuple[str, ...], refused: frozenset[str]
+    ) -> Policy | None:
         for policy in self._by_priority.get((component, vhost), ()):
-            if matches(policy, name, kinds):
+            if matches(policy, name, kinds) and refused.isdisjoint(policy.definition):
                 return policy
         return None
 
@@ -136,12 +145,16 @@ def merged(policy: Policy | None, operator_policy: Policy | None) -> Definition:
     return merged_definition
 
 
-def effective_options(declared: QueueOptions, definition: Definition) -> QueueOptions:
-    """The options of a queue that was declared with some, and has policies."""
+def effective_options(
+    declared: QueueOptions, definition: Definition, kind: QueueKind
+) -> QueueOptions:
+    """The options of a queue of a kind that was declared with some, and has policies."""
     if not definition:
         return declared
 
     def lower(argument: int | None, key: str) -> int | None:
+        if key in kind.policy_wins and key in definition:
+            argument = None
         return min((n for n in (argument, definition.get(key)) if n is not None), default=None)
 
     def lower_time(argument: int | None, key: str) -> int | None:
@@ -149,12 +162,15 @@ def effective_options(declared: QueueOptions, definition: Definition) -> QueueOp
         time_ms = lower(argument, key)
         return None if time_ms is None else min(time_ms, TTL_MS_MAX)
 
+    overflow = declared.overflow or definition.get("overflow", "")
+    if "overflow" in kind.policy_wins:
+        overflow = definition.get("overflow", declared.overflow)
     return declared._replace(
         message_ttl_ms=lower_time(declared.message_ttl_ms, "message-ttl"),
         expires_ms=lower_time(declared.expires_ms, "expires"),
         max_length=lower(declared.max_length, "max-length"),
         max_length_bytes=lower(declared.max_length_bytes, "max-length-bytes"),
-        overflow=declared.overflow or definition.get("overflow", ""),
+        overflow=overflow,
         dead_letter_exchange=_first(
             declared.dead_letter_exchange, definition.get("dead-letter-exchange")
         ),
@@ -163,6 +179,7 @@ def effective_options(declared: QueueOptions, definition: Definition) -> QueueOp
         ),
         queue_mode=declared.queue_mode or definition.get("queue-mode", ""),
         consumer_timeout_ms=definition.get("consumer-timeout"),
+        delivery_limit=lower(declared.delivery_limit, "delivery-limit"),
     )
 
 

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import Head
 from leveret.storage.message import Entry, Message
 
@@ -92,16 +93,16 @@ class Ages:
 
 
 class QueueAges:
-    """The ages of a queue's messages: one `Ages`, or in a priority queue one for each priority.
+    """The ages of a queue's messages: one `Ages`, or one for each of its levels.
 
-    Positions count from 0 in each priority, so marks of one say nothing about another.
+    Positions count from 0 in each level, so marks of one say nothing about another.
     """
 
-    __slots__ = ("_levels", "_priority_max", "plain")
+    __slots__ = ("_level_of", "_levels", "plain")
 
-    def __init__(self, priority_max: int | None, now_ms: int) -> None:
-        self._priority_max = priority_max or 0
-        self._levels: dict[int, Ages] | None = {} if priority_max else None
+    def __init__(self, levels: Levels | None, now_ms: int) -> None:
+        self._level_of = levels.of if levels is not None else None
+        self._levels: dict[int, Ages] | None = {} if levels is not None else None
         self.plain = Ages(now_ms)
         """Those of a queue without priorities; read directly on the message path."""
 
@@ -111,10 +112,10 @@ class QueueAges:
             yield from self._levels.values()
 
     def of_message(self, message: Message, now_ms: int) -> Ages:
-        """The ages of the message's priority."""
-        if self._levels is None:
+        """The ages of the message's level."""
+        if self._level_of is None:
             return self.plain
-        return self._at(min(message.header.priority or 0, self._priority_max), now_ms)
+        return self._at(self._level_of(message), now_ms)
 
     def _at(self, priority: int, now_ms: int) -> Ages:
         if self._levels is None:

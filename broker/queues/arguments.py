@@ -22,21 +22,10 @@ QUEUE_MODES = ("default", "lazy")
 DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX = "drop-head", "reject-publish", "reject-publish-dlx"
 OVERFLOWS = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
-CLASSIC_ARGUMENTS = (
-    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
-    "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
-    "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
-)  # fmt: skip
-"""A redeclaration is compared by these (`rabbit_classic_queue:capabilities`)."""
-
-
-OTHER_TYPES_ARGUMENTS = (
-    "x-max-in-memory-length", "x-max-in-memory-bytes", "x-delivery-limit",
-    "x-quorum-initial-group-size", "x-dead-letter-strategy", "x-queue-leader-locator", "x-max-age",
-    "x-stream-max-segment-size-bytes", "x-initial-cluster-size",
-)  # fmt: skip
-"""Only quorum queues and streams take these; a classic queue refuses them."""
-OTHER_TYPES_CONSUMER_ARGUMENTS = ("x-stream-offset",)
+STRATEGIES = ("at-most-once", "at-least-once")
+LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
+NO_LIMIT = 1 << 62
+"""A delivery limit that no message reaches: what RabbitMQ makes of a limit that is no number."""
 
 
 class QueueOptions(NamedTuple):
@@ -53,6 +42,7 @@ class QueueOptions(NamedTuple):
     single_active_consumer: bool = False
     queue_mode: str = ""
     consumer_timeout_ms: int | None = None
+    delivery_limit: int | None = None
 
     @property
     def is_lazy(self) -> bool:
@@ -97,19 +87,27 @@ def read_options(arguments: Table) -> QueueOptions:
         max_priority=value("x-max-priority"),
         single_active_consumer=value("x-single-active-consumer", False),
         queue_mode=value("x-queue-mode", ""),
+        delivery_limit=_delivery_limit(arguments.get("x-delivery-limit")),
     )
+
+
+def _delivery_limit(field: Field | None) -> int | None:
+    if field is None:
+        return None
+    return field[1] if field[0] in INTEGER_LETTERS else NO_LIMIT
 
 
 def _check_values(
     checks: tuple[tuple[str, Callable[[Field, Table], None]], ...],
     arguments: Table,
+    known: Collection[str],
     queue: str,
     vhost: str,
 ) -> None:
     """Raise 406 if a known argument has a bad type or value."""
     for name, check in checks:
         field = arguments.get(name)
-        if field is None:
+        if field is None or name not in known:
             continue
         try:
             check(field, arguments)
@@ -119,20 +117,26 @@ def _check_values(
             ) from None
 
 
-def check_declare_arguments(
+def check_queue_type(
     arguments: Table, queue_types: Collection[str], queue: str, vhost: str
 ) -> None:
-    """Raise 406 with RabbitMQ's text if a queue cannot be declared with these.
-
-    queue_types: what `x-queue-type` may be.
-    """
-    type_check = (TYPE_ARGUMENT, _one_of("queue type", queue_types))
-    _check_values((type_check, *_CHECKS), arguments, queue, vhost)
+    """Raise 406 with RabbitMQ's text unless `x-queue-type` is one of these."""
+    check = (TYPE_ARGUMENT, _one_of("queue type", queue_types))
+    _check_values((check,), arguments, (TYPE_ARGUMENT,), queue, vhost)
 
 
-def check_consume_arguments(arguments: Table, queue: str, vhost: str) -> None:
-    """Raise 406 with RabbitMQ's text if no queue can be consumed with these."""
-    _check_values(_CONSUME_CHECKS, arguments, queue, vhost)
+def check_declare_arguments(
+    arguments: Table, known: Collection[str], queue: str, vhost: str
+) -> None:
+    """Raise 406 with RabbitMQ's text for a bad value. known: what queues of the kind take."""
+    _check_values(_CHECKS, arguments, known, queue, vhost)
+
+
+def check_consume_arguments(
+    arguments: Table, known: Collection[str], queue: str, vhost: str
+) -> None:
+    """Raise 406 with RabbitMQ's text for a bad value. known: what consumers of the kind take."""
+    _check_values(_CONSUME_CHECKS, arguments, known, queue, vhost)
 
 
 def check_dead_letter_exchange(arguments: Table, queue: str, vhost: str) -> str | None:
@@ -202,10 +206,21 @@ def _check_dead_letter_routing_key(field: Field, arguments: Table) -> None:
         raise _Invalid("routing_key_but_no_dlx_defined")
 
 
-def _check_overflow(field: Field, _arguments: Table) -> None:
-    _require_type(field, "S")
-    if field[1] not in OVERFLOWS:
-        raise _Invalid("invalid_overflow")
+def _check_group_size(field: Field, arguments: Table) -> None:
+    _check_not_negative(field, arguments)
+    if field[1] == 0:
+        raise _Invalid("{value_zero,0}")
+
+
+def _one_of_words(values: Collection[str], problem: str) -> Callable[[Field, Table], None]:
+    """A check whose text is an Erlang atom."""
+
+    def check(field: Field, _arguments: Table) -> None:
+        _require_type(field, "S")
+        if field[1] not in values:
+            raise _Invalid(problem)
+
+    return check
 
 
 def _one_of(what: str, values: Collection[str]) -> Callable[[Field, Table], None]:
@@ -228,13 +243,18 @@ _CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (
     ("x-message-ttl", _check_message_ttl),
     ("x-dead-letter-exchange", _check_string),
     ("x-dead-letter-routing-key", _check_dead_letter_routing_key),
+    ("x-dead-letter-strategy", _one_of_words(STRATEGIES, "invalid_dlx_strategy")),
     ("x-max-length", _check_not_negative),
     ("x-max-length-bytes", _check_not_negative),
+    ("x-max-in-memory-length", _check_not_negative),
+    ("x-max-in-memory-bytes", _check_not_negative),
     ("x-max-priority", _check_max_priority),
-    ("x-overflow", _check_overflow),
+    ("x-overflow", _one_of_words(OVERFLOWS, "invalid_overflow")),
     ("x-queue-mode", _one_of("queue mode", QUEUE_MODES)),
     ("x-queue-version", _check_queue_version),
     ("x-single-active-consumer", _check_boolean),
+    ("x-quorum-initial-group-size", _check_group_size),
+    ("x-queue-leader-locator", _one_of_words(LEADER_LOCATORS, "invalid_queue_locator_arg")),
 )
 
 _CONSUME_CHECKS: tuple[tuple[str, Callable[[Field, Table], None]], ...] = (

@@ -21,20 +21,14 @@ from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.names import NODE_ITSELF, QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.age import QueueAges
-from leveret.broker.queues.arguments import (
-    CLASSIC_ARGUMENTS,
-    OTHER_TYPES_ARGUMENTS,
-    OTHER_TYPES_CONSUMER_ARGUMENTS,
-    REJECT_PUBLISH_DLX,
-    QueueOptions,
-    read_options,
-)
+from leveret.broker.queues.arguments import REJECT_PUBLISH_DLX, QueueOptions, read_options
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.dead_letter import MAXLEN
 from leveret.broker.queues.deaths import Deaths
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.figures import ClassicFigures
+from leveret.broker.queues.levels import Levels, priority_levels
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
@@ -42,8 +36,7 @@ from leveret.broker.queues.queue_client import (
     Publisher,
     QueueLength,
 )
-from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
-from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, STREAM_POLICIES, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
 from leveret.storage.backing_queue import BackingQueue
@@ -58,9 +51,11 @@ CLASSIC_QUEUE = QueueKind(
     CLASSIC,
     "rabbit_classic_queue",
     CLASSIC_ARGUMENTS,
-    refused_arguments=OTHER_TYPES_ARGUMENTS,
-    refused_consumer_arguments=OTHER_TYPES_CONSUMER_ARGUMENTS,
+    consumer_arguments=("x-cancel-on-ha-failover", "x-priority", "x-credit"),
     policy_target="classic_queues",
+    unsupported_policies=frozenset(
+        (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
+    ),
 )
 
 logger = logging.getLogger("leveret.queue")
@@ -72,6 +67,8 @@ class ClassicQueue:
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
     figures: what management shows of it (status.py).
     is_plain: runs are published as they are: no limit, time to live or duplicate has to be checked.
+    levels: for a kind whose queues always have some.
+    elects_by_priority: the single active consumer is the one of the highest priority.
     """
 
     __slots__ = (
@@ -84,6 +81,8 @@ class ClassicQueue:
 
     is_exchange = False
     kind = CLASSIC_QUEUE
+    levels: Levels | None = None
+    elects_by_priority = True
 
     def __init__(
         self,
@@ -113,14 +112,15 @@ class ClassicQueue:
         self.bindings: dict[Any, Any] = {}
         self.is_awake = False
         self.is_deleted = False
-        self.ring = ConsumerRing(self.options.single_active_consumer)
-        self.backing: BackingQueue = owner.make_backing(self)
+        self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
+        priority_max = self.declared.max_priority
+        levels = priority_levels(priority_max) if priority_max else self.levels
+        self.backing: BackingQueue = owner.make_backing(self, levels)
         self.is_plain = self._can_publish_runs()
         self.may_redeliver = self.backing.ready_count > 0
         self.counts = QueueCounts(self._clock.wall_time_s())
-        priority_max = self.declared.max_priority
-        self.ages = QueueAges(priority_max, self._turns.now_ms)
-        self._plain_ages = None if priority_max else self.ages.plain
+        self.ages = QueueAges(levels, self._turns.now_ms)
+        self._plain_ages = None if levels is not None else self.ages.plain
         self.figures: QueueFigures = ClassicFigures(
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock
         )
@@ -341,7 +341,7 @@ class ClassicQueue:
             return
         self._deaths.reject(entries)
 
-    def requeue(self, entries: Sequence[Entry]) -> None:
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
         """Delivered messages go back to their places."""
         if self.is_deleted:
             if self._owner.tracer is not None:
@@ -351,11 +351,15 @@ class ClassicQueue:
         self.may_redeliver = True
         self.backing.requeue(entries)
         if not self.is_plain or self._expiry.is_wanted:
+            self._deaths.drop_expired()
             self.deliver_ready()
             self._deaths.enforce_limits()
-            self._deaths.drop_expired()
         if self.ring.has_candidates:
             self._turns.wake(self)
+
+    def as_published(self, message: Message) -> Message:
+        """A message of the queue as it is dead-lettered."""
+        return message
 
     # Consumers
 
@@ -369,15 +373,20 @@ class ClassicQueue:
             what = resource(QUEUE, self.name, self.vhost_name)
             answer.refuse(access_refused(f"{what} in exclusive use"))
             return
-        ring.add(consumer)
+        self._add_consumer(consumer, answer)
+
+    def _add_consumer(self, consumer: Consumer, answer: Answer[None]) -> None:
+        self.ring.add(consumer)
         answer.give(None)
         if self.backing.ready_count:
             self._turns.wake(self)
 
-    def cancel(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: Consumer, channel_ended: bool = False) -> None:
         """A consumer leaves; an auto-delete queue is deleted with its last one."""
         if self.is_deleted:
             return
+        if not channel_ended:
+            self.settle_deliveries()
         self.ring.remove(consumer)
         self._unused.touch()
         if self.auto_delete and not self.ring.consumers:
@@ -451,9 +460,3 @@ class ClassicQueue:
         for consumer in consumers:
             consumer.queue_deleted()
         return consumers
-
-
-def add_classic_queues(kinds: QueueKinds) -> QueueKinds:
-    """Serve classic queues: what a queue is that is declared without `x-queue-type`."""
-    kinds.add(CLASSIC_QUEUE, ClassicQueue)
-    return kinds

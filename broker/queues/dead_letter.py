@@ -1,19 +1,21 @@
 """Dead letters: the x-death header of a message that died in a queue, and the cycle rule.
 
-Each (queue, reason) pair under which a message has died has one entry in its x-death array, the
-latest first, with a count. A message that would come back to a queue by itself, without a client
-having rejected it on the way, is in a cycle and dropped.
+Each (queue, reason) pair under which a message has died has one entry in its x-death array, with a
+count. The latest is the first one; the order of the others has no meaning. A message that would
+come back to a queue by itself, without a client having rejected it on the way, is in a cycle and
+dropped.
 
 Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exchanges".
 """
 
+from collections import Counter
 from typing import Any
 
-from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.field_table import Field, Table, text_of
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.storage.message import Address
 
-REJECTED, EXPIRED, MAXLEN = "rejected", "expired", "maxlen"
+REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
 DEAD_LETTER_WORK = 250
 """The work of publishing one dead letter, in the units of broker/turns.py: 60 microseconds."""
 DEATH_HEADERS = (
@@ -30,8 +32,8 @@ def dead_letter_header(
 ) -> ContentHeader:  # fmt: skip
     """The header of the dead letter that is published for a message.
 
-    address: the one it was last published to. drop_cc: remove its CC header, because the queue
-    sets the routing key of its dead letters. tells_last: set the x-last-death headers.
+    address: the one it was last published to. drop_cc: drop the keys of CC and BCC, because the
+    queue sets the routing key of its dead letters. tells_last: set the x-last-death headers.
     """
     headers = dict(header.headers)
     expiration = header.properties.get("expiration")
@@ -39,9 +41,11 @@ def dead_letter_header(
     _record_death(headers, death, address, queue, reason)
     if tells_last:
         _tell("last", headers, address, queue, reason)
-    if drop_cc:
-        headers.pop("CC", None)
-    return header.replace(headers=headers, expiration=None)
+    if not drop_cc:
+        return header.replace(headers=headers, expiration=None)
+    headers.pop("CC", None)
+    # A new object: the keys of BCC are dropped, too.
+    return ContentHeader(header.replace(headers=headers, expiration=None).raw)
 
 
 def without_deaths(header: ContentHeader) -> ContentHeader:
@@ -101,12 +105,33 @@ def _record_death(headers: Table, death: Table, address: Address, queue: str, re
         headers["x-death"] = ("A", [("F", death)])
         return
     others: list[Field] = []
-    for field in known[1]:
-        if _is_same_death(field, queue, reason):
+    for field in _merged(known[1]):
+        if _place(field) == (queue, reason):
             death = {**field[1], "count": _next_count(field[1])}
         else:
             others.append(field)
     headers["x-death"] = ("A", [("F", death), *others])
+
+
+def _merged(deaths: list[Field]) -> list[Field]:
+    """Deaths of which each (queue, reason) pair has one, with a count.
+
+    Nodes before RabbitMQ 3.5 added an entry for each death. Like RabbitMQ's
+    `group_by_queue_and_reason`, this turns the order round if there are several.
+    """
+    if len(deaths) < 2:
+        return deaths
+    # A client may have put any values there, also such that cannot be the key of a dict.
+    places = [repr(_place(field)) for field in deaths]
+    counts = Counter(places)
+    kept: list[Field] = []
+    for field, place in zip(deaths, places, strict=True):
+        if field[0] != "F":
+            kept.append(field)
+        elif counts[place]:
+            kept.append(("F", {"count": ("l", counts[place]), **field[1]}))
+            counts[place] = 0
+    return kept[::-1]
 
 
 def _tell(which: str, headers: Table, address: Address, queue: str, reason: str) -> None:
@@ -114,11 +139,19 @@ def _tell(which: str, headers: Table, address: Address, queue: str, reason: str)
         headers[f"x-{which}-death-{what}"] = ("S", value)
 
 
-def _is_same_death(field: Field, queue: str, reason: str) -> bool:
-    if field[0] != "F":
-        return False
-    table: Any = field[1]
-    return bool(table.get("queue") == ("S", queue) and table.get("reason") == ("S", reason))
+def _place(field: Field) -> tuple[Any, Any] | None:
+    """The values of queue and reason of a death; None if it is no table."""
+    letter, table = field
+    if letter != "F":
+        return None
+    queue, reason = (table.get(name, ("V", None)) for name in ("queue", "reason"))
+    return _value(queue), _value(reason)
+
+
+def _value(field: Field) -> Any:
+    """A value as RabbitMQ compares it, to which text and bytes are the same."""
+    letter, value = field
+    return text_of(value) if letter == "x" else value
 
 
 def _next_count(death: Table) -> Field:

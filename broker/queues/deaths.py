@@ -32,6 +32,9 @@ class DyingQueue(QueueClient, Protocol):
     def take_turn(self) -> None:
         """Calls `Deaths.go_on`."""
 
+    def as_published(self, message: Message) -> Message:
+        """A message of the queue as it is dead-lettered."""
+
 
 class Deaths:
     """The deaths in one queue. is_behind: some are left for the queue's next turn.
@@ -90,10 +93,11 @@ class Deaths:
 
     def dead_letter(self, message: Message, reason: str) -> None:
         """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""
+        message = self._queue.as_published(message)
         if self._options.dead_letter_exchange is not None:
             self._owner.dead_letter(self._queue, message, reason)
         else:
-            self._owner.note_discarded(reason)
+            self._owner.note_discarded(self._queue, reason)
 
     # Limits
 

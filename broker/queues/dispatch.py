@@ -19,10 +19,11 @@ class ConsumerRing:
     active: the one that gets messages, if the queue has a single active consumer.
     """
 
-    __slots__ = ("_rings", "active", "consumers", "is_single_active")
+    __slots__ = ("_elects_by_priority", "_rings", "active", "consumers", "is_single_active")
 
-    def __init__(self, is_single_active: bool = False) -> None:
+    def __init__(self, is_single_active: bool = False, elects_by_priority: bool = True) -> None:
         self.is_single_active = is_single_active
+        self._elects_by_priority = elects_by_priority
         self._rings: dict[int, list[Consumer]] = {}
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
@@ -83,10 +84,13 @@ class ConsumerRing:
         return any(consumer.is_exclusive for consumer in self.consumers)
 
     def _elect(self) -> None:
-        """Of several consumers, the first of the highest priority becomes the active one."""
-        if self.active is None and self.consumers:
+        """Of several consumers the first one, or the first of the highest priority, is active."""
+        if self.active is not None or not self.consumers:
+            return
+        self.active = self.consumers[0]
+        if self._elects_by_priority:
             self.active = max(self.consumers, key=lambda consumer: consumer.priority)
-            self._enter(self.active)
+        self._enter(self.active)
 
     def _enter(self, consumer: Consumer) -> None:
         consumer.is_waiting = False

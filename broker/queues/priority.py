@@ -1,17 +1,17 @@
-"""A priority queue: one backing queue per priority (a level), fetched highest priority first.
+"""A queue of several levels: one backing queue per level (levels.py), fetched highest level first.
 
-Priorities above the queue's maximum are lowered to it; a message without a priority has 0. An entry
-is requeued to the level of its message. Source: RabbitMQ's `rabbit_priority_queue`.
+An entry is requeued to the level of its message. A classic queue with priorities has a level for
+each of them (RabbitMQ's `rabbit_priority_queue`).
 
 Each level counts its positions from 0. The position of an entry in the whole queue combines the
 level, highest first, and the position in the level, so it is unique and increases in the order of
 fetching:
 
-    (priority_max - level) * 2**48 + position in the level
+    (highest - level) * 2**48 + position in the level
 
 Invariants:
 
-PR1  Every entry of a level has a message of that priority (`_priority_of`).
+PR1  Every entry of a level has a message of that level (`Levels.of`).
 PR2  `_levels` is in the order of fetching.
 """
 
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
@@ -31,23 +32,23 @@ LEVEL_MASK = (1 << LEVEL_BITS) - 1
 class PriorityQueue:
     """See `leveret.storage.backing_queue.BackingQueue`. Levels are created when first needed.
 
-    levels: the levels in which a restart found messages.
+    found: the levels in which a restart found messages.
     """
 
-    __slots__ = ("_levels", "_make_level", "_priority_max")
+    __slots__ = ("_highest", "_level_of", "_levels", "_make_level")
 
     needs_identities = False
 
     def __init__(
         self,
-        priority_max: int,
+        levels: Levels,
         make_level: Callable[[int], BackingQueue],
-        levels: Iterable[int] = (),
+        found: Iterable[int] = (),
     ) -> None:
-        self._priority_max = priority_max
+        self._highest, self._level_of = levels
         self._make_level = make_level
         self._levels: dict[int, BackingQueue] = {}
-        for level in levels:
+        for level in found:
             self._level(level)
 
     @property
@@ -77,21 +78,21 @@ class PriorityQueue:
 
     def next_position_of(self, message: Message) -> int:
         """Each priority counts from 0."""
-        level = self._levels.get(self._priority_of(message))
+        level = self._levels.get(self._level_of(message))
         return 0 if level is None else level.next_position_of(message)
 
     def position_of(self, entry: Entry) -> int:
         """The level, then the position in the level."""
         assert entry.position <= LEVEL_MASK, "a position has more than 48 bits"
-        return self.first_position(self._priority_of(entry.message)) + entry.position
+        return self.first_position(self._level_of(entry.message)) + entry.position
 
     def first_position(self, level: int) -> int:
         """The first position of a level."""
-        return (self._priority_max - level) << LEVEL_BITS
+        return (self._highest - level) << LEVEL_BITS
 
     def level_at(self, position: int) -> int:
         """The level of a position; negative beyond the end of the queue."""
-        return self._priority_max - (position >> LEVEL_BITS)
+        return self._highest - (position >> LEVEL_BITS)
 
     def set_lazy(self, is_lazy: bool) -> None:
         """Set all existing levels; later ones use the queue's options."""
@@ -106,7 +107,7 @@ class PriorityQueue:
 
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages of equal priority to the level of that priority."""
-        level = self._level(self._priority_of(messages[0]))
+        level = self._level(self._level_of(messages[0]))
         return level.publish(messages, body_bytes, expires_at_ms)
 
     def discard(self, message: Message) -> None:
@@ -207,12 +208,9 @@ class PriorityQueue:
         for level in self._levels.values():
             level.delete()
 
-    def _priority_of(self, message: Message) -> int:
-        return min(message.header.priority or 0, self._priority_max)
-
     def _by_level(self, entries: Sequence[Entry]) -> Iterator[tuple[BackingQueue, list[Entry]]]:
         """Group consecutive entries of the same level."""
-        for priority, found in groupby(entries, lambda entry: self._priority_of(entry.message)):
+        for priority, found in groupby(entries, lambda entry: self._level_of(entry.message)):
             yield self._levels[priority], list(found)
 
     def _level(self, priority: int) -> BackingQueue:

@@ -169,8 +169,11 @@ class QueueClient(Protocol):
     def ack(self, entries: Sequence[Entry]) -> None:
         """Acknowledge delivered messages."""
 
-    def requeue(self, entries: Sequence[Entry]) -> None:
-        """Put delivered messages back at their original positions."""
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+        """Put delivered messages back: in a classic queue, at their original positions.
+
+        channel_ended: the client did not ask for it.
+        """
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Reject delivered messages: dead-letter or drop them."""
@@ -180,8 +183,11 @@ class QueueClient(Protocol):
     def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
         """Add a consumer. Refused with 403 if the queue is in exclusive use."""
 
-    def cancel(self, consumer: Consumer) -> None:
-        """Remove a consumer; an auto-delete queue is deleted with its last one."""
+    def cancel(self, consumer: Consumer, channel_ended: bool = False) -> None:
+        """Remove a consumer; an auto-delete queue is deleted with its last one.
+
+        Unless its channel ended, it first gets what was published and requeued before (Q1).
+        """
 
     def credit(self, consumer: Consumer) -> None:
         """A skipped consumer has room again."""

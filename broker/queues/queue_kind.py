@@ -6,14 +6,44 @@ redeclaration is compared, whether a queue may be exclusive, auto-delete or tran
 operations channels may ask for (compare the capabilities in RabbitMQ's `rabbit_queue_type`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from leveret.broker.amqp.errors import not_implemented, precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource
 
-CLASSIC = "classic"
+CLASSIC, QUORUM, STREAM = "classic", "quorum", "stream"
 TYPE_ARGUMENT = "x-queue-type"
+
+CLASSIC_ARGUMENTS = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-max-length", "x-max-length-bytes", "x-max-priority", "x-overflow", "x-queue-mode",
+    "x-queue-version", "x-single-active-consumer", "x-queue-type", "x-queue-master-locator",
+)  # fmt: skip
+QUORUM_ARGUMENTS = (
+    "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-expires",
+    "x-max-length", "x-max-length-bytes", "x-max-in-memory-length", "x-max-in-memory-bytes",
+    "x-overflow", "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size",
+    "x-delivery-limit", "x-message-ttl", "x-queue-leader-locator",
+)  # fmt: skip
+STREAM_ARGUMENTS = (
+    "x-max-length-bytes", "x-queue-type", "x-max-age", "x-stream-max-segment-size-bytes",
+    "x-initial-cluster-size", "x-queue-leader-locator",
+)  # fmt: skip
+EVERY_ARGUMENT = frozenset((*CLASSIC_ARGUMENTS, *QUORUM_ARGUMENTS, *STREAM_ARGUMENTS)) - {
+    TYPE_ARGUMENT
+}
+"""What is refused by a kind that does not take it; anything else is accepted and kept."""
+EVERY_CONSUMER_ARGUMENT = frozenset(
+    ("x-priority", "x-credit", "x-cancel-on-ha-failover", "x-stream-offset")
+)
+
+MIRRORING_POLICIES = (
+    "ha-mode", "ha-params", "ha-sync-mode", "ha-promote-on-shutdown", "ha-promote-on-failure",
+    "queue-master-locator",
+)  # fmt: skip
+STREAM_POLICIES = ("max-age", "stream-max-segment-size-bytes", "initial-cluster-size")
 
 
 @dataclass(frozen=True)
@@ -21,23 +51,35 @@ class QueueKind:
     """What a kind of queue supports.
 
     name: its `x-queue-type`. module: what RabbitMQ's error texts and API call it.
-    arguments: those of queue.declare that it knows; a redeclaration is compared by them.
-    refused_arguments, refused_consumer_arguments: those that mean something to other kinds only.
+    arguments: those of queue.declare that it takes; a redeclaration is compared by them.
+    consumer_arguments: those of basic.consume that it takes.
     policy_target: what a policy's apply-to calls queues of this kind.
+    unsupported_policies: a policy with one of these keys is not in force for it at all.
+    policy_wins: keys whose value in a policy counts, whatever the argument is.
+    credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
+    None for any number.
     """
 
     name: str
     module: str
     arguments: tuple[str, ...]
-    refused_arguments: tuple[str, ...] = ()
-    refused_consumer_arguments: tuple[str, ...] = ()
+    consumer_arguments: tuple[str, ...] = ("x-priority", "x-credit")
     policy_target: str = ""
+    unsupported_policies: frozenset[str] = frozenset()
+    policy_wins: frozenset[str] = frozenset()
+    credit_max: int | None = None
     may_be_transient: bool = True
     may_be_exclusive: bool = True
     may_be_auto_delete: bool = True
+    may_be_named_by_server: bool = True
     has_basic_get: bool = True
     has_global_qos: bool = True
     has_no_ack_consumers: bool = True
+
+    @property
+    def policy_targets(self) -> tuple[str, ...]:
+        """The values of apply-to with which a policy is for queues of this kind."""
+        return ("all", "queues", self.policy_target)
 
     def check_properties(
         self, durable: bool, exclusive: bool, auto_delete: bool, queue: str, vhost: str
@@ -53,17 +95,25 @@ class QueueKind:
                 what = resource(QUEUE, queue, vhost)
                 raise precondition_failed(f"invalid property '{problem}' for {what}")
 
+    def check_has_name(self, name: str) -> None:
+        """Raise 406 for an empty name, if the server does not name queues of this kind."""
+        if not name and not self.may_be_named_by_server:
+            raise precondition_failed(f"Cannot declare a server-named queue for type {self.module}")
+
     def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
         """Raise 406 for an argument of queue.declare that only other kinds take."""
-        self._refuse(self.refused_arguments, arguments, queue, vhost)
+        self._refuse(EVERY_ARGUMENT.difference(self.arguments), arguments, queue, vhost)
 
     def check_consumer_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
         """Raise 406 for an argument of basic.consume that only other kinds take."""
-        self._refuse(self.refused_consumer_arguments, arguments, queue, vhost)
+        refused = EVERY_CONSUMER_ARGUMENT.difference(self.consumer_arguments)
+        self._refuse(refused, arguments, queue, vhost)
 
-    def _refuse(self, names: tuple[str, ...], arguments: Table, queue: str, vhost: str) -> None:
-        for name in names:
-            if name in arguments:
+    def _refuse(
+        self, refused: frozenset[str], arguments: Iterable[str], queue: str, vhost: str
+    ) -> None:
+        for name in arguments:
+            if name in refused:
                 what = resource(QUEUE, queue, vhost)
                 raise precondition_failed(
                     f"invalid arg '{name}' for {what} of queue type {self.module}"
@@ -84,14 +134,11 @@ class QueueKind:
             raise not_implemented(f"automatic acknowledgement not supported by {self.name} {what}")
 
 
-QUORUM = QueueKind(
-    "quorum", "rabbit_quorum_queue", (), policy_target="quorum_queues", may_be_transient=False,
-    may_be_exclusive=False, may_be_auto_delete=False, has_global_qos=False,
-)  # fmt: skip
-STREAM = QueueKind(
-    "stream", "rabbit_stream_queue", (), policy_target="streams", may_be_transient=False,
-    may_be_exclusive=False, may_be_auto_delete=False, has_basic_get=False, has_global_qos=False,
+STREAM_QUEUE = QueueKind(
+    STREAM, "rabbit_stream_queue", STREAM_ARGUMENTS, ("x-stream-offset", "x-credit"), "streams",
+    may_be_transient=False, may_be_exclusive=False, may_be_auto_delete=False,
+    may_be_named_by_server=False, has_basic_get=False, has_global_qos=False,
     has_no_ack_consumers=False,
 )  # fmt: skip
-NOT_SERVED = {kind.name: kind for kind in (QUORUM, STREAM)}
+NOT_SERVED = {STREAM: STREAM_QUEUE}
 """Kinds that RabbitMQ has: a declaration is checked for them, and then refused."""

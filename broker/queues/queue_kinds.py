@@ -8,7 +8,7 @@ from typing import Protocol
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource
-from leveret.broker.queues.arguments import check_declare_arguments
+from leveret.broker.queues.arguments import check_declare_arguments, check_queue_type
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_kind import CLASSIC, NOT_SERVED, TYPE_ARGUMENT, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
@@ -47,8 +47,10 @@ class QueueKinds:
 
     def check_arguments(self, arguments: Table, queue: str, vhost: str) -> None:
         """Raise 406 with RabbitMQ's text for arguments that no such queue can have."""
-        check_declare_arguments(arguments, self._names, queue, vhost)
-        self._kind_of(arguments).check_arguments(arguments, queue, vhost)
+        check_queue_type(arguments, self._names, queue, vhost)
+        kind = self.kind_of(arguments)
+        check_declare_arguments(arguments, kind.arguments, queue, vhost)
+        kind.check_arguments(arguments, queue, vhost)
 
     def check_declaration(
         self,
@@ -61,15 +63,17 @@ class QueueKinds:
     ) -> None:
         """Raise 406 with RabbitMQ's text if this node cannot declare such a queue."""
         self.check_arguments(arguments, queue, vhost)
-        kind = self._kind_of(arguments)
+        kind = self.kind_of(arguments)
         kind.check_properties(durable, exclusive, auto_delete, queue, vhost)
         self._require_served(kind, queue, vhost)
 
-    def _kind_of(self, arguments: Table) -> QueueKind:
-        """The kind that arguments ask for, which were checked."""
+    def kind_of(self, arguments: Table) -> QueueKind:
+        """The kind that arguments ask for; the one of classic queues if there is no such kind."""
         name = queue_type(arguments)
         served = self._served.get(name)
-        return served[0] if served is not None else NOT_SERVED[name]
+        if served is not None:
+            return served[0]
+        return NOT_SERVED.get(name) or self._served[CLASSIC][0]
 
     def _require_served(self, kind: QueueKind, queue: str, vhost: str) -> None:
         """Raise 406 for a kind that this node does not serve."""

@@ -5,6 +5,7 @@ from typing import Protocol
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Taps
 from leveret.broker.pending import Answer
+from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
@@ -19,13 +20,13 @@ class QueueOwner(Protocol):
     clock: Clock
     tracer: Taps | None
 
-    def make_backing(self, queue: QueueClient) -> BackingQueue:
+    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a queue keeps its messages, with those that a restart found."""
 
     def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange."""
 
-    def note_discarded(self, reason: str) -> None:
+    def note_discarded(self, queue: QueueClient, reason: str) -> None:
         """A message died in a queue that has no dead-letter exchange."""
 
     def delete_queue(

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from leveret.broker.binding import Exchange
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import (
-    EXCHANGE_KINDS,
-    QUEUE_KINDS,
     Applier,
     PolicyTable,
     effective_options,
@@ -57,16 +55,17 @@ class Policing:
 
     def apply_to_queue(self, vhost: str, queue: QueueClient) -> None:
         """Apply the policies' options to a queue."""
-        policy = self._policies.match(POLICY, vhost, queue.name, QUEUE_KINDS)
-        operator_policy = self._policies.match(OPERATOR_POLICY, vhost, queue.name, QUEUE_KINDS)
+        policy = self._policies.of_queue(POLICY, vhost, queue.name, queue.kind)
+        operator_policy = self._policies.of_queue(OPERATOR_POLICY, vhost, queue.name, queue.kind)
         if policy is queue.policy and operator_policy is queue.operator_policy:
             return
         queue.policy, queue.operator_policy = policy, operator_policy
-        queue.apply(effective_options(queue.declared, merged(policy, operator_policy)))
+        definition = merged(policy, operator_policy)
+        queue.apply(effective_options(queue.declared, definition, queue.kind))
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
         """Set the alternate exchange from the policy, unless the arguments declare one."""
-        exchange.policy = self._policies.match(POLICY, vhost, exchange.name, EXCHANGE_KINDS)
+        exchange.policy = self._policies.of_exchange(POLICY, vhost, exchange.name)
         declared = exchange.arguments.get(ALTERNATE)
         if declared is None:
             definition = {} if exchange.policy is None else exchange.policy.definition

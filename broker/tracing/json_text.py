@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from leveret.broker.amqp.field_table import Field, Table
+from leveret.broker.amqp.json_form import NOT_SHOWN
 from leveret.broker.amqp.properties import ContentHeader, Properties
 from leveret.broker.queues.dead_letter import cc_keys
 from leveret.storage.message import Message
@@ -51,12 +52,14 @@ def field_shown(field: Field) -> Any:
             return number / 10**scale
         case "V":
             return "undefined"
+        case "deep":
+            return NOT_SHOWN
         case _:
             return value
 
 
 def routing_keys_of(message: Message) -> list[str]:
-    """Return a message's routing keys; BCC keys are missing if it was on disk or delayed."""
+    """Return a message's routing keys: its own, and those of CC and BCC."""
     header = message.header
     assert isinstance(header, ContentHeader)
     return [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]

@@ -12,12 +12,7 @@ from leveret.broker.exchanges import EXCHANGE_TYPES
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending_in_task import finish
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
-from leveret.broker.policies.policy_table import (
-    EXCHANGE_KINDS,
-    QUEUE_KINDS,
-    effective_options,
-    merged,
-)
+from leveret.broker.policies.policy_table import effective_options, merged
 from leveret.broker.queues.arguments import read_options
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import arguments_of, connect, flag
@@ -49,12 +44,13 @@ async def plan_queue(call: Call) -> Any:
     except (ChannelFault, ConnectionFault) as fault:
         outcome, reason = CONFLICT, fault.reply_text
     policies = call.broker.services.policies
-    policy = policies.match(POLICY, vhost.name, name, QUEUE_KINDS)
-    operator = policies.match(OPERATOR_POLICY, vhost.name, name, QUEUE_KINDS)
+    kind = queue.kind if queue is not None else vhost.kinds.kind_of(arguments)
+    policy = policies.of_queue(POLICY, vhost.name, name, kind)
+    operator = policies.of_queue(OPERATOR_POLICY, vhost.name, name, kind)
     definition = merged(policy, operator)
     options: dict[str, Any] = {}
     if reason is None:
-        options = effective_options(read_options(arguments), definition)._asdict()
+        options = effective_options(read_options(arguments), definition, kind)._asdict()
     differences: list[dict[str, Any]] = []
     if queue is not None:
         current = {"durable": queue.durable, "auto_delete": queue.auto_delete}
@@ -116,7 +112,7 @@ async def plan_exchange(call: Call) -> Any:
             require_same_arguments(("alternate-exchange",), arguments, exchange.arguments, what)
         except ChannelFault as fault:
             outcome, reason = CONFLICT, fault.reply_text
-    policy = call.broker.services.policies.match(POLICY, vhost.name, name, EXCHANGE_KINDS)
+    policy = call.broker.services.policies.of_exchange(POLICY, vhost.name, name)
     return {
         "outcome": outcome,
         "reason": reason,

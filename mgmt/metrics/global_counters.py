@@ -4,21 +4,20 @@ All queues are classic ones. The counters of RabbitMQ's other queue types are 0,
 RabbitMQ before such a queue is declared.
 """
 
+from leveret.broker.queues.classic_queue import CLASSIC_QUEUE
+from leveret.broker.queues.queue_kind import STREAM_QUEUE
+from leveret.broker.queues.quorum_queue import QUORUM_QUEUE
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import Node
 
 PROTOCOL = (("protocol", "amqp091"),)
-CLASSIC, QUORUM, STREAM = "rabbit_classic_queue", "rabbit_quorum_queue", "rabbit_stream_queue"
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
-QUORUM_DEATHS = {
-    DISABLED: (EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT),
-    AT_MOST_ONCE: (EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT),
-    AT_LEAST_ONCE: (EXPIRED, REJECTED, DELIVERY_LIMIT, CONFIRMED),
-}
+QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
+AT_LEAST_ONCE_DEATHS = (EXPIRED, REJECTED, DELIVERY_LIMIT, CONFIRMED)
 
 
 def add_global_counters(page: Exposition, node: Node, totals: Totals, consumers: int) -> None:
@@ -28,9 +27,9 @@ def add_global_counters(page: Exposition, node: Node, totals: Totals, consumers:
         counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
         counted["returned"], counted["confirmed"], totals.publishers, consumers,
     ), render_labels(PROTOCOL))  # fmt: skip
-    for queue_type in (CLASSIC, QUORUM, STREAM):
-        labels = render_labels((*PROTOCOL, ("queue_type", queue_type)))
-        row = _given(counted) if queue_type == CLASSIC else (0,) * len(names.GLOBAL_BY_QUEUE_TYPE)
+    for kind in (CLASSIC_QUEUE, QUORUM_QUEUE, STREAM_QUEUE):
+        labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
+        row = _given(counted) if kind is CLASSIC_QUEUE else (0,) * len(names.GLOBAL_BY_QUEUE_TYPE)
         page.add_row(names.GLOBAL_BY_QUEUE_TYPE, row, labels)
     _add_deaths(page, node)
 
@@ -48,12 +47,12 @@ def _given(counted: dict[str, int]) -> tuple[int, ...]:
 def _add_deaths(page: Exposition, node: Node) -> None:
     counts = node.sampler.broker.services.counts
     for strategy, died in ((DISABLED, counts.discarded), (AT_MOST_ONCE, counts.dead_lettered)):
-        labels = _labels(CLASSIC, strategy)
-        for reason, family in CLASSIC_DEATHS:
-            page.add(family, died.get(reason, 0), labels)
-    for strategy, families in QUORUM_DEATHS.items():
-        for family in families:
-            page.add(family, 0, _labels(QUORUM, strategy))
+        for kind, deaths in ((CLASSIC_QUEUE, CLASSIC_DEATHS), (QUORUM_QUEUE, QUORUM_DEATHS)):
+            labels = _labels(kind.module, strategy)
+            for reason, family in deaths:
+                page.add(family, died[kind.name, reason], labels)
+    for family in AT_LEAST_ONCE_DEATHS:
+        page.add(family, 0, _labels(QUORUM_QUEUE.module, AT_LEAST_ONCE))
 
 
 def _labels(queue_type: str, strategy: str) -> str:

@@ -10,6 +10,7 @@ from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.age import BOUNDS_MS
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.queue_kind import QUORUM
 from leveret.broker.queues.status import CoarseCounts
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
@@ -17,6 +18,9 @@ from leveret.mgmt.statistics.series import Row, Series, Window
 from leveret.mgmt.views.channels import connection_details, consumer_view, message_stats
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.queue_status import StorageCounts
+
+CLASSIC_ONLY = ("exclusive_consumer_tag", "recoverable_slaves", "head_message_timestamp")
+"""Fields that RabbitMQ does not show of quorum queues."""
 
 
 class QueueViews:
@@ -39,7 +43,7 @@ class QueueViews:
         view: dict[str, Any] = {
             "name": text(queue.name),
             "vhost": text(vhost.name),
-            "type": "classic",
+            "type": queue.kind.name,
             "durable": queue.durable,
             "auto_delete": queue.auto_delete,
             "exclusive": queue.is_exclusive,
@@ -63,6 +67,8 @@ class QueueViews:
         }
         parts = queue.figures.backing_queue_status()
         view["backing_queue_status"] = {**parts, **self._rates(series, row)}
+        if queue.kind.name == QUORUM:
+            self._make_quorum(view)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(queue, status.declared_at_s)
@@ -72,6 +78,20 @@ class QueueViews:
         view.update(self._ages(queue, status.counts))
         view["tiers"] = tiers_of(status.storage, parts)
         return view
+
+    def _make_quorum(self, view: dict[str, Any]) -> None:
+        """Change the view to that of a quorum queue, whose only member is on this node."""
+        for name in CLASSIC_ONLY:
+            del view[name]
+        view |= {
+            "leader": self._node_name,
+            "members": [self._node_name],
+            "online": [self._node_name],
+            "open_files": {self._node_name: 0},
+            "messages_dlx": 0,
+            "message_bytes_dlx": 0,
+            "single_active_consumer_ctag": view.pop("single_active_consumer_tag"),
+        }
 
     def _rates(self, series: Series | None, row: Row) -> dict[str, Any]:
         """How fast messages come and go, as RabbitMQ's backing queues show it."""

@@ -160,6 +160,26 @@ class Context:
                 return found
             time.sleep(0.02)
 
+    def await_queue(self, vhost, queue, condition, timeout=12):
+        """What management shows of a queue, once it fulfils a condition."""
+        deadline = time.monotonic() + timeout
+        while True:
+            shown = self.management.get("queues", vhost, queue)
+            if condition(shown):
+                return shown
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"queue {queue} is shown as {shown}")
+            time.sleep(0.05)
+
+    def await_gone(self, queue, timeout=5):
+        """Whether a queue is gone before the time is up."""
+        deadline = time.monotonic() + timeout
+        while "queue.declare-ok" in self.attempt(self.channel().queue_declare, queue, passive=True):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
     # Cleaning up
 
     def clean_up(self):

@@ -19,6 +19,9 @@ class ManagementApi:
     def delete(self, *path):
         return self._request("DELETE", path)
 
+    def post(self, *path, **body):
+        return self._request("POST", path, body)
+
     def get(self, *path):
         return self._request("GET", path)
 

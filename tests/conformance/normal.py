@@ -10,7 +10,7 @@ _SUBSTITUTIONS = [
     (re.compile(r"amq\.gen-[A-Za-z0-9_-]+={0,2}"), "amq.gen-*"),
     (re.compile(r"amq\.ctag-[A-Za-z0-9_-]+={0,2}"), "amq.ctag-*"),
     (re.compile(r"amq\.rabbitmq\.reply-to\.g\d\w+[A-Za-z0-9+/=._-]*"), "amq.rabbitmq.reply-to.*"),
-    (re.compile(r"rabbit@[A-Za-z0-9._-]+"), "<node>"),
+    (re.compile(r"(rabbit|test|proto)@[A-Za-z0-9._-]+"), "<node>"),
 ]
 
 

@@ -35,13 +35,12 @@ _GARBAGE_COLLECTION = record(
 )
 
 _QUEUE = {
-    "name": TEXT, "vhost": TEXT, "type": one_of("classic"), "durable": FLAG, "auto_delete": FLAG,
-    "exclusive": FLAG, "arguments": OBJECT, "node": NAME, "state": one_of("running"),
+    "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum"), "durable": FLAG,
+    "auto_delete": FLAG, "exclusive": FLAG, "arguments": OBJECT, "node": NAME,
+    "state": one_of("running"),
     "policy": nullable(NAME), "operator_policy": nullable(NAME),
     "effective_policy_definition": OBJECT, "consumers": COUNT, "consumer_utilisation": SHARE,
-    "consumer_capacity": SHARE, "exclusive_consumer_tag": nullable(TEXT),
-    "single_active_consumer_tag": nullable(TEXT), "recoverable_slaves": NULL,
-    "head_message_timestamp": nullable(COUNT), "garbage_collection": ref("GarbageCollection"),
+    "consumer_capacity": SHARE, "garbage_collection": ref("GarbageCollection"),
     "memory": COUNT, "reductions": COUNT, "reductions_details": ref("Rate"),
     "storage_version": COUNT, "backing_queue_status": OBJECT,
     **dict.fromkeys(
@@ -61,6 +60,11 @@ _QUEUE = {
     "tiers": record(dict.fromkeys(("alpha", "beta", "gamma", "delta", "unacked"), _TIER)),
 }  # fmt: skip
 _QUEUE_SOMETIMES = {
+    "exclusive_consumer_tag": nullable(TEXT), "single_active_consumer_tag": nullable(TEXT),
+    "recoverable_slaves": NULL, "head_message_timestamp": nullable(COUNT),
+    "leader": NAME, "members": list_of(NAME), "online": list_of(NAME), "open_files": OBJECT,
+    "messages_dlx": COUNT, "message_bytes_dlx": COUNT,
+    "single_active_consumer_ctag": nullable(TEXT),
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
     "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 _NO_ERLANG = "there is no Erlang in this node"
 _NO_CLUSTER = "this node cannot join a cluster"
-_NO_QUORUM = "there are no quorum queues"
+_NO_RAFT = "quorum queues have one member and no Raft log"
 _NO_STREAMS = "streams are not supported"
 _NO_MIRRORS = "queues are not mirrored"
 _NO_ENCRYPTION = "values in the configuration file are not encrypted"
@@ -19,7 +19,7 @@ _BY_REASON = {
         "update_cluster_nodes", "force_boot", "discover_peers", "grow", "shrink", "add_member",
         "delete_member", "reconcile_vhosts",
     ),
-    _NO_QUORUM: (
+    _NO_RAFT: (
         "quorum_status", "peek", "reclaim_quorum_memory",
         "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
     ),

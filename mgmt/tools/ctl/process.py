@@ -162,9 +162,9 @@ def await_online_nodes(ctl: Session) -> None:
 
 
 @command("await_online_quorum_plus_one", "", "Waits until every quorum queue has more members "
-         "than the quorum: there are none", CLUSTER)  # fmt: skip
+         "than the quorum; on one node at once", CLUSTER)  # fmt: skip
 def await_online_quorum_plus_one(ctl: Session) -> None:
-    """Succeed: there are no quorum queues."""
+    """Succeed: on a single node no quorum queue can have another member."""
     ctl.banner("Will wait for a quorum + 1 of nodes to be online for all quorum queues ...")
 
 

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.disk import Disk
@@ -76,7 +77,7 @@ class PriorityInMemory(Implementation):
     has_priorities = True
 
     def make(self) -> BackingQueue:
-        return PriorityQueue(PRIORITY_MAX, lambda level: TransientQueue())
+        return PriorityQueue(priority_levels(PRIORITY_MAX), lambda level: TransientQueue())
 
 
 class Tiered(Implementation):
@@ -170,7 +171,7 @@ class PriorityTiered(DurableTiered):
 
     def _make_queue(self) -> BackingQueue:
         levels = self._store.levels_of(STORAGE_ID, PRIORITY_MAX)
-        return PriorityQueue(PRIORITY_MAX, self._tier, levels)
+        return PriorityQueue(priority_levels(PRIORITY_MAX), self._tier, levels)
 
 
 class Unchanged(PriorityTiered):
@@ -197,7 +198,7 @@ class MirroredOnDisk(Implementation):
         self._mirror = PriorityTiered()
 
     def make(self) -> BackingQueue:
-        leader = PriorityQueue(PRIORITY_MAX, lambda level: TransientQueue())
+        leader = PriorityQueue(priority_levels(PRIORITY_MAX), lambda level: TransientQueue())
         return MirroredQueue(leader, self._mirror.make())
 
     def do(self, action: Callable[[], object]) -> object:

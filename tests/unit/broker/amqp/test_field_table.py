@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from leveret.broker.amqp.field_table import (
+    DEEP,
     NESTING_MAX,
     FieldTableError,
     decode_table,
@@ -13,6 +14,7 @@ from leveret.broker.amqp.field_table import (
     encode_table,
     text_of,
 )
+from leveret.broker.amqp.json_form import NOT_SHOWN, table_to_json
 
 EVERY_TYPE = {
     "S": "a text, très long",
@@ -106,26 +108,35 @@ def nested(depth: int) -> bytes:
     return encoded
 
 
-def test_nesting_has_a_limit():
-    table = decode_table(nested(NESTING_MAX))[0]
+def nested_arrays(depth: int) -> bytes:
+    """Return a table with arrays nested to this depth."""
+    encoded = field_table()
+    for _ in range(depth):
+        encoded = field_table(b"A" + encoded)
+    return field_table(b"\1t", b"A" + encoded)
+
+
+@pytest.mark.parametrize("made", [nested, nested_arrays])
+@pytest.mark.parametrize("depth", [NESTING_MAX, NESTING_MAX + 1, NESTING_MAX + 2, 5000])
+def test_tables_of_any_depth_are_encoded_as_they_came(made, depth):
+    encoded = made(depth)
+    table, end = decode_table(encoded)
+    assert end == len(encoded)
+    assert encode_table(table) == encoded
+
+
+def test_what_is_nested_too_deeply_stays_encoded():
+    value = ("F", decode_table(nested(NESTING_MAX + 1))[0])
     for _ in range(NESTING_MAX):
-        table = table["t"][1]
-    assert table == {}
-    with pytest.raises(FieldTableError, match=f"more than {NESTING_MAX} deep"):
-        decode_table(nested(NESTING_MAX + 1))
+        value = value[1]["t"]
+    assert value == ("F", {"t": (DEEP, b"F\0\0\0\0")})
 
 
-def test_nesting_of_arrays_has_the_same_limit():
-    encoded = b""
-    for _ in range(NESTING_MAX + 1):
-        encoded = b"A" + field_table(encoded)
-    with pytest.raises(FieldTableError, match="deep"):
-        decode_table(field_table(b"\1a", encoded))
-
-
-def test_very_deep_nesting_does_not_exhaust_the_stack():
-    with pytest.raises(FieldTableError, match="deep"):
-        decode_table(nested(5000))
+def test_deep_tables_are_shown_in_part():
+    shown = table_to_json(decode_table(nested(5000))[0])
+    for _ in range(NESTING_MAX):
+        shown = shown["t"]
+    assert shown == {"t": NOT_SHOWN}
 
 
 def test_strings_have_their_size_in_front():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.field_table import Field
+from leveret.broker.amqp.field_table import DEEP, Field
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value
 
 PRINTED: list[tuple[Field, str]] = [
@@ -35,4 +35,4 @@ def test_field_types_have_their_long_names() -> None:
     assert FIELD_TYPE_NAMES["S"] == "longstr"
     assert FIELD_TYPE_NAMES["I"] == "signedint"
     assert FIELD_TYPE_NAMES["t"] == "bool"
-    assert set(FIELD_TYPE_NAMES) == set("SIDTFAbBdflLstxViu")
+    assert set(FIELD_TYPE_NAMES) == {*"SIDTFAbBdflLstxViu", DEEP}

@@ -15,6 +15,7 @@ from leveret.broker.amqp.methods import (
     AccessRequest,
     AccessRequestOk,
     UnknownMethod,
+    UnreadableMethod,
     decode_method,
     encode_method,
     long_string_argument,
@@ -111,12 +112,20 @@ def test_the_text_is_rabbitmqs():
     assert caught.value.reply_text == 'FRAME_ERROR - cannot decode <<"surplus">>'
 
 
-def test_a_table_that_is_none_cannot_be_decoded():
+def test_a_table_that_is_none_makes_a_method_unreadable():
     whole = encode_method(
         commands.Queue.Bind, queue="q", exchange="e", routing_key="k", nowait=False,
         arguments={"a": ("B", 1)},
     )  # fmt: skip
-    cannot_decode(whole.replace(b"aB", b"aZ"))
+    with pytest.raises(
+        UnreadableMethod, match=r"queue\.bind has an invalid table: no field .* 'Z'"
+    ):
+        decode_method(whole.replace(b"aB", b"aZ"))
+
+
+def test_a_table_that_is_longer_than_its_method_cannot_be_decoded():
+    whole = encode_method(commands.Queue.Bind, queue="q", arguments={"a": ("B", 1)})
+    cannot_decode(whole[:-1])
 
 
 @pytest.mark.parametrize(("class_id", "method_id"), [(60, 999), (61, 10), (0, 0), (65535, 65535)])

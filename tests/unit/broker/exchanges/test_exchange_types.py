@@ -29,8 +29,14 @@ def test_arguments_reach_the_type() -> None:
         create_exchange_type("x-consistent-hash", {"hash-property": ("S", "app_id")})
 
 
-@pytest.mark.parametrize("name", ["x-no-such-type", "", "Direct"])
+@pytest.mark.parametrize("name", ["x-no-such-type", "Direct"])
 def test_an_unknown_type_closes_the_connection(name: str) -> None:
     with pytest.raises(ConnectionFault) as refusal:
         create_exchange_type(name, {})
     assert refusal.value.reply_text == f"COMMAND_INVALID - unknown exchange type '{name}'"
+
+
+def test_an_empty_type_is_invalid() -> None:
+    with pytest.raises(ConnectionFault) as refusal:
+        create_exchange_type("", {})
+    assert refusal.value.reply_text == "COMMAND_INVALID - invalid exchange type ''"

@@ -51,15 +51,15 @@ class FakeVhost:
         self.deleted = []
         self.tracer = None
 
-    def make_backing(self, queue):
-        if queue.options.max_priority:
-            return PriorityQueue(queue.options.max_priority, lambda level: TransientQueue())
+    def make_backing(self, queue, levels):
+        if levels is not None:
+            return PriorityQueue(levels, lambda level: TransientQueue())
         return TransientQueue()
 
     def dead_letter(self, queue, message, reason):
         self.dead.append((message.body, reason))
 
-    def note_discarded(self, reason):
+    def note_discarded(self, queue, reason):
         self.discarded.append(reason)
 
     def delete_queue(self, queue, user, answer=None):

@@ -10,8 +10,10 @@ from leveret.broker.queues.arguments import (
     check_consume_arguments,
     check_dead_letter_exchange,
     check_declare_arguments,
+    check_queue_type,
     read_options,
 )
+from leveret.broker.queues.queue_kind import EVERY_ARGUMENT, EVERY_CONSUMER_ARGUMENT
 
 DLX = {"x-dead-letter-exchange": ("S", "dlx")}
 
@@ -25,7 +27,12 @@ def refusal(check, arguments):
 
 
 def check_declare(arguments, queue, vhost):
-    check_declare_arguments(arguments, ("classic", "quorum", "stream"), queue, vhost)
+    check_queue_type(arguments, ("classic", "quorum", "stream"), queue, vhost)
+    check_declare_arguments(arguments, EVERY_ARGUMENT, queue, vhost)
+
+
+def check_consume(arguments, queue, vhost):
+    check_consume_arguments(arguments, EVERY_CONSUMER_ARGUMENT, queue, vhost)
 
 
 def test_without_arguments_nothing_is_asked_for():
@@ -100,8 +107,8 @@ def test_the_shortest_and_the_longest_time_to_live(value):
 
 
 def test_arguments_of_consumers():
-    check_consume_arguments({"x-priority": ("I", -3), "mine": ("V", None)}, "q", "/")
-    assert refusal(check_consume_arguments, {"x-priority": ("S", "1")}) == (
+    check_consume({"x-priority": ("I", -3), "mine": ("V", None)}, "q", "/")
+    assert refusal(check_consume, {"x-priority": ("S", "1")}) == (
         "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\""
     )
 

@@ -248,7 +248,7 @@ def test_reject_publish_dlx_dead_letters_the_new_ones(vhost):
 
 def mirrored(vhost, **arguments):
     """A queue whose backing queue recognises messages by their numbers."""
-    vhost.make_backing = lambda queue: MirroredQueue(TransientQueue(), TransientQueue())
+    vhost.make_backing = lambda queue, levels: MirroredQueue(TransientQueue(), TransientQueue())
     return declared(vhost, **arguments)
 
 

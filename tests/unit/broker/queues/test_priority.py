@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
@@ -16,7 +17,7 @@ def message(body, priority=None):
 
 def queue_with(*bodies_and_priorities, priority_max=9):
     """Return a queue to which these were published one by one."""
-    queue = PriorityQueue(priority_max, lambda level: TransientQueue())
+    queue = PriorityQueue(priority_levels(priority_max), lambda level: TransientQueue())
     for body, priority in bodies_and_priorities:
         queue.publish([message(body, priority)], len(body), 0)
     return queue
@@ -27,7 +28,7 @@ def bodies(entries):
 
 
 def test_an_empty_queue():
-    queue = PriorityQueue(9, lambda level: TransientQueue())
+    queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
     assert queue.peek() is None
     assert queue.fetch(10, True) == []
     assert queue.purge() == 0
@@ -48,7 +49,7 @@ def test_none_is_0_and_too_much_is_the_maximum():
 
 
 def test_messages_go_to_their_levels():
-    queue = PriorityQueue(9, lambda level: TransientQueue())
+    queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
     queue.publish([message(b"low", 1)], 3, 0)
     queue.publish([message(b"higher", 2)], 6, 0)
     queue.publish([message(b"x", 1), message(b"yz", 1)], 3, 0)

@@ -3,10 +3,15 @@
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.queues.arguments import OTHER_TYPES_ARGUMENTS
-from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue, add_classic_queues
-from leveret.broker.queues.queue_kind import QUORUM, STREAM, QueueKind
-from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.queue_kind import (
+    CLASSIC_ARGUMENTS,
+    EVERY_ARGUMENT,
+    STREAM_QUEUE,
+    QueueKind,
+)
+from leveret.broker.queues.quorum_queue import QUORUM_QUEUE
+from leveret.broker.queues.served_kinds import served_kinds
 from tests.unit.broker.queues.fakes import FakeVhost
 
 SLOW = QueueKind("slow", "slow_queue", ("x-message-ttl",), may_be_auto_delete=False)
@@ -14,7 +19,7 @@ SLOW = QueueKind("slow", "slow_queue", ("x-message-ttl",), may_be_auto_delete=Fa
 
 @pytest.fixture
 def kinds():
-    return add_classic_queues(QueueKinds())
+    return served_kinds()
 
 
 def check(kinds, arguments, durable=True, exclusive=False, auto_delete=False):
@@ -35,20 +40,19 @@ def test_a_queue_is_classic_unless_it_says_otherwise(kinds):
     assert made.kind is CLASSIC_QUEUE
 
 
-@pytest.mark.parametrize("name", OTHER_TYPES_ARGUMENTS)
+@pytest.mark.parametrize("name", sorted(EVERY_ARGUMENT.difference(CLASSIC_ARGUMENTS)))
 def test_arguments_of_other_kinds_are_refused(kinds, name):
     assert refusal(kinds, {name: ("I", 1)}) == (
         f"invalid arg '{name}' for queue 'q' in vhost '/' of queue type rabbit_classic_queue"
     )
 
 
-@pytest.mark.parametrize("kind", ["quorum", "stream"])
-def test_a_kind_that_is_not_served_is_checked_and_then_refused(kinds, kind):
-    arguments = {"x-queue-type": ("S", kind)}
+def test_a_kind_that_is_not_served_is_checked_and_then_refused(kinds):
+    arguments = {"x-queue-type": ("S", "stream")}
     assert refusal(kinds, arguments, exclusive=True) == (
         "invalid property 'exclusive-owner' for queue 'q' in vhost '/'"
     )
-    assert f"does not serve {kind} queues" in refusal(kinds, arguments)
+    assert "does not serve stream queues" in refusal(kinds, arguments)
 
 
 def test_an_unknown_kind_is_refused(kinds):
@@ -77,12 +81,12 @@ def test_consumer_arguments_of_other_kinds_are_refused():
 
 def test_operations_that_a_kind_does_not_support_are_refused():
     for refused in (
-        lambda: STREAM.check_get("q", "/"),
-        lambda: QUORUM.check_consumer(False, True, "q", "/"),
-        lambda: STREAM.check_consumer(True, False, "q", "/"),
+        lambda: STREAM_QUEUE.check_get("q", "/"),
+        lambda: QUORUM_QUEUE.check_consumer(False, True, "q", "/"),
+        lambda: STREAM_QUEUE.check_consumer(True, False, "q", "/"),
     ):
         with pytest.raises(ConnectionFault) as caught:
             refused()
         assert caught.value.reply_code == 540
-    QUORUM.check_get("q", "/")
+    QUORUM_QUEUE.check_get("q", "/")
     CLASSIC_QUEUE.check_consumer(True, True, "q", "/")

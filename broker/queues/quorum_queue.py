@@ -1,0 +1,244 @@
+"""The quorum queue of a node on its own: a queue of one member, with RabbitMQ's rules.
+
+It keeps messages as a classic queue does, and differs from one in these rules (RabbitMQ's
+`rabbit_quorum_queue` and `rabbit_fifo`):
+
+- Every message is persistent, whatever its delivery mode is.
+- A message that is returned counts its returns (returned.py). If they exceed the delivery limit, it
+  is dead-lettered with the reason `delivery_limit`. A message goes to the front, behind those that
+  were returned before, if there is a limit or its channel has ended, and to the end otherwise.
+- When it is full and refuses publishes, it takes one message more than the limit, and then none
+  until a fifth of the limit is free.
+- Consumers are never exclusive; the first one is the single active consumer; a consumer without a
+  prefetch limit may hold 2,000 messages; basic.get needs competing consumers.
+- The conditions of queue.delete are not supported. Only consumers and basic.get count as use.
+
+Returned messages are published again by the turn, as many as there is work left for
+(broker/turns.py). Until then they count as unacknowledged.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from leveret.broker.amqp.errors import not_implemented, resource_locked
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.dead_letter import DELIVERY_LIMIT
+from leveret.broker.queues.queue_client import Consumer, Got, Publisher, QueueLength
+from leveret.broker.queues.queue_kind import (
+    MIRRORING_POLICIES,
+    QUORUM,
+    QUORUM_ARGUMENTS,
+    STREAM_POLICIES,
+    QueueKind,
+)
+from leveret.broker.queues.returned import (
+    LEVELS,
+    delivered,
+    is_marked,
+    original,
+    return_count,
+    returned,
+    without_mark,
+)
+from leveret.storage.message import Entry, Header, Message
+
+RETURN_WORK = 50
+"""The work of returning a message, in the units of broker/turns.py."""
+CREDIT_MAX = 2000
+ROOM_AGAIN = 0.8
+"""The share of a limit to which a queue must shrink before it takes messages again."""
+
+QUORUM_QUEUE = QueueKind(
+    QUORUM,
+    "rabbit_quorum_queue",
+    QUORUM_ARGUMENTS,
+    policy_target="quorum_queues",
+    unsupported_policies=frozenset(
+        (*MIRRORING_POLICIES, *STREAM_POLICIES, "queue-mode", "max-priority")
+    ),
+    policy_wins=frozenset(("overflow", "expires")),
+    credit_max=CREDIT_MAX,
+    may_be_transient=False,
+    may_be_exclusive=False,
+    may_be_auto_delete=False,
+    may_be_named_by_server=False,
+    has_global_qos=False,
+)
+
+
+class QuorumQueue(ClassicQueue):
+    """See `QueueClient`."""
+
+    __slots__ = ("_is_refusing", "_kept", "_returning")
+
+    kind = QUORUM_QUEUE
+    levels = LEVELS
+    elects_by_priority = False
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._returning: deque[tuple[Entry, bool]] = deque()
+        self._is_refusing = False
+        self._kept: tuple[Header, Header] | None = None
+        self.options = _supported(self.options)
+
+    def __repr__(self) -> str:
+        return f"<QuorumQueue {self.name!r}>"
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed the options; they take effect at once."""
+        super().apply(_supported(options))
+
+    # Publishing
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Take a run of messages, all of which are kept on disk."""
+        header = messages[0].header
+        if not header.is_persistent or is_marked(header):
+            kept = self._keep(header)
+            messages = [
+                Message(message.address, kept, message.body, message.stored, message.number)
+                for message in messages
+            ]
+        super().publish(messages, body_bytes, ttl_ms, publisher, first)
+
+    def _keep(self, header: Header) -> Header:
+        """The properties to keep. Equal messages share one object."""
+        if self._kept is None or self._kept[0] is not header:
+            assert isinstance(header, ContentHeader)
+            cleaned = without_mark(header) if is_marked(header) else header
+            self._kept = (header, cleaned.as_persistent())
+        return self._kept[1]
+
+    def _would_overflow(self, message: Message) -> bool:
+        options, backing = self.options, self.backing
+        ready_count, ready_bytes = backing.ready_count, backing.ready_bytes
+        if options.is_exceeded(ready_count, ready_bytes):
+            self._is_refusing = True
+        elif self._is_refusing:
+            self._is_refusing = not _has_room(options.max_length, ready_count) or not _has_room(
+                options.max_length_bytes, ready_bytes
+            )
+        return self._is_refusing
+
+    # Delivering
+
+    def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
+        super()._hand_over([delivered(entry, shows_zero=False) for entry in entries], consumer)
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message. Refused with 405 if there is a single active consumer."""
+        if self.ring.is_single_active:
+            what = resource(QUEUE, self.name, self.vhost_name)
+            answer.refuse(
+                resource_locked(
+                    f"cannot obtain access to locked {what}. basic.get operations are not "
+                    "supported by quorum queues with single active consumer"
+                )
+            )
+            return
+        taken: Answer[Got | None] = Answer()
+        super().get(ack_required, taken)
+        taken.when_given(lambda: self._give(taken.result(), answer))
+
+    def _give(self, got: Got | None, answer: Answer[Got | None]) -> None:
+        if got is not None:
+            entry = delivered(got.entry, shows_zero=True)
+            self.counts.redelivered += entry.redelivered and entry is not got.entry
+            got = got._replace(entry=entry)
+        answer.give(got)
+
+    # Settling
+
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+        """Delivered messages are returned."""
+        if self.is_deleted:
+            super().requeue(entries)
+            return
+        self.may_redeliver = True
+        is_first = channel_ended or self.options.delivery_limit is not None
+        self._returning.extend((entry, is_first) for entry in entries)
+        self._return_some()
+
+    def _return_some(self) -> None:
+        """Publish returned messages again, up to a turn's worth."""
+        limit = self.options.delivery_limit
+        while self._returning and self._turns.work_left > 0:
+            self._turns.work_left -= RETURN_WORK
+            entry, is_first = self._returning.popleft()
+            message, count = entry.message, return_count(entry.message) + 1
+            if limit is not None and count > limit:
+                self._deaths.dead_letter(message, DELIVERY_LIMIT)
+            else:
+                again = [returned(message, count, is_first)]
+                self.backing.publish(again, len(message.body), entry.expires_at_ms)
+            self.backing.ack([entry])
+        self._deaths.drop_expired()
+        self._deaths.enforce_limits()
+        if self._returning or (self.backing.ready_count and self.ring.has_candidates):
+            self._turns.wake(self)
+
+    def take_turn(self) -> None:
+        """Take back what was returned, and give consumers what there is."""
+        if self._returning:
+            self._return_some()
+        super().take_turn()
+
+    def as_published(self, message: Message) -> Message:
+        """A message of the queue as it is dead-lettered: without its delivery count."""
+        return original(message)
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer, whether or not it asks to be the only one."""
+        self._add_consumer(consumer, answer)
+
+    # The queue as a whole
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """How many messages and consumers it has. Does not count as use of the queue."""
+        self.settle_deliveries()
+        answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
+
+    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+        """Delete the queue. Refused with 540 if a condition is set."""
+        for is_set, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):
+            if is_set:
+                what = resource(QUEUE, self.name, self.vhost_name)
+                answer.refuse(
+                    not_implemented(
+                        f"cannot delete {what}. queue.delete operations with {flag} flag set are "
+                        "not supported by quorum queues"
+                    )
+                )
+                return
+        super().delete(False, False, user, answer)
+
+    def delete_now(self) -> Sequence[Consumer]:
+        """The virtual host has deleted the queue: free everything; which consumers it had."""
+        self._returning.clear()
+        return super().delete_now()
+
+
+def _supported(options: QueueOptions) -> QueueOptions:
+    """The options without those that quorum queues do not have."""
+    if options.overflow == REJECT_PUBLISH_DLX:
+        return options._replace(overflow=DROP_HEAD)
+    return options
+
+
+def _has_room(limit: int | None, number: int) -> bool:
+    return limit is None or number <= int(limit * ROOM_AGAIN)

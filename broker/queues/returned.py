@@ -1,0 +1,153 @@
+"""What a quorum queue keeps with a message that was returned to it: how often, and where it goes.
+
+A returned message is published to its queue again and the delivered one is acked, both in the same
+batch of the log. So its delivery count and its place survive a restart without a record of their
+own. Its properties, as they are stored, have a header that only the broker sets; a client's header
+of that name is removed. Consumers get the original properties with `x-delivery-count`, and dead
+letters the original ones.
+
+A message that goes to the front is in a level of its own (levels.py), in which messages are in the
+order of their return; others are behind all messages of the queue. This is the order of RabbitMQ's
+`rabbit_fifo`, which has a list of returned messages, and appends what was returned by a client to
+the log of a queue without a delivery limit.
+"""
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.queues.levels import Levels
+from leveret.storage.message import Entry, Header, Message
+
+RETURNS = "x-leveret-returns"
+DELIVERY_COUNT = "x-delivery-count"
+_RETURNS_BYTES = RETURNS.encode()
+
+
+class ReturnedHeader(ContentHeader, gc=False, eq=False):
+    """The properties of a returned message, as they are stored.
+
+    original: those that it was published with. count: how often it was returned. is_first: it goes
+    to the front.
+    """
+
+    original: ContentHeader | None = None
+    count: int = 0
+    is_first: bool = False
+
+
+class DeliveredHeader(ContentHeader, gc=False, eq=False):
+    """The properties of a message with its delivery count, as consumers get them.
+
+    original, count: see `ReturnedHeader`. level: of the queue, in which the message is.
+    """
+
+    original: ContentHeader | None = None
+    count: int = 0
+    level: int = 0
+
+
+def _returned_header(original: ContentHeader, count: int, is_first: bool) -> ReturnedHeader:
+    headers = {**original.headers, RETURNS: ("A", [("l", count), ("t", is_first)])}
+    marked = original.replace(headers=headers)
+    return ReturnedHeader(
+        marked.raw, bcc_keys=marked.bcc_keys, is_kept=True, stored=marked.stored,
+        original=original, count=count, is_first=is_first,
+    )  # fmt: skip
+
+
+def _delivered_header(original: ContentHeader, count: int, level: int) -> DeliveredHeader:
+    headers = {**original.headers, DELIVERY_COUNT: ("l", count)}
+    # RabbitMQ sorts a table in which it sets a value.
+    raw = original.replace(headers=dict(sorted(headers.items()))).raw
+    return DeliveredHeader(
+        raw, bcc_keys=original.bcc_keys, is_kept=True, original=original, count=count, level=level
+    )
+
+
+def is_marked(header: Header) -> bool:
+    """Whether the properties say that the message was returned, or seem to."""
+    return _RETURNS_BYTES in header.raw
+
+
+def without_mark(header: ContentHeader) -> ContentHeader:
+    """The properties without the header that only the broker sets."""
+    return header.replace(headers=_unmarked(header.headers))
+
+
+def _unmarked(headers: Table) -> Table | None:
+    return {name: field for name, field in headers.items() if name != RETURNS} or None
+
+
+def _read(header: Header) -> ReturnedHeader | None:
+    """What stored properties say; None if the message was not returned."""
+    if isinstance(header, ReturnedHeader):
+        return header
+    if not is_marked(header):
+        return None
+    assert isinstance(header, ContentHeader)
+    mark = header.headers.get(RETURNS)
+    if mark is None:
+        return None
+    count, is_first = (value for _, value in mark[1])
+    return _returned_header(without_mark(header), count, is_first)
+
+
+def _level_of(message: Message) -> int:
+    header = message.header
+    if isinstance(header, DeliveredHeader):
+        return header.level
+    stored = _read(header)
+    return int(stored is not None and stored.is_first)
+
+
+LEVELS = Levels(1, _level_of)
+"""Level 1 has the messages that went to the front."""
+
+
+def delivered(entry: Entry, shows_zero: bool) -> Entry:
+    """An entry as its receiver gets it. shows_zero: also the first delivery has a count."""
+    message = entry.message
+    if isinstance(message.header, DeliveredHeader):
+        return entry
+    stored = _read(message.header)
+    # A message that was delivered when the node stopped was returned by that.
+    count = entry.redelivered + (0 if stored is None else stored.count)
+    if not count and not shows_zero:
+        return entry
+    published = message.header if stored is None else _of(stored)
+    assert isinstance(published, ContentHeader)
+    header = _delivered_header(published, count, _level_of(message))
+    return Entry(_with(message, header), entry.position, count > 0, entry.expires_at_ms)
+
+
+def return_count(message: Message) -> int:
+    """How often a message that was delivered, or is in the queue, was returned before."""
+    header = message.header
+    if isinstance(header, DeliveredHeader):
+        return header.count
+    stored = _read(header)
+    return 0 if stored is None else stored.count
+
+
+def original(message: Message) -> Message:
+    """The message as it was published."""
+    header = message.header
+    if isinstance(header, DeliveredHeader):
+        return _with(message, _of(header))
+    stored = _read(header)
+    return message if stored is None else _with(message, _of(stored))
+
+
+def returned(message: Message, count: int, is_first: bool) -> Message:
+    """A message that was delivered, as it is published to its queue again."""
+    header = original(message).header
+    assert isinstance(header, ContentHeader)
+    return _with(message, _returned_header(header, count, is_first))
+
+
+def _of(header: ReturnedHeader | DeliveredHeader) -> ContentHeader:
+    assert header.original is not None, "a header is made with the original one"
+    return header.original
+
+
+def _with(message: Message, header: ContentHeader) -> Message:
+    return Message(message.address, header, message.body, message.stored, message.number)

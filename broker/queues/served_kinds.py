@@ -1,0 +1,13 @@
+"""The kinds of queues that a node serves by itself."""
+
+from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.quorum_queue import QUORUM_QUEUE, QuorumQueue
+
+
+def served_kinds() -> QueueKinds:
+    """A new table with classic queues and quorum queues."""
+    kinds = QueueKinds()
+    kinds.add(CLASSIC_QUEUE, ClassicQueue)
+    kinds.add(QUORUM_QUEUE, QuorumQueue)
+    return kinds
