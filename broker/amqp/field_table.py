@@ -51,12 +51,21 @@ def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
 
     Returns the table and the offset after it.
     """
-    if start + 4 > len(data) or _end_at(data, start) > len(data):
-        raise TableCutOff("the table does not fit its frame")
     try:
         return _decode_table(data, start, 0)
     except (struct.error, IndexError):
+        _require_whole(data, start)
         raise FieldTableError("the table ends in the middle of a value") from None
+    except FieldTableError:
+        _require_whole(data, start)
+        raise
+
+
+def _require_whole(data: bytes, start: int) -> None:
+    """Raise TableCutOff if the table at `start` is longer than the bytes that it is in."""
+    length = data[start : start + 4]
+    if len(length) < 4 or start + 4 + _LONG.unpack(length)[0] > len(data):
+        raise TableCutOff("the table does not fit its frame") from None
 
 
 def encode_table(table: Table) -> bytes:
@@ -105,15 +114,9 @@ def _decode_array(data: bytes, start: int, depth: int) -> tuple[list[Field], int
     return items, end
 
 
-def _end_at(data: bytes, start: int) -> int:
-    """The offset after the table or array whose length is at `start`."""
-    length: int = _LONG.unpack_from(data, start)[0]
-    return start + 4 + length
-
-
 def _extent(data: bytes, start: int) -> tuple[int, int]:
     """The offsets at which the values of a table or array begin and end."""
-    end = _end_at(data, start)
+    end = start + 4 + _LONG.unpack_from(data, start)[0]
     if end > len(data):
         raise FieldTableError(f"a table of {end - start - 4} bytes does not fit its frame")
     return start + 4, end

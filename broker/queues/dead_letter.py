@@ -41,11 +41,10 @@ def dead_letter_header(
     _record_death(headers, death, address, queue, reason)
     if tells_last:
         _tell("last", headers, address, queue, reason)
-    if not drop_cc:
-        return header.replace(headers=headers, expiration=None)
-    headers.pop("CC", None)
-    # A new object: the keys of BCC are dropped, too.
-    return ContentHeader(header.replace(headers=headers, expiration=None).raw)
+    if drop_cc:
+        headers.pop("CC", None)
+    dead = header.replace(headers=headers, expiration=None)
+    return ContentHeader(dead.raw) if drop_cc and dead.bcc_keys else dead
 
 
 def without_deaths(header: ContentHeader) -> ContentHeader:
