@@ -73,6 +73,9 @@ def make_server_context(options: TlsOptions) -> ServerContext:
     context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.depth = options.depth
     context.options |= ssl.OP_NO_RENEGOTIATION
+    # Tickets come after the handshake, and RabbitMQ sends none: its Java client with NIO takes them
+    # for the end of its stream.
+    context.num_tickets = 0
     if not options.honor_cipher_order:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     _set_versions_and_suites(context, options)

@@ -203,7 +203,7 @@ class ClassicQueue:
             self._expiry.is_wanted = True
         is_safe = not backing.publish([message], len(message.body), expires_at_ms)
         if ttl_ms == 0:
-            self._deliver_at_once_or_expire()
+            self._deliver_at_once_or_expire(expires_at_ms)
         else:
             self.deliver_ready()
         self._deaths.enforce_limits()
@@ -221,9 +221,12 @@ class ClassicQueue:
         if publisher is not None:
             publisher.refuse(number)
 
-    def _deliver_at_once_or_expire(self) -> None:
-        """A time to live of 0: a consumer that has room now gets the message, or nobody."""
-        while self.backing.ready_count and self._deliver_one():
+    def _deliver_at_once_or_expire(self, now_ms: int) -> None:
+        """A time to live of 0: a consumer that has room now gets the message, or nobody.
+
+        now_ms: when it was published. The clock may go on meanwhile.
+        """
+        while self.backing.ready_count and self._deliver_one(now_ms):
             pass
         self._deaths.drop_expired()
 
@@ -294,13 +297,15 @@ class ClassicQueue:
         if self.may_redeliver:
             self.counts.redelivered += sum(entry.redelivered for entry in entries)
 
-    def _deliver_one(self) -> int:
+    def _deliver_one(self, now_ms: int | None = None) -> int:
         """Deliver one message to the next consumer, unless what is left has expired."""
         consumer = self.ring.next()
         if consumer is None:
             return 0
         head = self.backing.peek()
-        if head is not None and 0 < head.expires_at_ms < self._clock.now_ms():
+        if now_ms is None:
+            now_ms = self._clock.now_ms()
+        if head is not None and 0 < head.expires_at_ms < now_ms:
             is_done = self._deaths.drop_expired()
             return 1 if is_done and self.backing.ready_count else 0
         self._hand_over(self.backing.fetch(1, not consumer.no_ack), consumer)

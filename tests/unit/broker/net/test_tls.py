@@ -57,6 +57,7 @@ class Handshake:
 
     def __init__(self, server_context, client, session=None):
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.to_client = to_client
         self.server = server_context.wrap_bio(to_server, to_client, server_side=True)
         self.client = client.wrap_bio(
             to_client, to_server, server_hostname="localhost", session=session
@@ -88,6 +89,11 @@ class TestVersionsAndSuites:
         assert Handshake(context, client_context(authority)).server.version() == "TLSv1.3"
         older = client_context(authority, version=ssl.TLSVersion.TLSv1_2)
         assert Handshake(context, older).server.version() == "TLSv1.2"
+
+    def test_nothing_follows_a_handshake_of_1_3(self, authority, options):
+        handshake = Handshake(make_server_context(options), client_context(authority))
+        assert handshake.client.version() == "TLSv1.3"
+        assert not handshake.to_client.pending, "session tickets were sent"
 
     @pytest.mark.parametrize(
         ("versions", "refused"),

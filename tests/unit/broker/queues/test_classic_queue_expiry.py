@@ -212,3 +212,22 @@ def test_a_deleted_queue_lets_go_of_its_consumers_and_forgets_its_timers(vhost):
     vhost.clock.advance(10)
     assert (vhost.dead, vhost.deleted) == ([], [])
     vhost.turns.run()
+
+
+def test_a_message_that_may_not_wait_is_gone_when_it_is_requeued_in_the_same_millisecond(vhost):
+    queue, consumer = declared(vhost, x_dead_letter_exchange="dlx"), FakeConsumer(credit=5)
+    subscribed(queue, consumer)
+    publish(queue, b"x", ttl_ms=0)
+    queue.requeue(consumer.entries)
+    vhost.turns.run()
+    assert consumer.bodies == [b"x"]
+    assert vhost.dead == [(b"x", "expired")]
+
+
+def test_a_message_that_may_not_wait_is_delivered_though_the_clock_goes_on(vhost, monkeypatch):
+    queue, consumer = declared(vhost), FakeConsumer()
+    subscribed(queue, consumer)
+    times_ms = iter(range(1, 100))
+    monkeypatch.setattr(vhost.clock, "now_ms", lambda: next(times_ms))
+    publish(queue, b"x", ttl_ms=0)
+    assert consumer.bodies == [b"x"]
