@@ -496,3 +496,8 @@ class TieredQueue:
         self.ready_count = self.ready_bytes = 0
         self._store.forget(self)
         self._order.clear()
+        self.delta.lost = _nobody_counts
+
+
+def _nobody_counts(count: int, size: int) -> None:
+    """The queue is deleted. Without a reference back to it, it is freed at once."""

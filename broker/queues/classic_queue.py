@@ -24,7 +24,7 @@ from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.arguments import REJECT_PUBLISH_DLX, QueueOptions, read_options
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.dead_letter import MAXLEN
-from leveret.broker.queues.deaths import Deaths
+from leveret.broker.queues.deaths import NO_DEATHS, Deaths
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.figures import ClassicFigures
@@ -459,8 +459,10 @@ class ClassicQueue:
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted: what is on disk stays there."""
         self.is_deleted = True
-        self._deaths.close()
-        self._unused.stop()
+        # Without these cycles a queue is freed at once, not by a full collection of garbage.
+        deaths, self._deaths = self._deaths, NO_DEATHS
+        deaths.close()
+        self._unused.close()
         consumers, self.ring = self.ring.consumers, ConsumerRing()
         for consumer in consumers:
             consumer.queue_deleted()

@@ -162,3 +162,41 @@ class Deaths:
             self._queue.backing.ack(done)
         if rejected:
             self._go_on_later()
+
+
+class NoDeaths(Deaths):
+    """Of a queue that has ended: nothing dies there. One object for all, which knows no queue."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.is_behind = False
+
+    def go_on(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call back at once."""
+        callback()
+
+    def dead_letter(self, message: Message, reason: str) -> None:
+        """Do nothing."""
+
+    def enforce_limits(self) -> None:
+        """Do nothing."""
+
+    def drop_expired(self) -> bool:
+        """True: nothing is left."""
+        return True
+
+    def watch_head(self) -> None:
+        """Do nothing."""
+
+    def reject(self, entries: Sequence[Entry]) -> None:
+        """Do nothing."""
+
+
+NO_DEATHS = NoDeaths()

@@ -42,7 +42,8 @@ class HeadExpiry:
         self._expired()
 
     def stop(self) -> None:
-        """The queue ends."""
+        """The queue ends. It is not referred to any more."""
+        self._expired = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,7 +73,7 @@ class UnusedExpiry:
         if expires_ms == self._expires_ms:
             return
         self._expires_ms = expires_ms
-        self.stop()
+        self._stop()
         self.touch()
 
     def touch(self) -> None:
@@ -98,8 +99,18 @@ class UnusedExpiry:
         else:
             self._wait(self._expires_ms - unused_ms)
 
-    def stop(self) -> None:
-        """The queue ends, or its time changes."""
+    def close(self) -> None:
+        """The queue ends. It is not referred to any more."""
+        self._stop()
+        self._expires_ms = None
+        self._in_use = self._expired = _nothing
+
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _nothing(*_arguments: object) -> bool:
+    """What is called back for a queue that has ended."""
+    return False
