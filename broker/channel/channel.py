@@ -20,12 +20,12 @@ from leveret.broker.amqp.methods import encode_method, method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.content_assembler import ContentAssembler
-from leveret.broker.channel.giving_back import GivingBack
 from leveret.broker.channel.transaction import Transaction
-from leveret.broker.channel.unacked import Unacked, UnackedMessages, by_queue
+from leveret.broker.channel.unacked import Unacked, UnackedMessages, by_queue, giving_back
 from leveret.broker.counts import MessageCounts, NodeCounts
 from leveret.broker.declarations import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
+from leveret.broker.long_work import LongWork
 from leveret.broker.pending import Answer, PendingOperation
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 from leveret.broker.services import Services
@@ -349,8 +349,8 @@ class Channel:
                 consumer.queue.cancel(consumer, channel_ended=True)
         self.counts.given_back += count
         if count:
-            give_back = partial(self.give_back, channel_ended=True)
-            GivingBack(self.vhost.turns, self.name, unsettled, give_back).take_turn()
+            steps = giving_back(unsettled, partial(self.give_back, channel_ended=True))
+            LongWork(self.vhost.turns, f"giving back what {self!r} held", steps).start()
         counts = connection_counts(self)
         counts.channels_closed += 1
         messages = self.message_counts()

@@ -5,7 +5,7 @@ the lowest tag that may still be open is remembered, so that neither a million s
 ack of a million looks at any tag twice.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from leveret.storage.message import Entry
 
 SETTLE_WORK = 4
 """The work of settling one delivery, in the units of broker/turns.py."""
+GIVEN_BACK_AT_ONCE = 500
 
 
 class SettlingConsumer(Protocol):
@@ -117,6 +118,20 @@ class UnackedMessages:
     def oldest(self) -> Unacked | None:
         """The record with the lowest tag."""
         return self.records[min(self.records)] if self.records else None
+
+
+def giving_back(
+    unsettled: Iterator[tuple[int, Unacked]],
+    give_back: Callable[[list[tuple[int, Unacked]]], object],
+) -> Iterator[int]:
+    """The steps of giving back what a channel held when it ended (broker/long_work.py).
+
+    A queue gets those with the lowest tags before it delivers again, and the others faster than it
+    delivers.
+    """
+    while taken := list(islice(unsettled, GIVEN_BACK_AT_ONCE)):
+        give_back(taken)
+        yield SETTLE_WORK * len(taken)
 
 
 def by_queue(taken: Iterable[tuple[int, Unacked]]) -> Iterable[tuple[QueueClient, list[Entry]]]:

@@ -463,7 +463,7 @@ class ClassicQueue:
         deaths, self._deaths = self._deaths, NO_DEATHS
         deaths.close()
         self._unused.close()
-        consumers, self.ring = self.ring.consumers, ConsumerRing()
+        consumers = self.ring.clear()
         for consumer in consumers:
             consumer.queue_deleted()
         return consumers

@@ -44,6 +44,15 @@ class ConsumerRing:
             self.active = None
             self._elect()
 
+    def clear(self) -> list[Consumer]:
+        """Remove all consumers, and return them. `wake` does not put them back."""
+        consumers, self.consumers = self.consumers, []
+        for consumer in consumers:
+            consumer.is_waiting = False
+        self._rings.clear()
+        self.active = None
+        return consumers
+
     def wake(self, consumer: Consumer) -> bool:
         """The consumer may have room again; whether it was waiting, and is in its ring now."""
         if not consumer.is_waiting:

@@ -4,6 +4,7 @@ The calls that Python makes in a turn are counted: 20,000 take 2 to 6 ms on any 
 Unlike time, they do not depend on the machine.
 """
 
+import gc
 import itertools
 
 import pytest
@@ -13,6 +14,7 @@ from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import Policy, PutBinding, PutPolicy, PutQueue
 from leveret.broker.names import QUEUE
 from leveret.broker.policies.parameters import POLICY
+from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
@@ -87,9 +89,9 @@ async def test_many_publishers_at_full_speed(make):
         queues = declare(node, *map(str, range(20)))
         clients = node.clients(20)
         for number, client in enumerate(clients):
-            client.send(make(1000, routing_key=str(number)))
+            client.send(make(400, routing_key=str(number)))
         assert await most(node.turns(*clients)) < CALLS_MAX
-        assert [queue.backing.ready_count for queue in queues] == [1000] * 20
+        assert [queue.backing.ready_count for queue in queues] == [400] * 20
 
 
 async def test_all_publishers_have_their_turn():
@@ -113,10 +115,10 @@ async def test_messages_that_are_routed_one_by_one():
         queues = declare(node, *map(str, range(100)), exchange="amq.headers")
         (client,) = node.clients(1)
         client.send(
-            numbered(500, routing_key="", exchange="amq.headers", headers={"a": ("S", "b")})
+            numbered(300, routing_key="", exchange="amq.headers", headers={"a": ("S", "b")})
         )
         assert await most(node.turns(client)) < CALLS_MAX
-        assert queues[0].backing.ready_count == 500
+        assert queues[0].backing.ready_count == 300
 
 
 async def test_methods_that_are_sent_without_waiting_for_an_answer():
@@ -330,3 +332,45 @@ async def test_a_commit_of_many_messages():
         assert await most(node.turns(client)) < CALLS_MAX
         assert queue.backing.ready_count == 3000
         assert client.socket.written.endswith(method_bytes(1, commands.Tx.CommitOk))
+
+
+# Many queues
+
+
+async def test_a_client_that_ends_with_many_exclusive_queues():
+    async with Node() as node:
+        (client,) = node.clients(1)
+        for number in range(600):
+            client.send_method(
+                commands.Queue.Declare, queue=str(number), exclusive=True, nowait=True
+            )
+        async for _ in node.turns(client):
+            pass
+        assert len(node.vhost.queues) == 600
+        assert await most(node.turns(after=client.disconnect)) < CALLS_MAX
+        assert not node.vhost.queues
+
+
+async def test_a_deleted_queue_is_freed_without_the_garbage_collector(dying):
+    async with Node() as node:
+        client, publisher = node.clients(2)
+        arguments = table(x_message_ttl=1000, x_expires=60_000, **dying)
+        client.send_method(commands.Basic.Qos, prefetch_count=1)
+        gc.collect()
+        gc.disable()
+        try:
+            for name in map(str, range(10)):
+                declare(node, name, arguments=arguments, exchange="amq.fanout")
+                client.send_method(commands.Basic.Consume, queue=name, consumer_tag=name)
+            publisher.send(numbered(10, routing_key="", exchange="amq.fanout"))
+            async for _ in node.turns(client, publisher):
+                pass
+            publisher.disconnect()
+            for name in map(str, range(10)):
+                client.send_method(commands.Queue.Delete, queue=name)
+            client.send_method(commands.Basic.Recover, requeue=True)
+            async for _ in node.turns(client):
+                pass
+            assert not [one for one in gc.get_objects() if type(one) is ClassicQueue]
+        finally:
+            gc.enable()
