@@ -27,7 +27,9 @@ from leveret import __version__
 from leveret.broker.config import Config, Listener
 from leveret.broker.private_files import make_directory, opened
 from leveret.broker.server import Broker
+from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.management import Management
+from leveret.mgmt.metrics.allocators import find_mallinfo
 from leveret.mgmt.running_node import Node
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.disk import Disk, StoreError
@@ -36,6 +38,7 @@ from leveret.storage.reserve import make_room_to_start
 
 METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
+GIVE_BACK_SECONDS = 10
 LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
 UNPRINTABLE = "backslashreplace"
 """Names may hold bytes that are not UTF-8; a log line with such a name must not fail."""
@@ -107,10 +110,10 @@ async def _run(config: Config, started_at: float) -> None:
     if not node.listeners:
         logger.warning("no port is configured: the node serves only the control socket")
     logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
-    checkpoints = asyncio.create_task(_checkpoint_now_and_then(node))
+    upkeep = asyncio.gather(_checkpoint_now_and_then(node), _give_back_memory_now_and_then(node))
     await node.stop_requested.wait()
     logger.info("stopping")
-    checkpoints.cancel()
+    upkeep.cancel()
     failure = node.broker.failure if node.broker is not None else None
     await management.stop()
     await node.stop_broker()
@@ -156,6 +159,23 @@ async def _checkpoint_now_and_then(node: Node) -> None:
         await asyncio.sleep(CHECKPOINT_SECONDS)
         if node.broker is not None:
             await asyncio.to_thread(node.broker.services.metadata.checkpoint)
+
+
+async def _give_back_memory_now_and_then(node: Node) -> None:
+    """Give freed memory back to the system when the node has little to do."""
+    info = find_mallinfo()
+    if info is None:
+        # Not glibc, or an old one.
+        return
+
+    def rounds() -> int:
+        return 0 if node.broker is None else node.broker.services.turns.rounds
+
+    freed = FreedMemory(Allocator(info), rounds)
+    while True:
+        await asyncio.sleep(GIVE_BACK_SECONDS)
+        if freed.is_idle(GIVE_BACK_SECONDS):
+            await asyncio.to_thread(freed.give_back)
 
 
 class LineFormatter(logging.Formatter):

@@ -20,7 +20,9 @@ HELP = (
 LABELS = ("alloc", "instance_no", "kind", "usage")
 
 
-class _MallocInfo(ctypes.Structure):
+class MallocInfo(ctypes.Structure):
+    """The figures of glibc's allocator; its manual page mallinfo(3) explains them."""
+
     _fields_ = tuple(
         (name, ctypes.c_size_t)
         for name in (
@@ -30,17 +32,17 @@ class _MallocInfo(ctypes.Structure):
     )  # fmt: skip
 
 
-def _find_mallinfo() -> Callable[[], _MallocInfo] | None:
+def find_mallinfo() -> Callable[[], MallocInfo] | None:
     """The function mallinfo2, which glibc has since 2.33; None in other C libraries."""
     try:
         function = ctypes.CDLL(None).mallinfo2
     except AttributeError:
         return None
-    function.restype = _MallocInfo
-    return cast(Callable[[], _MallocInfo], function)
+    function.restype = MallocInfo
+    return cast(Callable[[], MallocInfo], function)
 
 
-_mallinfo = _find_mallinfo()
+_mallinfo = find_mallinfo()
 
 
 class AllocatorCollector(Collector):
@@ -55,7 +57,7 @@ class AllocatorCollector(Collector):
         yield family
 
 
-def _figures(info: _MallocInfo) -> dict[tuple[str, str], int]:
+def _figures(info: MallocInfo) -> dict[tuple[str, str], int]:
     """By RabbitMQ's kinds of carriers, and what is measured of them."""
     return {
         ("mbcs", "blocks_size"): info.uordblks,

@@ -109,14 +109,14 @@ keys = st.lists(words, max_size=6).map(".".join)
 bindings = st.lists(keys, max_size=8)
 
 
-@settings(derandomize=True, database=None, max_examples=400)
+@settings(derandomize=True, database=None, deadline=None, max_examples=400)
 @given(patterns=bindings, key=keys)
 def test_agrees_with_the_oracle(patterns: list[str], key: str) -> None:
     expected = {pattern for pattern in patterns if oracle(pattern, key)}
     assert set(trie_of(*patterns).match(key)) == expected
 
 
-@settings(derandomize=True, database=None, max_examples=200)
+@settings(derandomize=True, database=None, deadline=None, max_examples=200)
 @given(kept=bindings, removed=bindings, key=keys)
 def test_agrees_with_the_oracle_after_removals(
     kept: list[str], removed: list[str], key: str
