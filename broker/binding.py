@@ -3,6 +3,7 @@
 from typing import Any
 
 from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.delayed_messages import DelayedMessages
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.queues.queue_client import QueueClient
@@ -13,15 +14,17 @@ BindingKey = tuple[str, str, str, str, bytes]
 class Exchange:
     """One exchange. `type` has its bindings in the form that routes; the others by key.
 
+    delayed: the messages that wait here; None unless it is of the type x-delayed-message.
+
     alternate_name: the exchange for messages that match nothing here; it need not exist.
     published_count: messages that were published. routed_count: the copies that queues got. policy:
     the policy that applies.
     """
 
     __slots__ = (
-        "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "durable",
-        "incoming", "internal", "name", "policy", "published_count", "routed_count", "type",
-        "type_name",
+        "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "delayed",
+        "durable", "incoming", "internal", "name", "policy", "published_count", "routed_count",
+        "type", "type_name",
     )  # fmt: skip
 
     is_exchange = True
@@ -49,6 +52,7 @@ class Exchange:
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[BindingKey, Binding] = {}
         self.policy: Any = None
+        self.delayed: DelayedMessages | None = None
         self.published_count = self.routed_count = 0
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.clock import Clock
 from leveret.broker.queues.dead_letter import (
     DEAD_LETTER_WORK,
     REJECTED,
@@ -27,6 +28,7 @@ logger = logging.getLogger("leveret.vhost")
 class DeadLetteringVhost(RoutingVhost, Protocol):
     """What dead-lettering needs of the virtual host."""
 
+    clock: Clock
     is_as_rabbitmq_4: bool
 
 

@@ -203,7 +203,10 @@ class DeleteParameter(Declaration, frozen=True):
 
 
 class PutExchange(Declaration, frozen=True):
-    """Add an exchange. arguments: an encoded field table."""
+    """Add an exchange. arguments: an encoded field table.
+
+    storage_id: the number under which messages are stored that it delays; 0 if it stores none.
+    """
 
     vhost: str
     name: str
@@ -212,6 +215,7 @@ class PutExchange(Declaration, frozen=True):
     auto_delete: bool = False
     internal: bool = False
     arguments: bytes = NO_ARGUMENTS
+    storage_id: int = 0
 
 
 class DeleteExchange(Declaration, frozen=True):

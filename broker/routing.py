@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.binding import Exchange
-from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import route
+from leveret.broker.queues.dead_letter import cc_keys
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import Turns
 from leveret.storage.message import Message
@@ -31,9 +31,7 @@ Trace = Callable[[Sequence[QueueClient]], object]
 class RoutingVhost(Protocol):
     """What routing needs of the virtual host. tracer: None while it is not traced."""
 
-    clock: Clock
     turns: Turns
-    is_deleted: bool
     tracer: Taps | None
 
     @property
@@ -74,7 +72,7 @@ def publish(
         history.remember(message, header)
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
-        _delay(vhost, delaying, message, routing_keys, ttl_ms)
+        _delay(delaying, message, publisher, number)
     vhost.turns.work_left -= ROUTED_WORK * len(queues)
     deliver(queues, [message], len(message.body), ttl_ms, publisher, number)
     return Published(queues, bool(found.delaying))
@@ -93,26 +91,30 @@ def deliver(
         queue.publish(messages, body_bytes, ttl_ms, publisher, first)
 
 
-def _delay(
-    vhost: RoutingVhost,
-    exchange: Exchange,
-    message: Message,
-    routing_keys: Sequence[str],
-    ttl_ms: int | None,
-) -> None:
-    """x-delayed-message: the message goes on from the exchange when its delay is over."""
+def _delay(exchange: Exchange, message: Message, publisher: Publisher | None, number: int) -> None:
+    """x-delayed-message: the message waits at the exchange until its delay is over."""
     header = header_of(message)
     assert isinstance(exchange.type, DelayedMessage), "only this type of exchange delays messages"
-    late = Message(message.address, header_after_delay(header), message.body, None, message.number)
+    assert exchange.delayed is not None, "an exchange of this type has a place for messages"
+    exchange.delayed.add(message, exchange.type.delay_ms(header), publisher, number)
 
-    def publish_on() -> None:
-        if vhost.is_deleted or vhost.exchanges.get(exchange.name) is not exchange:
-            return
 
-        trace = _trace_of(vhost, late, routing_keys)
-        publish(vhost, exchange, late, routing_keys, trace=trace, ttl_ms=ttl_ms)
+def publish_delayed(
+    vhost: RoutingVhost, exchange: Exchange, message: Message, publisher: Publisher
+) -> None:
+    """The delay of a message is over: it goes on from the exchange at which it waited.
 
-    vhost.clock.call_later_ms(exchange.type.delay_ms(header), publish_on)
+    Its routing keys and its time to live, which begins now, are read from its properties again,
+    since it may have waited on disk.
+    """
+    header = header_after_delay(header_of(message))
+    late = Message(message.address, header, message.body, None, message.number)
+    routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
+    expiration = header.properties.get("expiration")
+    publish(
+        vhost, exchange, late, routing_keys, trace=_trace_of(vhost, late, routing_keys),
+        ttl_ms=None if expiration is None else int(expiration), publisher=publisher,
+    )  # fmt: skip
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Trace:

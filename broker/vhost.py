@@ -15,22 +15,24 @@ from leveret.broker.clock import Clock
 from leveret.broker.counts import MessageCounts, NodeCounts
 from leveret.broker.dead_lettering import DeadLetterer
 from leveret.broker.declarations import DeleteQueue, Submit
+from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
 from leveret.broker.events.events import Events
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
-from leveret.broker.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_kinds import QueueKinds
 from leveret.broker.queues.served_kinds import served_kinds
+from leveret.broker.routing import publish_delayed
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
 from leveret.storage.store import Store
-from leveret.storage.tiered_queue import TieredQueue
 from leveret.storage.transient_queue import TransientQueue
 
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
@@ -107,12 +109,17 @@ class VirtualHost:
         auto_delete: bool,
         internal: bool,
         arguments: Table,
+        storage_id: int = 0,
     ) -> Exchange:
-        """Add an exchange, with the policies that match it. Raises 406 and 503 for a bad type."""
+        """Add an exchange, with the policies that match it and the delayed messages that a restart
+        found. Raises 406 and 503 for a bad type.
+        """
         exchange_type = create_exchange_type(type_name, arguments)
         exchange = Exchange(
             self.exchanges, name, exchange_type, durable, auto_delete, internal, arguments
         )
+        if isinstance(exchange_type, DelayedMessage):
+            exchange.delayed = self._make_delayed(exchange, storage_id)
         self.exchanges[name] = exchange
         if self._policing is not None:
             self._policing.apply_to_exchange(self.name, exchange)
@@ -160,21 +167,41 @@ class VirtualHost:
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""
-        store = self._store
-        if store is None:
-            if levels is not None:
-                return PriorityQueue(levels, lambda level: TransientQueue())
-            return TransientQueue()
 
-        def tiered(level: int) -> TieredQueue:
-            title = f"{resource(QUEUE, queue.name, self.name)}"
+        def make_level(level: int) -> BackingQueue:
+            title = resource(QUEUE, queue.name, self.name)
             is_lazy = queue.options.is_lazy
-            return store.queue(queue.storage_id, level, title, queue.durable, is_lazy)
+            return self._make_level(queue.storage_id, level, title, queue.durable, is_lazy)
 
-        if levels is not None:
-            found = store.levels_of(queue.storage_id, levels.highest) if queue.durable else []
-            return PriorityQueue(levels, tiered, found)
-        return tiered(0)
+        if levels is None:
+            return make_level(0)
+        found = self._levels_of(queue.storage_id, levels.highest) if queue.durable else []
+        return PriorityQueue(levels, make_level, found)
+
+    def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
+        """Where messages wait at an exchange of the type x-delayed-message."""
+        is_durable = bool(storage_id)
+        title = resource(EXCHANGE, exchange.name, self.name)
+        return DelayedMessages(
+            self.clock,
+            self.turns,
+            lambda level: self._make_level(storage_id, level, title, is_durable, False),
+            self._levels_of(storage_id, BUCKETS - 1) if is_durable else [],
+            lambda message, publisher: publish_delayed(self, exchange, message, publisher),
+            0 if self._store is None else self._store.wall_offset_ms,
+        )
+
+    def _make_level(
+        self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool
+    ) -> BackingQueue:
+        """A backing queue: in memory, or in the store if there is one."""
+        if self._store is None:
+            return TransientQueue()
+        return self._store.queue(storage_id, level, title, is_durable, is_lazy)
+
+    def _levels_of(self, storage_id: int, level_max: int) -> list[int]:
+        """The levels in which a restart found messages."""
+        return [] if self._store is None else self._store.levels_of(storage_id, level_max)
 
     # Routing
 
@@ -203,9 +230,17 @@ class VirtualHost:
         self.is_deleted = True
         for queue in tuple(self.queues.values()):
             queue.close()
+        for delayed in self._delayed():
+            delayed.close()
 
     def delete(self) -> None:
         """The vhost is deleted, and all its messages with it."""
         self.is_deleted = True
         for queue in tuple(self.queues.values()):
             queue.delete_now()
+        for delayed in self._delayed():
+            delayed.delete()
+
+    def _delayed(self) -> list[DelayedMessages]:
+        places = [exchange.delayed for exchange in self.exchanges.values()]
+        return [place for place in places if place is not None]

@@ -24,7 +24,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from leveret.broker.declarations import Declaration, PutQueue
+from leveret.broker.declarations import Declaration
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry.registry import Registry
@@ -125,7 +125,7 @@ class LocalDeclarationLog:
     def _write_one(self, declaration: Declaration) -> Declaration:
         if not self._registry.is_durable(declaration):
             return declaration
-        if isinstance(declaration, PutQueue):
+        if self._registry.topology.stores_messages(declaration):
             declaration = replace(declaration, storage_id=self._new_storage_id())
         write(declaration, self._metadata)
         return declaration

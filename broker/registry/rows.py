@@ -2,7 +2,7 @@
 
 Only objects that survive a restart have a row: durable exchanges and queues, bindings between them,
 and everything that operators set. Policies and limits are rows of the parameters table, with JSON
-values.
+values, and so is the storage id of an exchange that delays messages.
 """
 
 import json
@@ -58,6 +58,9 @@ from leveret.storage.metadata_rows import (
     UserRow,
     VhostRow,
 )
+
+STORED_EXCHANGE = "stored-exchange"
+"""The component of the parameters with storage ids of exchanges."""
 
 
 def write(declaration: Declaration, metadata: Metadata) -> None:
@@ -143,15 +146,19 @@ def _put_row(metadata: Metadata, vhost: str, component: str, name: str, value: A
 
 
 def _put_exchange(it: PutExchange, metadata: Metadata) -> None:
-    metadata.put_exchange(
-        ExchangeRow(
-            it.vhost, it.name, it.type, it.durable, it.auto_delete, it.internal, it.arguments
-        )
+    row = ExchangeRow(
+        it.vhost, it.name, it.type, it.durable, it.auto_delete, it.internal, it.arguments
     )
+    with metadata.batch():
+        metadata.put_exchange(row)
+        if it.storage_id:
+            _put_row(metadata, it.vhost, STORED_EXCHANGE, it.name, it.storage_id)
 
 
 def _delete_exchange(it: DeleteExchange, metadata: Metadata) -> None:
-    metadata.delete_exchange(it.vhost, it.name)
+    with metadata.batch():
+        metadata.delete_exchange(it.vhost, it.name)
+        metadata.delete_parameter(it.vhost, STORED_EXCHANGE, it.name)
 
 
 def _put_queue(it: PutQueue, metadata: Metadata) -> None:
@@ -206,13 +213,18 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
         yield PutPermission(Permission(*permission))
     for topic_permission in definitions.topic_permissions:
         yield PutTopicPermission(TopicPermission(*topic_permission))
+    storage_ids: dict[tuple[str, str], int] = {}
     for parameter in definitions.parameters:
-        yield _of_parameter(parameter)
+        if parameter.component == STORED_EXCHANGE:
+            storage_ids[parameter.vhost, parameter.name] = json.loads(parameter.value)
+        else:
+            yield _of_parameter(parameter)
 
     for exchange in definitions.exchanges:
         yield PutExchange(
             exchange.vhost, exchange.name, exchange.type, exchange.durable, exchange.auto_delete,
             exchange.internal, exchange.arguments,
+            storage_id=storage_ids.get((exchange.vhost, exchange.name), 0),
         )  # fmt: skip
     for queue in definitions.queues:
         yield PutQueue(

@@ -17,6 +17,7 @@ from leveret.broker.declarations import (
     PutQueue,
 )
 from leveret.broker.exchanges import create_exchange_type
+from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, QueueClient
@@ -93,6 +94,12 @@ class Topology:
             return _is_durable(vhost.queues.get(it.name))
         return _is_durable(vhost.exchanges.get(it.source)) and _is_durable(_destination(vhost, it))
 
+    def stores_messages(self, it: Declaration) -> bool:
+        """Whether the object is durable and needs a storage id for its messages."""
+        if isinstance(it, PutExchange):
+            return it.durable and it.type == DelayedMessage.name
+        return isinstance(it, PutQueue) and it.durable
+
     def without_known(self, declarations: Iterable[Declaration]) -> list[Declaration]:
         """Remove the declarations of exchanges and queues that exist or are repeated.
 
@@ -140,7 +147,7 @@ class Topology:
         if vhost is not None and it.name not in vhost.exchanges:
             exchange = vhost.add_exchange(
                 it.name, it.type, it.durable, it.auto_delete, it.internal,
-                decode_table(it.arguments)[0],
+                decode_table(it.arguments)[0], it.storage_id,
             )  # fmt: skip
             object_events.exchange_created(vhost, exchange, it.acting_user)
 
@@ -152,6 +159,8 @@ class Topology:
             self._detach(vhost, (*exchange.bindings.values(), *exchange.incoming.values()),
                          it.acting_user)  # fmt: skip
             vhost.routes_changed()
+            if exchange.delayed is not None:
+                exchange.delayed.delete()
             object_events.exchange_deleted(vhost, exchange, it.acting_user)
 
     def put_queue(self, it: PutQueue) -> None:

@@ -31,6 +31,8 @@ def exchange_view(
         "arguments": table_to_json(exchange.arguments),
         "user_who_performed_action": "rmq-internal",
     }
+    if exchange.delayed is not None:
+        view["messages_delayed"] = exchange.delayed.count
     if exchange.policy is not None:
         view["policy"] = exchange.policy.name
     series = sampler.objects.get(exchange)

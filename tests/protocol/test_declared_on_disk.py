@@ -1,14 +1,17 @@
 """A declaration is answered when it is on disk, and nobody else waits for that."""
 
+import asyncio
 import threading
 
 import pytest
 from pamqp import commands
 
-from leveret.broker.server import Broker
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.identity import Identity
+from leveret.broker.direct import DirectConnection
 from leveret.storage.metadata import MetadataError, SqliteMetadata
-from leveret.testing import EmbeddedBroker, ThreadedBroker
 from tests.protocol.raw_client import SECONDS_MAX, method_bytes, opened, wait_until
+from tests.stored_broker import started
 
 ARGUMENTS = {"ticket": 0, "arguments": {}}
 
@@ -31,27 +34,10 @@ class HeldMetadata(SqliteMetadata):
         super().sync()
 
 
-class StoredBroker(EmbeddedBroker):
-    """An embedded broker with a data directory."""
-
-    def __init__(self, directory):
-        super().__init__()
-        self._directory = directory
-        self.metadata = None
-
-    async def start(self):
-        self.metadata = HeldMetadata(self._directory / "metadata.sqlite")
-        self._broker = Broker(self.config, self.metadata, data_dir=self._directory)
-        await self._broker.start()
-        self._port = self._broker.listening_on[0].port
-
-
 @pytest.fixture
 def stored(tmp_path):
-    embedded = StoredBroker(tmp_path)
-    broker = ThreadedBroker(embedded)
-    broker.start()
-    broker.metadata = embedded.metadata
+    broker = started(tmp_path, make_metadata=HeldMetadata)
+    broker.metadata = broker.call(lambda embedded: embedded.metadata)
     yield broker
     broker.metadata.problem = None
     broker.metadata.may_sync.set()
@@ -120,6 +106,26 @@ def test_the_answer_waits_for_the_sync_and_other_channels_do_not(
     client.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
     stored.metadata.may_sync.set()
     client.read_method(1, answer)
+
+
+def test_management_waits_for_the_sync(stored, client):
+    stored.metadata.may_sync.clear()
+    declared = stored.call(lambda embedded: asyncio.ensure_future(put_queue(embedded, "new")))
+    wait_until(lambda: stored.call(lambda it: "new" in it.broker.services.vhosts["/"].queues))
+    assert not declared.done()
+    stored.metadata.may_sync.set()
+    wait_until(declared.done)
+    assert declared.result()[0].method is commands.Queue.DeclareOk
+
+
+async def put_queue(embedded, name):
+    """Declare a durable queue as `PUT /api/queues` does."""
+    services = embedded.broker.services
+    guest = Identity("guest", ("administrator",), authorization=InternalBackend(
+        services.users, services.permissions))  # fmt: skip
+    method = commands.Queue.Declare(queue=name, durable=True)
+    with DirectConnection(services, guest, services.vhosts["/"], "127.0.0.1") as connection:
+        return await connection.call(method)
 
 
 def test_what_is_not_written_does_not_wait(stored, client):

@@ -72,7 +72,9 @@ _EXCHANGE = {
     "name": TEXT, "vhost": TEXT, "type": one_of(*EXCHANGE_TYPES), "durable": FLAG,
     "auto_delete": FLAG, "internal": FLAG, "arguments": OBJECT, "user_who_performed_action": TEXT,
 }  # fmt: skip
-_EXCHANGE_SOMETIMES = {"policy": NAME, "message_stats": record(counted(*EXCHANGE))}
+_EXCHANGE_SOMETIMES = {
+    "policy": NAME, "message_stats": record(counted(*EXCHANGE)), "messages_delayed": COUNT,
+}  # fmt: skip
 _TABLE = any_of(OBJECT, {"type": "array", "maxItems": 0})
 
 SCHEMAS: dict[str, Schema] = {

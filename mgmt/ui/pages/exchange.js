@@ -42,7 +42,8 @@ const everyQueue = () => h("p", {}, "The default exchange routes to the queue na
 function aboutExchange(row) {
   const policy = row.effective_policy_definition ?? {};
   return [facts({"Virtual host": row.vhost, Type: row.type,
-    In: details(row.message_stats, "publish_in"), Out: details(row.message_stats, "publish_out")}),
+    In: details(row.message_stats, "publish_in"), Out: details(row.message_stats, "publish_out"),
+    ...row.messages_delayed === undefined ? {} : {"Messages delayed": row.messages_delayed}}),
   h("p", {}, featureTags(row)),
   Object.keys(policy).length > 0 && [h("h3", {}, "Effective policy"), h("pre", {}, json(policy))]];
 }

@@ -1,0 +1,218 @@
+"""Delayed messages are stored, paged and counted as those of a queue are."""
+
+import shutil
+import threading
+import time
+
+import pytest
+from pamqp import commands
+
+from leveret.storage.disk import Disk
+from tests.protocol.raw_client import SECONDS_MAX, opened, publish_bytes, wait_until
+from tests.stored_broker import started
+
+HOUR_MS = 3_600_000
+SLOW_SECONDS = 0.001
+"""So long that the log syncs in its thread."""
+
+
+class HeldDisk(Disk):
+    """A disk whose syncs wait until the test allows them."""
+
+    def __init__(self):
+        super().__init__()
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+
+    def sync(self, descriptor, path):
+        time.sleep(SLOW_SECONDS)
+        assert self.may_sync.wait(SECONDS_MAX)
+        super().sync(descriptor, path)
+
+
+class Node:
+    """A broker on a virtual clock, which can be stopped, killed and started again."""
+
+    def __init__(self, directory):
+        self.directory = directory / "first"
+        self.directory.mkdir()
+        self._next_directory = directory / "second"
+        self.disk = HeldDisk()
+        self.broker = started(self.directory, disk=self.disk, virtual_clock=True)
+
+    def restart(self):
+        self.broker.stop()
+        self.broker = started(self.directory, virtual_clock=True)
+
+    def kill(self):
+        """Go on with a copy of the files as they are at this moment."""
+        shutil.copytree(self.directory, self._next_directory)
+        self.broker.stop()
+        self.directory = self._next_directory
+        self.broker = started(self.directory, virtual_clock=True)
+
+    def advance(self, seconds):
+        self.broker.advance(seconds)
+
+    def delayed_count(self):
+        return self.of_exchange(lambda exchange: exchange.delayed.count)
+
+    def of_exchange(self, read):
+        return self.broker.call(
+            lambda embedded: read(embedded.broker.services.vhosts["/"].exchanges["later"])
+        )
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = Node(tmp_path)
+    yield node
+    node.disk.may_sync.set()
+    node.broker.stop()
+
+
+def declare(client):
+    """A durable exchange, and queues bound to it by `k` and `copy`."""
+    client.call(
+        1, commands.Exchange.Declare, commands.Exchange.DeclareOk, exchange="later", durable=True,
+        exchange_type="x-delayed-message", arguments={"x-delayed-type": ("S", "direct")},
+    )  # fmt: skip
+    for queue, key in (("q", "k"), ("copies", "copy")):
+        client.declare(queue, durable=True)
+        client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="later",
+                    routing_key=key)  # fmt: skip
+    client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
+
+
+def delayed_bytes(body, delay_ms, **properties):
+    headers = {"x-delay": ("l", delay_ms), **properties.pop("headers", {})}
+    return publish_bytes(
+        1, "k", body, "later", **{"delivery_mode": 2, "headers": headers, **properties}
+    )
+
+
+def publish(client, body, delay_ms, **properties):
+    """Publish a message, and wait for its confirm."""
+    client.send(delayed_bytes(body, delay_ms, **properties))
+    client.read_method(1, commands.Basic.Ack)
+
+
+def bodies(node, queue="q"):
+    with opened(node.broker) as client:
+        return list(iter(lambda: client.get(queue), None))
+
+
+def test_a_confirm_waits_for_the_disk(node):
+    with opened(node.broker) as client:
+        declare(client)
+        client.open_channel(2)
+        node.disk.may_sync.clear()
+        client.send(delayed_bytes(b"x", 1000))
+        # The next frame is of channel 2.
+        client.call(2, commands.Basic.Qos, commands.Basic.QosOk, prefetch_size=0, prefetch_count=1)
+        node.disk.may_sync.set()
+        client.read_method(1, commands.Basic.Ack)
+
+
+@pytest.mark.parametrize("way", ["restart", "kill"])
+def test_a_restart_keeps_what_was_confirmed(node, way):
+    with opened(node.broker) as client:
+        declare(client)
+        for body, delay_ms in [(b"late", 2 * HOUR_MS), (b"soon", HOUR_MS), (b"first", 60_000)]:
+            publish(client, body, delay_ms)
+    getattr(node, way)()
+    assert node.delayed_count() == 3
+    node.advance(3500)
+    assert bodies(node) == [b"first"]
+    node.advance(200)
+    assert bodies(node) == [b"soon"]
+    node.advance(3600)
+    assert bodies(node) == [b"late"]
+    assert node.delayed_count() == 0
+
+
+def test_what_was_released_is_not_released_again(node):
+    with opened(node.broker) as client:
+        declare(client)
+        publish(client, b"x", 1000)
+        node.advance(1)
+        wait_until(lambda: node.delayed_count() == 0)
+        assert client.get("q") == b"x"
+    node.restart()
+    node.advance(10)
+    assert (node.delayed_count(), bodies(node)) == (0, [])
+
+
+def test_a_message_that_is_not_persistent_ends_with_the_node(node):
+    with opened(node.broker) as client:
+        declare(client)
+        publish(client, b"transient", 1000, delivery_mode=1)
+        assert node.delayed_count() == 1
+    node.restart()
+    node.advance(10)
+    assert (node.delayed_count(), bodies(node)) == (0, [])
+
+
+def test_the_properties_of_a_message_outlive_a_restart(node):
+    with opened(node.broker) as client:
+        declare(client)
+        bcc = {"BCC": ("A", [("S", "copy")])}
+        publish(client, b"x", HOUR_MS, headers=bcc, expiration="1000", message_id="m")
+    node.restart()
+    node.advance(3600)
+    with opened(node.broker) as client:
+        client.send_method(1, commands.Basic.Get, queue="q", no_ack=False)
+        message = client.read_content(1, commands.Basic.GetOk)
+        assert client.get("copies") == b"x"
+    assert message.properties == {
+        "delivery_mode": 2, "expiration": "1000", "message_id": "m",
+        "headers": {"x-delay": ("I", -HOUR_MS)},
+    }  # fmt: skip
+    node.advance(1.1)
+    assert bodies(node) == []
+
+
+def test_many_messages_are_on_disk_when_memory_is_short(node):
+    count, body = 5000, bytes(1000)
+    with opened(node.broker) as client:
+        declare(client)
+        node.broker.call(lambda embedded: embedded.broker.store.pager.set_budget(1_000_000))
+        client.send(b"".join(delayed_bytes(body, HOUR_MS + n) for n in range(count)))
+        confirmed = 0
+        while confirmed < count:
+            confirmed = client.read_method(1, commands.Basic.Ack).delivery_tag
+    memory = lambda: node.broker.call(lambda it: it.broker.store.pager.memory_bytes)  # noqa: E731
+    wait_until(lambda: memory() < 1_500_000)
+    assert node.delayed_count() == count
+    node.advance(3600)
+    node.advance(10)
+    wait_until(lambda: node.broker.queue_length("q") == count)
+    assert node.delayed_count() == 0
+
+
+def test_they_are_deleted_with_their_exchange(node):
+    with opened(node.broker) as client:
+        declare(client)
+        publish(client, b"x", 1000)
+        client.call(1, commands.Exchange.Delete, commands.Exchange.DeleteOk, exchange="later",
+                    if_unused=False, nowait=False)  # fmt: skip
+        declare(client)
+        assert node.delayed_count() == 0
+    node.restart()
+    node.advance(10)
+    assert (node.delayed_count(), bodies(node)) == (0, [])
+
+
+def test_a_queue_does_not_get_the_storage_id_of_an_exchange(node):
+    with opened(node.broker) as client:
+        declare(client)
+    node.restart()
+    with opened(node.broker) as client:
+        declare(client)
+        client.declare("new", durable=True)
+        client.publish(1, "new", b"of the queue", delivery_mode=2)
+        client.read_method(1, commands.Basic.Ack)
+        publish(client, b"x", 1000)
+        node.advance(1)
+        assert client.get("q") == b"x"
+        assert client.get("new") == b"of the queue"

@@ -1,0 +1,35 @@
+"""An embedded broker with a data directory, whose parts a test may replace."""
+
+from leveret.broker.server import Broker
+from leveret.storage.metadata import SqliteMetadata
+from leveret.testing import EmbeddedBroker, ThreadedBroker
+
+
+class StoredBroker(EmbeddedBroker):
+    """A broker that keeps its files in a directory.
+
+    metadata: made anew at each start. make_metadata: makes it from a path. disk: the store's.
+    """
+
+    def __init__(self, directory, *, make_metadata=SqliteMetadata, disk=None, virtual_clock=False):
+        super().__init__(virtual_clock=virtual_clock)
+        self._directory = directory
+        self._make_metadata = make_metadata
+        self._disk = disk
+        self.metadata = None
+
+    async def start(self):
+        self.metadata = self._make_metadata(self._directory / "metadata.sqlite")
+        self._broker = Broker(
+            self.config, self.metadata, clock=self._clock, data_dir=self._directory,
+            disk=self._disk,
+        )  # fmt: skip
+        await self._broker.start()
+        self._port = self._broker.listening_on[0].port
+
+
+def started(directory, **parts):
+    """A broker in a thread, which runs until its `stop`."""
+    broker = ThreadedBroker(StoredBroker(directory, **parts))
+    broker.start()
+    return broker
