@@ -15,30 +15,25 @@ R3. The steps are explicit and in this order: the objects change, then their dep
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import singledispatchmethod
+from typing import Protocol
 
 from leveret.broker.auth.permissions import PermissionTable, check_patterns
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.declarations import (
     Declaration,
-    DeleteBinding,
-    DeleteExchange,
     DeleteParameter,
     DeletePermission,
     DeletePolicy,
-    DeleteQueue,
     DeleteTopicPermission,
     DeleteUser,
     DeleteUserLimits,
     DeleteVhost,
     DeleteVhostLimits,
     Permission,
-    PutBinding,
-    PutExchange,
     PutParameter,
     PutPermission,
     PutPolicy,
-    PutQueue,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -94,25 +89,10 @@ class Registry:
         self.policies = PolicyTable()
         self.policing = Policing(self.policies, self.vhosts, call_soon)
         self.runtime_parameters = RuntimeParameters(self.parameters, self.policies, self.limits)
-        self.topology = topology = Topology(self.vhosts)
+        self.topology = Topology(self.vhosts)
         self._events = events
         self._make_vhost = make_vhost
         self._dependents = dependents
-        self._steps: dict[type[Declaration], Callable[[Any], None]] = {
-            PutVhost: self._put_vhost, DeleteVhost: self._delete_vhost,
-            PutUser: self._put_user, DeleteUser: self._delete_user,
-            PutPermission: self._put_permission, DeletePermission: self._delete_permission,
-            PutTopicPermission: self._put_topic_permission,
-            DeleteTopicPermission: self._delete_topic_permission,
-            PutPolicy: self._put_policy, DeletePolicy: self._delete_policy,
-            PutVhostLimits: self._put_vhost_limits,
-            DeleteVhostLimits: self._delete_vhost_limits,
-            PutUserLimits: self._put_user_limits, DeleteUserLimits: self._delete_user_limits,
-            PutParameter: self._put_parameter, DeleteParameter: self._delete_parameter,
-            PutExchange: topology.put_exchange, DeleteExchange: topology.delete_exchange,
-            PutQueue: topology.put_queue, DeleteQueue: topology.delete_queue,
-            PutBinding: topology.put_binding, DeleteBinding: topology.delete_binding,
-        }  # fmt: skip
 
     def check(self, declaration: Declaration) -> None:
         """Check that a declaration is valid.
@@ -141,9 +121,14 @@ class Registry:
         removals = [one for one in new if isinstance(one, Removal)]
         return [*self.topology.consequences(removals), *new]
 
+    @singledispatchmethod
     def apply(self, declaration: Declaration) -> None:
-        """Apply a declaration to memory."""
-        self._steps[type(declaration)](declaration)
+        """Apply a declaration to memory.
+
+        The methods below are registered by the type of their argument; exchanges, queues and
+        bindings are the topology's.
+        """
+        self.topology.apply(declaration)
 
     def take_cancelled(self) -> list[Consumer]:
         """The consumers of queues that were deleted since the last call, for `tell_cancelled`."""
@@ -162,6 +147,7 @@ class Registry:
             made.append(PutPermission(everything, acting_user=acting_user))
         return made
 
+    @apply.register
     def _put_vhost(self, it: PutVhost) -> None:
         vhost = self.vhosts.get(it.name)
         emit = object_events.vhost_updated
@@ -171,6 +157,7 @@ class Registry:
         vhost.description, vhost.tags = it.description, it.tags
         emit(vhost, it.acting_user)
 
+    @apply.register
     def _delete_vhost(self, it: DeleteVhost) -> None:
         # Operators may set policies and permissions before the vhost exists.
         users, topic_users = self.permissions.remove_vhost(it.name)
@@ -192,10 +179,12 @@ class Registry:
 
     # Users and permissions
 
+    @apply.register
     def _put_user(self, it: PutUser) -> None:
         before = self.users.put(it.user)
         access_events.user_put(self._events, before, it.user, it.acting_user)
 
+    @apply.register
     def _delete_user(self, it: DeleteUser) -> None:
         was_there = self.users.remove(it.name)
         self.permissions.remove_user(it.name)
@@ -207,21 +196,25 @@ class Registry:
         if had_limits:
             parameter_events.user_limits_deleted(self._events, it.name, it.acting_user)
 
+    @apply.register
     def _put_permission(self, it: PutPermission) -> None:
         self.permissions.put(it.permission)
         self._permissions_changed()
         access_events.permission_put(self._events, it.permission, it.acting_user)
 
+    @apply.register
     def _delete_permission(self, it: DeletePermission) -> None:
         if self.permissions.remove(it.vhost, it.user):
             self._permissions_changed()
             access_events.permission_deleted(self._events, it.vhost, it.user, it.acting_user)
 
+    @apply.register
     def _put_topic_permission(self, it: PutTopicPermission) -> None:
         self.permissions.put_topic(it.permission)
         self._permissions_changed()
         access_events.topic_permission_put(self._events, it.permission, it.acting_user)
 
+    @apply.register
     def _delete_topic_permission(self, it: DeleteTopicPermission) -> None:
         if self.permissions.remove_topic(it.vhost, it.user, it.exchange):
             self._permissions_changed()
@@ -234,11 +227,13 @@ class Registry:
 
     # Policies, limits and parameters
 
+    @apply.register
     def _put_policy(self, it: PutPolicy) -> None:
         self.policies.put(it.component, it.policy)
         self.policing.policies_changed(it.policy.vhost)
         parameter_events.policy_put(self._events, it.component, it.policy, it.acting_user)
 
+    @apply.register
     def _delete_policy(self, it: DeletePolicy) -> None:
         if self.policies.remove(it.component, it.vhost, it.name):
             self.policing.policies_changed(it.vhost)
@@ -246,28 +241,34 @@ class Registry:
                 self._events, it.component, it.vhost, it.name, it.acting_user
             )
 
+    @apply.register
     def _put_vhost_limits(self, it: PutVhostLimits) -> None:
         self.limits.put_vhost(it.vhost, it.limits)
         parameter_events.vhost_limits_put(self._events, it.vhost, it.limits, it.acting_user)
 
+    @apply.register
     def _delete_vhost_limits(self, it: DeleteVhostLimits) -> None:
         if self.limits.remove_vhost(it.vhost):
             parameter_events.vhost_limits_deleted(self._events, it.vhost, it.acting_user)
 
+    @apply.register
     def _put_user_limits(self, it: PutUserLimits) -> None:
         self.limits.put_user(it.user, it.limits)
         parameter_events.user_limits_put(self._events, it.user, it.limits, it.acting_user)
 
+    @apply.register
     def _delete_user_limits(self, it: DeleteUserLimits) -> None:
         if self.limits.remove_user(it.user):
             parameter_events.user_limits_deleted(self._events, it.user, it.acting_user)
 
+    @apply.register
     def _put_parameter(self, it: PutParameter) -> None:
         self.parameters.put(it.component, it.vhost, it.name, it.value)
         parameter_events.parameter_put(
             self._events, it.component, it.vhost, it.name, it.acting_user
         )
 
+    @apply.register
     def _delete_parameter(self, it: DeleteParameter) -> None:
         if self.parameters.remove(it.component, it.vhost, it.name):
             parameter_events.parameter_deleted(

@@ -6,7 +6,8 @@ values, and so is the storage id of an exchange that delays messages.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import singledispatch
 from typing import Any
 
 from leveret.broker.declarations import (
@@ -63,40 +64,51 @@ STORED_EXCHANGE = "stored-exchange"
 """The component of the parameters with storage ids of exchanges."""
 
 
+@singledispatch
 def write(declaration: Declaration, metadata: Metadata) -> None:
-    """Write a durable declaration: one transaction. Raises MetadataError."""
-    _WRITERS[type(declaration)](declaration, metadata)
+    """Write a durable declaration: one transaction. Raises MetadataError.
+
+    The functions below are registered by the type of their first argument.
+    """
+    raise AssertionError(f"there is no row for {declaration!r}")
 
 
+@write.register
 def _put_vhost(it: PutVhost, metadata: Metadata) -> None:
     metadata.put_vhost(VhostRow(it.name, it.description, it.tags))
 
 
+@write.register
 def _delete_vhost(it: DeleteVhost, metadata: Metadata) -> None:
     metadata.delete_vhost(it.name)
 
 
+@write.register
 def _put_user(it: PutUser, metadata: Metadata) -> None:
     user = it.user
     tags = ",".join(user.tags)
     metadata.put_user(UserRow(user.name, user.password_hash, user.hashing_algorithm, tags))
 
 
+@write.register
 def _delete_user(it: DeleteUser, metadata: Metadata) -> None:
     with metadata.batch():
         metadata.delete_user(it.name)
         metadata.delete_parameter(NO_VHOST, USER_LIMITS, it.name)
 
 
+@write.register
 def _put_permission(it: PutPermission, metadata: Metadata) -> None:
     one = it.permission
     metadata.put_permission(PermissionRow(one.vhost, one.user, one.configure, one.write, one.read))
 
 
+@write.register
 def _delete_permission(it: DeletePermission, metadata: Metadata) -> None:
     metadata.delete_permission(it.vhost, it.user)
 
 
+@write.register
 def _put_topic_permission(it: PutTopicPermission, metadata: Metadata) -> None:
     one = it.permission
     metadata.put_topic_permission(
@@ -104,39 +116,48 @@ def _put_topic_permission(it: PutTopicPermission, metadata: Metadata) -> None:
     )
 
 
+@write.register
 def _delete_topic_permission(it: DeleteTopicPermission, metadata: Metadata) -> None:
     metadata.delete_topic_permission(it.vhost, it.user, it.exchange)
 
 
+@write.register
 def _put_policy(it: PutPolicy, metadata: Metadata) -> None:
     policy = it.policy
     _put_row(metadata, policy.vhost, it.component, policy.name, policy_value(policy))
 
 
+@write.register
 def _delete_policy(it: DeletePolicy, metadata: Metadata) -> None:
     metadata.delete_parameter(it.vhost, it.component, it.name)
 
 
+@write.register
 def _put_vhost_limits(it: PutVhostLimits, metadata: Metadata) -> None:
     _put_row(metadata, it.vhost, VHOST_LIMITS, VHOST_LIMITS_NAME, dict(it.limits))
 
 
+@write.register
 def _delete_vhost_limits(it: DeleteVhostLimits, metadata: Metadata) -> None:
     metadata.delete_parameter(it.vhost, VHOST_LIMITS, VHOST_LIMITS_NAME)
 
 
+@write.register
 def _put_user_limits(it: PutUserLimits, metadata: Metadata) -> None:
     _put_row(metadata, NO_VHOST, USER_LIMITS, it.user, dict(it.limits))
 
 
+@write.register
 def _delete_user_limits(it: DeleteUserLimits, metadata: Metadata) -> None:
     metadata.delete_parameter(NO_VHOST, USER_LIMITS, it.user)
 
 
+@write.register
 def _put_parameter(it: PutParameter, metadata: Metadata) -> None:
     _put_row(metadata, it.vhost, it.component, it.name, it.value)
 
 
+@write.register
 def _delete_parameter(it: DeleteParameter, metadata: Metadata) -> None:
     metadata.delete_parameter(it.vhost, it.component, it.name)
 
@@ -145,6 +166,7 @@ def _put_row(metadata: Metadata, vhost: str, component: str, name: str, value: A
     metadata.put_parameter(ParameterRow(vhost, component, name, json.dumps(value)))
 
 
+@write.register
 def _put_exchange(it: PutExchange, metadata: Metadata) -> None:
     row = ExchangeRow(
         it.vhost, it.name, it.type, it.durable, it.auto_delete, it.internal, it.arguments
@@ -155,26 +177,31 @@ def _put_exchange(it: PutExchange, metadata: Metadata) -> None:
             _put_row(metadata, it.vhost, STORED_EXCHANGE, it.name, it.storage_id)
 
 
+@write.register
 def _delete_exchange(it: DeleteExchange, metadata: Metadata) -> None:
     with metadata.batch():
         metadata.delete_exchange(it.vhost, it.name)
         metadata.delete_parameter(it.vhost, STORED_EXCHANGE, it.name)
 
 
+@write.register
 def _put_queue(it: PutQueue, metadata: Metadata) -> None:
     metadata.put_queue(
         QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
     )
 
 
+@write.register
 def _delete_queue(it: DeleteQueue, metadata: Metadata) -> None:
     metadata.delete_queue(it.vhost, it.name)
 
 
+@write.register
 def _put_binding(it: PutBinding, metadata: Metadata) -> None:
     metadata.put_binding(_binding_row(it))
 
 
+@write.register
 def _delete_binding(it: DeleteBinding, metadata: Metadata) -> None:
     metadata.delete_binding(_binding_row(it))
 
@@ -184,20 +211,6 @@ def _binding_row(it: PutBinding | DeleteBinding) -> BindingRow:
         it.vhost, it.source, it.destination_kind, it.destination, it.routing_key, it.arguments
     )
 
-
-_WRITERS: dict[type[Declaration], Callable[[Any, Metadata], None]] = {
-    PutVhost: _put_vhost, DeleteVhost: _delete_vhost,
-    PutUser: _put_user, DeleteUser: _delete_user,
-    PutPermission: _put_permission, DeletePermission: _delete_permission,
-    PutTopicPermission: _put_topic_permission, DeleteTopicPermission: _delete_topic_permission,
-    PutPolicy: _put_policy, DeletePolicy: _delete_policy,
-    PutVhostLimits: _put_vhost_limits, DeleteVhostLimits: _delete_vhost_limits,
-    PutUserLimits: _put_user_limits, DeleteUserLimits: _delete_user_limits,
-    PutParameter: _put_parameter, DeleteParameter: _delete_parameter,
-    PutExchange: _put_exchange, DeleteExchange: _delete_exchange,
-    PutQueue: _put_queue, DeleteQueue: _delete_queue,
-    PutBinding: _put_binding, DeleteBinding: _delete_binding,
-}  # fmt: skip
 
 # Reading
 

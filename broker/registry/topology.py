@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from functools import singledispatchmethod
 from typing import Protocol
 
 from leveret.broker.amqp.errors import not_allowed, not_found
@@ -141,6 +142,12 @@ class Topology:
 
     # Applying
 
+    @singledispatchmethod
+    def apply(self, it: Declaration) -> None:
+        """Apply a declaration; the methods below are registered by the type of their argument."""
+        raise AssertionError(f"nothing applies {it!r}")
+
+    @apply.register
     def put_exchange(self, it: PutExchange) -> None:
         """Add an exchange, unless the name exists."""
         vhost = self._vhost(it)
@@ -151,6 +158,7 @@ class Topology:
             )  # fmt: skip
             object_events.exchange_created(vhost, exchange, it.acting_user)
 
+    @apply.register
     def delete_exchange(self, it: DeleteExchange) -> None:
         """Remove an exchange, and the bindings from it and to it."""
         vhost = self._vhost(it)
@@ -163,6 +171,7 @@ class Topology:
                 exchange.delayed.delete()
             object_events.exchange_deleted(vhost, exchange, it.acting_user)
 
+    @apply.register
     def put_queue(self, it: PutQueue) -> None:
         """Add a queue, unless the name exists."""
         vhost, owner = self._vhost(it), self._owners.get(it.owner)
@@ -180,6 +189,7 @@ class Topology:
         vhost.counts.queues_created += 1
         object_events.queue_created(vhost, queue, it.acting_user)
 
+    @apply.register
     def delete_queue(self, it: DeleteQueue) -> None:
         """Remove a queue with its messages, and the bindings to it."""
         vhost = self._vhost(it)
@@ -194,6 +204,7 @@ class Topology:
         self.cancelled += queue.delete_now()
         object_events.queue_deleted(vhost, queue, it.acting_user)
 
+    @apply.register
     def put_binding(self, it: PutBinding) -> None:
         """Add a binding, unless it exists."""
         vhost = self._vhost(it)
@@ -211,6 +222,7 @@ class Topology:
         if isinstance(source.type, RecentHistory):
             replay_history(vhost, source.type, destination)
 
+    @apply.register
     def delete_binding(self, it: DeleteBinding) -> None:
         """Remove a binding, if it exists."""
         vhost = self._vhost(it)

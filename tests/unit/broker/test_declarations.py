@@ -20,6 +20,9 @@ from leveret.broker.declarations import (
     decode,
     encode,
 )
+from leveret.broker.registry.registry import Registry
+from leveret.broker.registry.rows import write
+from leveret.broker.registry.topology import Topology
 
 NOT_UTF_8 = b"caf\xe9".decode("utf-8", "surrogateescape")
 ARGUMENTS = encode_table({"x-max-length": ("s", 5), "x-dead-letter-exchange": ("S", NOT_UTF_8)})
@@ -49,6 +52,16 @@ def test_every_declaration_can_be_received():
     assert {type_.__struct_config__.tag for type_ in AnyDeclaration.__args__} == {
         type_.__name__ for type_ in AnyDeclaration.__args__
     }
+
+
+@pytest.mark.parametrize("type_", AnyDeclaration.__args__)
+def test_every_declaration_is_written_and_applied(type_):
+    appliers = [vars(owner)["apply"].dispatcher for owner in (Registry, Topology)]
+    assert [is_registered(function, type_) for function in (write, *appliers)].count(True) == 2
+
+
+def is_registered(function, type_):
+    return function.dispatch(type_) is not function.dispatch(object)
 
 
 @pytest.mark.parametrize(
