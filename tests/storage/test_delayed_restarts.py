@@ -1,0 +1,132 @@
+"""Delayed messages outlive power cuts, while they wait, move between buckets and are released."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from leveret.broker import delayed_messages
+from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
+from leveret.broker.turns import WORK_MAX
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Message
+from leveret.storage.metadata import NoMetadata
+from leveret.storage.store import Store
+from tests.storage.machine import ADDRESSES, PERSISTENT, Machine, make_header, number_of
+from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
+from tests.storage.reading import ready_entries
+
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
+DELAYED_ID, QUEUE_ID = 1, 2
+
+
+class Turns:
+    """Turns that are taken after each step of the test."""
+
+    def __init__(self):
+        self._woken = []
+        self.work_left = WORK_MAX
+
+    def wake(self, actor):
+        if not actor.is_awake:
+            actor.is_awake = True
+            self._woken.append(actor)
+
+    def run(self):
+        while self._woken:
+            actor = self._woken.pop()
+            actor.is_awake = False
+            self.work_left = WORK_MAX
+            actor.take_turn()
+        self.work_left = WORK_MAX
+
+
+class Node:
+    """A store with one delaying exchange, which releases to one durable queue."""
+
+    def __init__(self, directory, chance):
+        self.directory = directory
+        self.chance = chance
+        self.clock = VirtualClock()
+        self.due_ms = {}
+        self.confirmed = set()
+
+    def start(self, disk):
+        self.disk = disk
+        self.turns = Turns()
+        self.store = store = Store(
+            self.directory, NoMetadata(), make_header, disk=disk, log_file_bytes=20_000
+        )
+        store.open()
+        self.queue = store.queue(QUEUE_ID, 0, "q", True, False)
+        self.delayed = DelayedMessages(
+            self.clock, self.turns, lambda level: store.queue(DELAYED_ID, level, "e", True, False),
+            store.levels_of(DELAYED_ID, BUCKETS - 1), self._release,
+        )  # fmt: skip
+        store.all_restored()
+        store.pager.set_budget(30_000)
+
+    def _release(self, message, publisher):
+        assert self.clock.now_ms() >= self.due_ms[int(message.body)]
+        assert self.queue.publish([message], len(message.body), 0)
+        publisher.hold(0, 1, self.queue)
+        self.queue.when_safe(publisher, 0, self.queue)
+
+    # What a publisher is for a queue
+
+    def hold(self, first, count, holder):
+        """Nothing to do: the message counts as confirmed when `confirm` is called."""
+
+    def confirm(self, first, holder):
+        self.confirmed.add(first)
+
+    async def work(self, steps):
+        for _ in range(steps):
+            number = len(self.due_ms)
+            delay_ms = self.chance.choice((10, 300, 5000, 70_000)) + self.chance.randrange(100)
+            self.due_ms[number] = self.clock.now_ms() + delay_ms
+            message = Message(ADDRESSES[0], PERSISTENT, b"%d" % number)
+            self.delayed.add(message, delay_ms, self, number)
+            if self.chance.random() < 0.3:
+                self.advance(self.chance.choice((0.01, 0.5, 5)))
+                await asyncio.sleep(0)
+            if self.store.log.failure is not None:
+                return
+
+    def advance(self, seconds):
+        self.clock.advance(seconds)
+        self.turns.run()
+
+    async def cut(self):
+        self.delayed.close()
+        self.disk.is_off = True
+        await Machine.halt(self)
+        self.disk.cut()
+
+    async def release_all(self):
+        async with asyncio.timeout(10):
+            while self.delayed.count:
+                self.advance(10)
+                await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("point", ["log.written", "log.synced"])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_power_cut_loses_no_delayed_message(tmp_path, monkeypatch, seed, point):
+    monkeypatch.setattr(delayed_messages, "LOADED_MESSAGES_MAX", 5)
+    chance = random.Random(seed)
+    node = Node(tmp_path, chance)
+    for _ in range(4):
+        dies_at = (point, chance.choice((1, 2, 5, 9)))
+        node.start(PowerCutDisk(chance, dies_at))
+        try:
+            await node.work(chance.randint(10, 300))
+            await asyncio.sleep(0.005)
+        except PowerIsOff:
+            pass
+        await node.cut()
+    node.start(PowerCutDisk(chance, None))
+    await node.release_all()
+    assert node.confirmed <= set(map(number_of, ready_entries(node.queue)))
+    await node.store.close()
