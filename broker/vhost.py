@@ -182,6 +182,11 @@ class VirtualHost:
         """Where messages wait at an exchange of the type x-delayed-message."""
         is_durable = bool(storage_id)
         title = resource(EXCHANGE, exchange.name, self.name)
+        if exchange.durable and not is_durable and self._store is not None:
+            logger.warning(
+                "%s was declared by a version that does not store delayed messages, and keeps them "
+                "in memory: delete it and declare it again", title,
+            )  # fmt: skip
         return DelayedMessages(
             self.clock,
             self.turns,

@@ -7,6 +7,7 @@ import time
 import pytest
 from pamqp import commands
 
+from leveret.broker.registry.rows import STORED_EXCHANGE
 from leveret.storage.disk import Disk
 from tests.protocol.raw_client import SECONDS_MAX, opened, publish_bytes, wait_until
 from tests.stored_broker import started
@@ -188,6 +189,16 @@ def test_many_messages_are_on_disk_when_memory_is_short(node):
     node.advance(10)
     wait_until(lambda: node.broker.queue_length("q") == count)
     assert node.delayed_count() == 0
+
+
+def test_an_exchange_of_an_earlier_version_is_named(node, caplog):
+    with opened(node.broker) as client:
+        declare(client)
+    node.broker.call(
+        lambda embedded: embedded.metadata.delete_parameter("/", STORED_EXCHANGE, "later")
+    )
+    node.restart()
+    assert "exchange 'later' in vhost '/' was declared by a version that does not" in caplog.text
 
 
 def test_they_are_deleted_with_their_exchange(node):
