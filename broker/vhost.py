@@ -95,7 +95,7 @@ class VirtualHost:
         self._store = store
         self._dead_letters = DeadLetterer(self)
         default = DefaultExchange(self.queues)
-        self.exchanges[""] = Exchange(self.exchanges, "", default, True, False, False, {})
+        self._add(Exchange(self.exchanges, "", default, True, False, False, {}))
         for exchange, type_name, internal in PREDECLARED_EXCHANGES:
             self.add_exchange(exchange, type_name, True, False, internal, {})
 
@@ -120,11 +120,14 @@ class VirtualHost:
         )
         if isinstance(exchange_type, DelayedMessage):
             exchange.delayed = self._make_delayed(exchange, storage_id)
-        self.exchanges[name] = exchange
+        self._add(exchange)
+        return exchange
+
+    def _add(self, exchange: Exchange) -> None:
+        self.exchanges[exchange.name] = exchange
         if self._policing is not None:
             self._policing.apply_to_exchange(self.name, exchange)
         self.routes_changed()
-        return exchange
 
     def add_queue(
         self,

@@ -62,6 +62,13 @@ class TestOrder:
         exchange = declared.registry.vhosts["/"].exchanges["e"]
         assert exchange.alternate_name == "amq.fanout"
 
+    def test_a_policy_and_its_vhost(self, declared):
+        other = Policy("v", "other", "", "exchanges", {"alternate-exchange": "amq.fanout"}, 1)
+        declared.put(PutPolicy("policy", other))
+        declared.put(PutVhost("v"))
+        exchanges = declared.registry.vhosts["v"].exchanges.values()
+        assert all(exchange.policy is other for exchange in exchanges)
+
     @pytest.mark.parametrize("listeners", list(permutations(["one", "two", "three"])))
     def test_listeners_of_events(self, declared, listeners):
         heard = {name: [] for name in listeners}
