@@ -9,7 +9,7 @@ from leveret.broker.config import Config, LogSettings
 from leveret.broker.private_files import make_directory, opened
 from leveret.broker.tracing.appended_file import AppendedFile
 from leveret.mgmt.audit import AuditLog
-from leveret.mgmt.cli.serve import set_up_logging
+from leveret.mgmt.cli.serve import HTTP_SERVER_LOGGER, set_up_logging
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct, autouse=True)
@@ -65,5 +65,6 @@ def test_logs_also_after_they_were_rotated(tmp_path):
     finally:
         for handler in logger.handlers:
             handler.close()
-        logger.handlers.clear()
-        logger.propagate = True
+        # The logger of requests shares the list of handlers.
+        for one in (logger, logging.getLogger(HTTP_SERVER_LOGGER)):
+            one.handlers, one.propagate = [], True
