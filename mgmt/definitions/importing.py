@@ -85,9 +85,10 @@ class Import:
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
         for kind in self._definitions.kinds():
-            items = [one for one in self._definitions.items(kind) if not is_left_out(kind, one)]
+            items = self._definitions.items(kind)
             for start in range(0, len(items), SLICE):
-                await self._import_slice(kind, items[start : start + SLICE])
+                some = items[start : start + SLICE]
+                await self._import_slice(kind, [one for one in some if not is_left_out(kind, one)])
                 await self._give_way()
         await in_task(self._broker.services.declarations.synced())
 
