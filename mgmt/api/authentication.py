@@ -1,6 +1,9 @@
 """Authentication: the current user, how the pages log in, password hashes, and login attempts."""
 
+import base64
 from typing import Any
+
+from aiohttp import hdrs, web
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.attempt_counts import Outcomes
@@ -25,13 +28,22 @@ async def auth(call: Call) -> Any:
 
 @route("POST", "/login", is_open=True)
 async def login(call: Call) -> Any:
-    """Whether a name and a password, sent as a form, are correct."""
+    """Whether a name and a password, sent as a form, are correct.
+
+    As in RabbitMQ, the cookie `auth` has both, for programs that read it. The API takes no login
+    from a cookie, so that a page of another site cannot use it.
+    """
     form = await call.form_before_login()
     name, password = form.get("username"), form.get("password")
     if name is None or password is None:
         raise refused("Login failed")
     await log_in(call.node, call.request, name, password)
-    return "ok"
+    response = web.json_response("ok")
+    encoded = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape"))
+    traits = "; Secure" if call.request.secure else ""
+    cookie = f"auth={encoded.decode()}; Version=1; HttpOnly; SameSite=Strict{traits}"
+    response.headers[hdrs.SET_COOKIE] = cookie
+    return response
 
 
 @route("GET", "/auth/hash_password/{password}")

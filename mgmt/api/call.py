@@ -180,19 +180,22 @@ class Call:
     # The body
 
     async def raw_body(self) -> bytes:
-        """The body in bytes. Raises 400, 408 and 413."""
+        """The body in bytes. Raises 400 and 408."""
         return await incoming.read(self.request, self._limits)
 
     async def file(self) -> bytes:
-        """The file in a form that a browser sent. Raises 400, 408 and 413."""
+        """The file in a form that a browser sent. Raises 400 and 408."""
         return await incoming.read_file(self.request, self._limits)
 
     async def form_before_login(self) -> dict[str, str]:
         """The fields of a form from anybody. Raises 400, 408 and 413."""
         return await incoming.read_form(self.request, incoming.BEFORE_LOGIN)
 
-    async def body(self, *required: str) -> dict[str, Any]:
-        """The JSON object in the body. Raises 400 without one, or if a key is missing."""
+    async def body(self, *required: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The JSON object in the body. Raises 400 without one, or if a key is missing.
+
+        nullable: keys that must be there and may be null.
+        """
         raw = await self.raw_body()
         content = {} if raw in (b"", b"null", b"undefined") else incoming.parse(raw)
         if isinstance(content, str):
@@ -202,7 +205,8 @@ class Call:
             )
         if not isinstance(content, dict):
             raise bad_request("not_json")
-        missing = [key for key in required if content.get(key) is None]
+        missing = [key for key in nullable if key not in content]
+        missing += [key for key in required if content.get(key) is None]
         if missing:
             raise bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
         return content

@@ -73,7 +73,7 @@ async def _import(call: Call, vhost: str | None) -> Any:
 
 
 async def _content(call: Call) -> bytes:
-    """The body, or the file in a form that a browser sent. Raises 400, 408 and 413."""
+    """The body, or the file in a form that a browser sent. Raises 400 and 408."""
     if call.request.content_type.startswith("multipart/"):
         return await call.file()
     return await call.raw_body()

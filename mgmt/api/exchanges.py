@@ -109,16 +109,22 @@ async def publish(call: Call) -> Any:
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
     await require(call, vhost, (EXCHANGE, name, "write"))
-    body = await call.body("routing_key", "properties", "payload", "payload_encoding")
-    key, payload = body["routing_key"], payload_of(body["payload"], body["payload_encoding"])
-    if not isinstance(key, str):
-        raise bad_request(["not_string", key])
+    body = await call.body("properties", "payload", "payload_encoding", nullable=("routing_key",))
+    key, payload = _key_of(body), payload_of(body["payload"], body["payload_encoding"])
     try:
         header = header_of_json(body["properties"])
     except PropertyError as error:
         raise bad_request(error.reason) from None
     routed = await _publish(call, vhost, name, key, header, payload)
     return {"routed": routed}
+
+
+def _key_of(body: dict[str, Any]) -> str:
+    """The routing key; empty if it is null or missing. Raises 400."""
+    key = body.get("routing_key")
+    if key is not None and not isinstance(key, str):
+        raise bad_request(["not_string", key])
+    return key or ""
 
 
 async def _publish(
@@ -265,9 +271,7 @@ async def bind(call: Call) -> Any:
     destination = call.path("destination") if kind == QUEUE else call.exchange_name("destination")
     await require(call, vhost, (kind, destination, "write"), (EXCHANGE, source, "read"))
     body = await call.body()
-    key = body.get("routing_key", "")
-    if not isinstance(key, str):
-        raise bad_request(["not_string", key])
+    key = _key_of(body)
     arguments = arguments_of(body)
     where: dict[str, Any] = {"routing_key": key, "arguments": arguments}
     if kind == QUEUE:

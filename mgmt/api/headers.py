@@ -29,7 +29,7 @@ class Headers:
         """Add the headers to an answer."""
         for name, value in self._fixed.items():
             response.headers.setdefault(name, value)
-        response.headers["Vary"] = "Accept, Accept-Encoding, Origin"
+        response.headers["Vary"] = "accept, accept-encoding, origin"
         origin = request.headers.get("Origin")
         if origin is None or not ("*" in self._origins or origin in self._origins):
             return

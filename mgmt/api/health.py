@@ -21,9 +21,14 @@ DIGITS = re.compile("[0-9]{1,9}")
 ALIVENESS_QUEUE = "aliveness-test"
 UNITS_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 PROTOCOLS = {
-    "amqp": "amqp", "amqp091": "amqp", "amqp0.9.1": "amqp", "amqps": "amqp/ssl",
-    "http": "http", "https": "https", "prometheus": "http/prometheus",
+    "amqp": "amqp", "amqps": "amqp/ssl", "http": "http", "management": "http", "https": "https",
+    "prometheus": "http/prometheus",
+    **dict.fromkeys(
+        ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp0_9_1", "amqp10", "amqp1.0", "amqp1-0",
+         "amqp1_0"), "amqp",
+    ),
 }  # fmt: skip
+"""Listeners by the names that RabbitMQ understands, in any case. AMQP's have all its versions."""
 
 
 def failed(reason: str, **facts: Any) -> Status:

@@ -47,15 +47,26 @@ class LargeTexts(msgspec.Struct, frozen=True):
 
 
 class Limits(NamedTuple):
-    """What a body may have, and how a refusal says so."""
+    """What a body may have, and how a refusal says so. too_large: status, error and reason."""
 
     bytes_max: int
     timeout_ms: int
-    too_large: str
+    too_large: tuple[int, str, str]
     too_slow: str
 
+    def refusal(self) -> ApiError:
+        """The refusal of a body that is too large; the rest of it is not read."""
+        refusal = ApiError(*self.too_large)
+        refusal.closes = True
+        return refusal
 
-BEFORE_LOGIN = Limits(64_000, 5_000, "over 64000 bytes", "not there within 5000 ms")
+
+BEFORE_LOGIN = Limits(
+    64_000,
+    5_000,
+    (413, "payload_too_large", "the body is over 64000 bytes"),
+    "not there within 5000 ms",
+)
 
 
 def limits_of(settings: ManagementSettings) -> Limits:
@@ -63,13 +74,13 @@ def limits_of(settings: ManagementSettings) -> Limits:
     return Limits(
         settings.body_bytes_max,
         settings.body_timeout_ms,
-        "over management.http.max_body_size",
+        (400, "bad_request", "Exceeded HTTP request body size limit"),
         f"not there within {settings.body_timeout_ms} ms (management.tcp.inactivity_timeout)",
     )
 
 
 async def read(request: web.Request, limits: Limits) -> bytes:
-    """The body. Raises 413 if it is too large, 408 if it is too slow, 400 if it is cut off."""
+    """The body. Raises 408 if it is too slow, 400 if it is cut off, and the limits' refusal."""
     parts: list[bytes] = []
     try:
         async with asyncio.timeout(limits.timeout_ms / 1000):
@@ -91,7 +102,7 @@ async def _gather(request: web.Request, parts: list[bytes], limits: Limits) -> N
         parts.append(await request.content.readany())
         size += len(parts[-1])
         if size > limits.bytes_max:
-            raise _given_up(413, "payload_too_large", limits.too_large)
+            raise limits.refusal()
 
 
 async def read_form(request: web.Request, limits: Limits) -> dict[str, str]:
@@ -110,7 +121,7 @@ async def read_form(request: web.Request, limits: Limits) -> dict[str, str]:
 
 
 async def read_file(request: web.Request, limits: Limits) -> bytes:
-    """The field `file` of a form with parts (RFC 7578). Raises 400 without one, 408 and 413."""
+    """The field `file` of a form with parts (RFC 7578). Raises 400 without one, and 408."""
     raw = await read(request, limits)
     sent = Message()
     sent[hdrs.CONTENT_TYPE] = request.headers.get(hdrs.CONTENT_TYPE, "")

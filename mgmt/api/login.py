@@ -1,6 +1,7 @@
 """The user of a request, by its header, or by its query where a browser follows a link.
 
-There are no sessions and no cookies, so that a page of another site cannot use a browser's login.
+There are no sessions, and cookies count for nothing, so that a page of another site cannot use a
+browser's login.
 """
 
 import base64

@@ -129,7 +129,7 @@ async def show_ets(call: Call) -> Any:
     """Erlang's ETS tables, of which this node has none."""
     call.require_monitor()
     require_this_node(call)
-    return {"ets_tables": "no_tables"}
+    return {"ets_tables_memory": "no_tables"}
 
 
 @route("GET", "/cluster-name")

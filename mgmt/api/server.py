@@ -29,6 +29,7 @@ from leveret.mgmt.api.incoming import limits_of
 from leveret.mgmt.api.listing import arranged, pick_columns
 from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
+from leveret.mgmt.api.pages import add_pages
 from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from leveret.mgmt.listening import listen
@@ -42,7 +43,6 @@ SOCKET_PATH_BYTES_MAX = 107
 VARIABLE = re.compile(r"\{(\w+)\}")
 CONTROL_USER = "leveretctl"
 WRITTEN_AT_ONCE = 256 * 1024
-UI_DIRECTORY = Path(__file__).parent.parent / "ui"
 
 logger = logging.getLogger("leveret.management")
 
@@ -96,9 +96,7 @@ class ManagementServer:
         self._control_path: Path | None = None
         self._headers = Headers(node.config)
         self._limits = limits_of(node.config.management)
-        self._control_limits = self._limits._replace(
-            bytes_max=CONTROL_BODY_BYTES_MAX, too_large=f"over {CONTROL_BODY_BYTES_MAX} bytes"
-        )
+        self._control_limits = self._limits._replace(bytes_max=CONTROL_BODY_BYTES_MAX)
 
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve the API and the pages. Returns the address, with the port that the system chose."""
@@ -145,7 +143,8 @@ class ManagementServer:
         for path, group in groupby(sorted(routes, key=_specific_first), lambda one: one.path):
             self._add_path(application, f"{prefix}/api{path}", list(group), is_control=is_control)
         if not is_control:
-            self._add_pages(application, prefix)
+            add_pages(application, prefix)
+            application.on_response_prepare.append(self._headers.add_to_page)
         application.router.add_route("*", "/{path:.*}", self._answer_nothing)
         return application
 
@@ -164,25 +163,6 @@ class ManagementServer:
                 if one.method == "GET":
                     application.router.add_route("HEAD", place, handler)
             application.router.add_route("*", place, self._other_method(allow))
-
-    def _add_pages(self, application: web.Application, prefix: str) -> None:
-        def page(name: str) -> Handler:
-            async def send(request: web.Request) -> web.StreamResponse:
-                return web.FileResponse(UI_DIRECTORY / name)
-
-            return send
-
-        application.router.add_get(f"{prefix}/", page("index.html"))
-        # Browsers request it at the root, whatever the page says.
-        application.router.add_get("/favicon.ico", page("mark.svg"))
-        if prefix:
-            application.router.add_get(prefix, self._redirect_to_pages)
-        if UI_DIRECTORY.is_dir():
-            application.router.add_static(f"{prefix}/ui", UI_DIRECTORY)
-        application.on_response_prepare.append(self._headers.add_to_page)
-
-    async def _redirect_to_pages(self, request: web.Request) -> web.StreamResponse:
-        raise web.HTTPFound(f"{request.path}/")
 
     def _other_method(self, allow: str) -> Handler:
         """The handler for methods that a path does not have: its answer lists those that it has."""

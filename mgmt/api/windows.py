@@ -1,20 +1,27 @@
-"""The samples that a request asks for: `lengths_age=60&lengths_incr=5` and similar parameters."""
+"""The samples that a request asks for: `lengths_age=60&lengths_incr=5` and similar parameters.
+
+As in RabbitMQ (`rabbit_mgmt_util`), a parameter that is missing or no number asks for no samples,
+and numbers that make no sense are an error.
+"""
+
+import re
 
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.statistics.series import Window
 
-SAMPLES_MAX = 10_000
+SAMPLES_MAX = 500
+NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def window(call: Call, kind: str) -> Window | None:
     """The window of a kind: lengths, msg_rates, data_rates or node_stats. Raises 400."""
-    age = call.number(f"{kind}_age", 0)
-    increment = call.number(f"{kind}_incr", 0)
-    if age <= 0 or increment <= 0:
+    texts = call.query(f"{kind}_age"), call.query(f"{kind}_incr")
+    if not all(NUMBER.fullmatch(text) for text in texts):
         return None
-    if age // increment > SAMPLES_MAX:
-        raise bad_request(f"{kind}_age / {kind}_incr are more than {SAMPLES_MAX} samples")
+    age, increment = map(int, texts)
+    if age <= 0 or increment <= 0 or age // increment > SAMPLES_MAX:
+        raise bad_request(f"Invalid range parameters: age {age}, incr {increment}")
     return Window(age, increment)
 
 

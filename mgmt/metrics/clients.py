@@ -79,7 +79,7 @@ class Clients:
         counted = tuple(totals.messages[name] for name in COUNTED[:-1])
         page.add_row(names.CHANNEL, totals.state)
         page.add_row(names.CHANNEL_EXCHANGE + names.CHANNEL_QUEUE, counted)
-        page.add_row(CONNECTION, (*totals.traffic, 0, totals.channels))
+        page.add_row(CONNECTION, (*totals.traffic, 0, totals.channels, 0))
         page.add_row(names.PUBLISHED, (totals.messages["routed"],))
 
     async def add_connections(self, page: Exposition, wanted: names.Families) -> None:
@@ -87,7 +87,7 @@ class Clients:
         labels, rows = [], []
         for connection in open_connections(self._sampler):
             labels.append(render_labels((("channel", connection.name),)))
-            rows.append((*_traffic(connection), 0, len(connection.channels)))
+            rows.append((*_traffic(connection), 0, len(connection.channels), 0))
             await self._sampler.give_way()
         page.add_table(wanted, [CONNECTION.index(family) for family in wanted], labels, rows)
 
@@ -132,5 +132,5 @@ def _state(channel: Channel) -> Numbers:
         confirms.unconfirmed_count if confirms is not None else 0,
         len(transaction.publishes) if transaction is not None else 0,
         len(transaction.taken()) if transaction is not None else 0,
-        channel.prefetch_count, channel.global_prefetch_count,
+        channel.prefetch_count, channel.global_prefetch_count, 0,
     )  # fmt: skip

@@ -4,7 +4,7 @@ dashboards work unchanged, and at the end those that only Leveret has.
 Names are without their prefix, which is `rabbitmq_`, `rabbitmq_detailed_` or, for values that are
 the same on all nodes, `rabbitmq_cluster_`. Families are grouped as in RabbitMQ's
 `/metrics/detailed?family=`; the rows that are added to a page follow this order. Families about
-Erlang only (reductions, processes) or about streams are left out.
+Erlang only (processes) or about streams are left out. Reductions, which dashboards sum up, are 0.
 """
 
 from typing import NamedTuple
@@ -160,20 +160,24 @@ QUEUE = (
     *_counters(
         queue_disk_reads_total="Total number of times queue read messages from disk",
         queue_disk_writes_total="Total number of times queue wrote messages to disk",
+        queue_process_reductions_total="Total number of queue process reductions",
     ),
 )
 PUBLISHED = _counters(queue_messages_published_total="Total number of messages published to queues")
 
 # Clients
 
-CHANNEL = _gauges(
-    channel_consumers="Consumers on a channel",
-    channel_messages_unacked="Delivered but not yet acknowledged messages",
-    channel_messages_unconfirmed="Published but not yet confirmed messages",
-    channel_messages_uncommitted="Messages received in a transaction but not yet committed",
-    channel_acks_uncommitted="Message acknowledgements in a transaction not yet committed",
-    consumer_prefetch="Limit of unacknowledged messages for each consumer",
-    channel_prefetch="Total limit of unacknowledged messages for all consumers on a channel",
+CHANNEL = (
+    *_gauges(
+        channel_consumers="Consumers on a channel",
+        channel_messages_unacked="Delivered but not yet acknowledged messages",
+        channel_messages_unconfirmed="Published but not yet confirmed messages",
+        channel_messages_uncommitted="Messages received in a transaction but not yet committed",
+        channel_acks_uncommitted="Message acknowledgements in a transaction not yet committed",
+        consumer_prefetch="Limit of unacknowledged messages for each consumer",
+        channel_prefetch="Total limit of unacknowledged messages for all consumers on a channel",
+    ),
+    *_counters(channel_process_reductions_total="Total number of channel process reductions"),
 )
 _RETURNED = (
     "Total number of messages published as mandatory into an exchange and returned to the "
@@ -221,6 +225,9 @@ CONNECTION = (
     *_gauges(
         connection_pending_packets="Number of packets waiting to be sent on a connection",
         connection_channels="Channels on a connection",
+    ),
+    *_counters(
+        connection_process_reductions_total="Total number of connection process reductions",
     ),
 )
 

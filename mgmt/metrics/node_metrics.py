@@ -1,8 +1,8 @@
 """The metrics of the node itself: the resources of its process, its store, and its identity.
 
 Metrics about Erlang's runtime have Python's figures where there is a counterpart: garbage
-collections, context switches, queues that wait for their turn. Those without one (reductions,
-reclaimed bytes, numbers of processes) are left out.
+collections, context switches, queues that wait for their turn. Those without one (reclaimed bytes,
+numbers of processes) are left out.
 """
 
 import gc

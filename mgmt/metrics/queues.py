@@ -120,7 +120,7 @@ def _state(status: QueueStatus) -> tuple[float, ...]:
         status.memory_bytes, storage.ram, storage.ram_bytes, storage.ready_ram, storage.unacked,
         storage.persistent, storage.persistent_bytes, storage.ready_bytes + storage.unacked_bytes,
         storage.ready_bytes, storage.unacked_bytes, storage.paged_out, storage.paged_out_bytes,
-        0, storage.disk_reads, storage.disk_writes,
+        0, storage.disk_reads, storage.disk_writes, 0,
     )  # fmt: skip
 
 

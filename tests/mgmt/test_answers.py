@@ -169,7 +169,18 @@ LISTS = (
     ("GET", "health/checks/virtual-hosts", None, 200, {"status": "ok"}),
     ("GET", "health/checks/node-is-quorum-critical", None, 200, None),
     ("GET", "health/checks/protocol-listener/amqp091", None, 200, None),
+    ("GET", "health/checks/protocol-listener/amqp0-9-1", None, 200,
+     {"status": "ok", "protocol": "amqp"}),
+    ("GET", "health/checks/protocol-listener/AMQP1.0", None, 200, None),
+    ("GET", "health/checks/protocol-listener/management", None, 200,
+     {"status": "ok", "protocol": "http"}),
     ("GET", "health/checks/protocol-listener/mqtt", None, 503, None),
+    ("GET", "nodes/test@localhost/memory/ets", None, 200, {"ets_tables_memory": "no_tables"}),
+    ("POST", "exchanges/{v}/amq.topic/publish", {
+        "routing_key": None, "properties": {}, "payload": "", "payload_encoding": "string"
+     }, 200, {"routed": False}),
+    ("PUT", "queues/{v}/null", {}, 201, None),
+    ("POST", "bindings/{v}/e/amq.topic/q/null", {"routing_key": None}, 201, None),
     ("GET", "health/checks/port-listener/1", None, 503, None),
     ("GET", "health/checks/port-listener/x", None, 400, bad("Invalid port")),
     ("GET", "health/checks/certificate-expiration/1/months", None, 200, {"status": "ok"}),

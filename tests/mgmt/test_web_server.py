@@ -80,6 +80,36 @@ class TestPathPrefix:
         assert ask(f"{root}/broker", headers={})[2] == page
 
 
+class Unfollowed(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_redirect):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "location"),
+    [
+        ("cli", 301, "/cli/index.html"), ("cli/", 301, "/cli/index.html"),
+        ("api", 301, "/api/index.html"), ("api/", 301, "/api/index.html"),
+        ("doc/stats.html", 301, "/api/index.html"),
+        ("cli/rabbitmqadmin", 302, "https://raw.githubusercontent.com/rabbitmq/"),
+    ],
+)  # fmt: skip
+def test_addresses_of_rabbitmqs_pages_lead_on(node, path, status, location):
+    with pytest.raises(urllib.error.HTTPError) as redirect:
+        opener = urllib.request.build_opener(Unfollowed)
+        opener.open(f"http://127.0.0.1:{node.http_port}/{path}", timeout=10)
+    assert redirect.value.code == status
+    assert redirect.value.headers["Location"].startswith(location)
+
+
+def test_the_reference_of_the_api_lists_its_routes(node):
+    status, headers, page = ask(f"http://127.0.0.1:{node.http_port}/api/index.html", headers={})
+    assert (status, headers.get_content_type()) == (200, "text/html")
+    assert "<code>/api/queues/{vhost}/{queue}</code>" in page
+    assert "/api/node/status" not in page
+    assert ask(f"http://127.0.0.1:{node.http_port}/cli/index.html", headers={})[0] == 200
+
+
 def test_browsers_that_ask_for_an_icon_get_one(node):
     status, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/favicon.ico", headers={})
     assert (status, headers["Content-Type"]) == (200, "image/svg+xml")
@@ -118,12 +148,19 @@ class TestHeaders:
         other = AUTHORIZATION | {"Origin": "http://elsewhere.example"}
         assert "Access-Control-Allow-Origin" not in ask(where, other)[1]
 
-    def test_no_cookie_is_ever_set(self, node):
+    def test_a_login_gives_a_cookie_that_lets_nobody_in(self, node):
         where = f"http://127.0.0.1:{node.http_port}"
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         request = urllib.request.Request(
             f"{where}/api/login", b"username=guest&password=guest", form
         )
         with urllib.request.urlopen(request, timeout=10) as answer:
-            assert answer.headers["Set-Cookie"] is None
+            cookie = answer.headers["Set-Cookie"]
+        assert cookie.startswith("auth=Z3Vlc3Q6Z3Vlc3Q=; Version=1")
+        assert "HttpOnly; SameSite=Strict" in cookie
+        assert ask(f"{where}/api/whoami", {"Cookie": cookie})[0] == 401
         assert ask(f"{where}/")[1]["Set-Cookie"] is None
+
+    def test_vary_is_as_in_rabbitmq(self, node):
+        _, headers, _ = ask(f"http://127.0.0.1:{node.http_port}/api/whoami")
+        assert headers["Vary"] == "accept, accept-encoding, origin"

@@ -60,7 +60,7 @@ _REASONS = {
     406: "The client does not accept JSON.",
     408: "The body did not arrive in time.",
     409: "Not possible in the present state of the node.",
-    413: "The body is larger than management.http.max_body_size.",
+    413: "The body is larger than 64,000 bytes.",
     500: "An internal error.",
     503: "A health check failed, or the broker is stopped on this node.",
 }

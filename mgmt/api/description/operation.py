@@ -86,14 +86,14 @@ class Tagged:
 
     def puts(self, path: str, body: Schema, *statuses: int) -> Operation:
         """PUT that creates or changes an object."""
-        return Operation("PUT", path, self._tag, None, (400, 413, *statuses), body)
+        return Operation("PUT", path, self._tag, None, (400, *statuses), body)
 
     def posts(
         self, path: str, body: Schema | None, answer: Schema | None, *statuses: int,
         parameters: Iterable[Parameter] = (),
     ) -> Operation:  # fmt: skip
         """POST of an action."""
-        expected = statuses if body is None else (400, 413, *statuses)
+        expected = statuses if body is None else (400, *statuses)
         return Operation(
             "POST", path, self._tag, answer, expected, body, parameters=tuple(parameters)
         )

@@ -83,7 +83,7 @@ def _definitions_at(path: str, name: str, body: Schema, *statuses: int) -> tuple
     return (
         _definitions.shows(path, ref(name), *statuses, parameters=[DOWNLOAD, AUTH]),
         Operation(
-            "POST", path, "definitions", ref("Changes"), (204, 400, 413, *statuses),
+            "POST", path, "definitions", ref("Changes"), (204, 400, *statuses),
             body, parameters=(DRY_RUN,),
         ),
     )  # fmt: skip

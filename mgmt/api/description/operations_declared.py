@@ -71,7 +71,7 @@ BINDINGS = (
     _bindings.lists("/bindings", ref("Binding")),
     _bindings.lists("/bindings/{vhost}", ref("Binding"), 404),
     _bindings.lists(_PLACE, ref("Binding"), 404),
-    Operation("POST", _PLACE, "bindings", None, (400, 404, 413), bodies.BINDING, makes=True),
+    Operation("POST", _PLACE, "bindings", None, (400, 404), bodies.BINDING, makes=True),
     _bindings.shows(f"{_PLACE}/{{props}}", ref("Binding"), 404),
     _bindings.deletes(f"{_PLACE}/{{props}}", 400, 404),
 )

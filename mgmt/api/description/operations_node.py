@@ -32,7 +32,7 @@ _control = Tagged("control socket")
 NODE_WINDOW = window("node_stats")
 MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by category."))
 _RELATIVE = record({"memory": mapping(COUNT)})
-_ETS = record({"ets_tables": one_of("no_tables")})
+_ETS = record({"ets_tables_memory": one_of("no_tables")})
 
 NODE = (
     _node.shows("/overview", ref("Overview"), 400, parameters=QUEUE_WINDOWS),

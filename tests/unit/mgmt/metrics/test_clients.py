@@ -59,7 +59,7 @@ async def test_everything_is_summed_up():
     assert totals.messages["published"] == totals.with_confirms == 4
     assert (totals.publishers, totals.channels) == (2, 3)
     assert totals.traffic == (300, 600, 9, 12)
-    assert totals.state == (0, 0, 3, 0, 0, 30, 0)
+    assert totals.state == (0, 0, 3, 0, 0, 30, 0, 0)
 
 
 @pytest.mark.parametrize("closing", [0, 1])

@@ -12,6 +12,7 @@ COUNTERS = """
     channel_messages_delivered_ack_total channel_messages_delivered_total
     channel_messages_published_total channel_messages_redelivered_total
     channel_messages_unroutable_dropped_total channel_messages_unroutable_returned_total
+    channel_process_reductions_total connection_process_reductions_total
     channels_closed_total channels_opened_total connection_incoming_bytes_total
     connection_incoming_packets_total connection_outgoing_bytes_total
     connection_outgoing_packets_total connections_closed_total connections_opened_total
@@ -33,6 +34,7 @@ COUNTERS = """
     io_seek_time_seconds_total io_sync_ops_total io_sync_time_seconds_total
     io_write_bytes_total io_write_ops_total io_write_time_seconds_total msg_store_read_total
     msg_store_write_total queue_disk_reads_total queue_disk_writes_total
+    queue_process_reductions_total
     queue_index_read_ops_total queue_index_write_ops_total queue_messages_published_total
     queues_created_total queues_declared_total queues_deleted_total raft_term_total
     schema_db_disk_tx_total schema_db_ram_tx_total
@@ -60,9 +62,8 @@ UNTYPEDS = """
     alarms_memory_used_watermark build_info identity_info
 """
 LEFT_OUT = """
-    channel_process_reductions_total connection_process_reductions_total
     erlang_gc_reclaimed_bytes_total erlang_net_ticktime_seconds erlang_processes_limit
-    erlang_processes_used queue_process_reductions_total stream_segments
+    erlang_processes_used stream_segments
 """
 """Families about Erlang's runtime, peers or streams only: see docs/metrics.md."""
 

@@ -1,0 +1,63 @@
+"""What the ports of management serve beside the API: its pages, and the addresses of RabbitMQ's.
+
+`/api/index.html` and `/cli` are where RabbitMQ has its reference and its tools. The script
+rabbitmqadmin is not a part of Leveret, so `/cli/rabbitmqadmin` redirects to RabbitMQ's repository.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from leveret.mgmt.api.reference_page import reference_page
+from leveret.mgmt.api.routes import ROUTES
+
+UI_DIRECTORY = Path(__file__).parent.parent / "ui"
+RABBITMQADMIN = (
+    "https://raw.githubusercontent.com/rabbitmq/rabbitmq-server/v3.13.7/"
+    "deps/rabbitmq_management/bin/rabbitmqadmin"
+)
+MOVED = {
+    "/api": "/api/index.html", "/api/": "/api/index.html", "/doc/stats.html": "/api/index.html",
+    "/cli": "/cli/index.html", "/cli/": "/cli/index.html",
+}  # fmt: skip
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def add_pages(application: web.Application, prefix: str) -> None:
+    """Add the pages to an application, below a prefix."""
+    router = application.router
+    router.add_get(f"{prefix}/", _file("index.html"))
+    # Browsers request it at the root, whatever the page says.
+    router.add_get("/favicon.ico", _file("mark.svg"))
+    if prefix:
+        router.add_get(prefix, _redirect(f"{prefix}/", web.HTTPFound))
+    for path, target in MOVED.items():
+        router.add_get(f"{prefix}{path}", _redirect(f"{prefix}{target}", web.HTTPMovedPermanently))
+    router.add_get(f"{prefix}/api/index.html", _reference(prefix))
+    router.add_get(f"{prefix}/cli/index.html", _file("cli.html"))
+    router.add_get(f"{prefix}/cli/rabbitmqadmin", _redirect(RABBITMQADMIN, web.HTTPFound))
+    if UI_DIRECTORY.is_dir():
+        router.add_static(f"{prefix}/ui", UI_DIRECTORY)
+
+
+def _file(name: str) -> Handler:
+    async def send(request: web.Request) -> web.StreamResponse:
+        return web.FileResponse(UI_DIRECTORY / name)
+
+    return send
+
+
+def _redirect(target: str, status: type[web.HTTPFound] | type[web.HTTPMovedPermanently]) -> Handler:
+    async def redirect(request: web.Request) -> web.StreamResponse:
+        raise status(target)
+
+    return redirect
+
+
+def _reference(prefix: str) -> Handler:
+    async def send(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=reference_page(ROUTES, prefix), content_type="text/html")
+
+    return send
