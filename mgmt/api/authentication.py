@@ -38,7 +38,7 @@ async def login(call: Call) -> Any:
     if name is None or password is None:
         raise refused("Login failed")
     await log_in(call.node, call.request, name, password)
-    response = web.json_response("ok")
+    response = web.Response(body=b'"ok"', content_type="application/json")
     encoded = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape"))
     traits = "; Secure" if call.request.secure else ""
     cookie = f"auth={encoded.decode()}; Version=1; HttpOnly; SameSite=Strict{traits}"

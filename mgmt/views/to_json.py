@@ -1,8 +1,8 @@
 """Properties and times as JSON, and field tables out of JSON.
 
 A field table is made of JSON as in RabbitMQ (`rabbit_misc:json_to_term`): strings become long
-strings, whole numbers longs, other numbers doubles; null is refused. It may be as large as one that
-a client sends in a frame of the default size.
+strings, whole numbers longs, other numbers doubles; null is refused. Keys are sorted. It may be as
+large as one that a client sends in a frame of the default size.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def _table(values: Mapping[str, Any]) -> Table:
     for name in values:
         if len(name.encode("utf-8", "surrogateescape")) > KEY_BYTES_MAX:
             raise ValueError(f"the key of a field may have at most {KEY_BYTES_MAX} bytes")
-    return {name: json_to_field(value) for name, value in values.items()}
+    return {name: json_to_field(values[name]) for name in sorted(values)}
 
 
 def json_to_field(value: Any) -> Field:

@@ -46,8 +46,8 @@ EXCHANGE = body(
         "durable": _TRUTH, "auto_delete": _TRUTH, "internal": _TRUTH, "arguments": _TABLE,
     },
 )  # fmt: skip
-BINDING = body({}, {"routing_key": TEXT, "arguments": _TABLE})
-PUBLISHED = body({"routing_key": TEXT, "properties": _PROPERTIES, **_PAYLOAD})
+BINDING = body({}, {"routing_key": nullable(TEXT), "arguments": _TABLE})
+PUBLISHED = body({"routing_key": nullable(TEXT), "properties": _PROPERTIES, **_PAYLOAD})
 GET = body(
     {"count": _DIGITS, "ackmode": one_of(*ACK_MODES), "encoding": one_of(*ENCODINGS)},
     {"truncate": nullable(_DIGITS)},

@@ -120,14 +120,13 @@ PAGING = (
 
 
 WHOLE_OR_NONE = any_of(WHOLE, one_of(""))
+SECONDS = described(TEXT, "A whole number of seconds. Without both of them there are no samples.")
 """A number; an empty value means the same as a missing parameter."""
 
 
 def window(*kinds: str) -> tuple[Parameter, ...]:
     """The parameters of a window of samples: how many seconds, and one sample every how many."""
-    return tuple(
-        Parameter(f"{kind}_{part}", WHOLE_OR_NONE) for kind in kinds for part in ("age", "incr")
-    )
+    return tuple(Parameter(f"{kind}_{part}", SECONDS) for kind in kinds for part in ("age", "incr"))
 
 
 QUEUE_WINDOWS = window("msg_rates", "lengths")

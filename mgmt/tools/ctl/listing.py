@@ -9,6 +9,7 @@ from typing import Any
 from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
+from leveret.mgmt.tools.ctl.ip_addresses import Address
 from leveret.mgmt.tools.ctl.vhosts import check_columns
 
 LISTS = "Monitoring, observability and health checks"
@@ -93,6 +94,8 @@ def _show(
 def _shown(name: str, value: Any) -> Any:
     if name in ("arguments", "client_properties"):
         return AmqpTable(value or {})
+    if name in ("host", "peer_host"):
+        return Address(value or "")
     return "" if value is None else value
 
 

@@ -1,7 +1,10 @@
 """Tables, CSV and JSON in rabbitmqctl's formats."""
 
+import pytest
+
 from leveret.mgmt.tools.ctl import formatters
 from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
+from leveret.mgmt.tools.ctl.ip_addresses import Address
 
 ARGUMENTS = AmqpTable(
     {"x-max-length": 5, "x-b": True, "x-s": 'a "b"', "x-t": {"k": [1, "é"]}, "x-f": 1.5}
@@ -56,3 +59,15 @@ def test_amounts_have_four_digits():
     assert formatters.amount(89_288_704, "mb") == "89.2887 mb"
     assert formatters.amount(1024**2, "mib") == "1.0 mib"
     assert formatters.amount(12, "bytes") == "12 bytes"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("127.0.0.1", "[127,0,0,1]"), ("::1", "[0,0,0,0,0,0,0,1]"),
+        ("::ffff:127.0.0.1", "[0,0,0,0,0,65535,32512,1]"), ("unknown", '"unknown"'), ("", '""'),
+    ],
+)  # fmt: skip
+def test_an_address_is_a_list_of_numbers_in_json_only(address, shown):
+    assert formatters.json_text(Address(address)) == shown
+    assert formatters.cell(Address(address)) == address
