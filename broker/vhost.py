@@ -174,7 +174,9 @@ class VirtualHost:
         def make_level(level: int) -> BackingQueue:
             title = resource(QUEUE, queue.name, self.name)
             is_lazy = queue.options.is_lazy
-            return self._make_level(queue.storage_id, level, title, queue.durable, is_lazy)
+            return self._make_level(
+                queue.storage_id, level, title, queue.durable, is_lazy, queue.kind.knows_deliveries
+            )
 
         if levels is None:
             return make_level(0)
@@ -193,19 +195,20 @@ class VirtualHost:
         return DelayedMessages(
             self.clock,
             self.turns,
-            lambda level: self._make_level(storage_id, level, title, is_durable, False),
+            lambda level: self._make_level(storage_id, level, title, is_durable, False, True),
             self._levels_of(storage_id, BUCKETS - 1) if is_durable else [],
             lambda message, publisher: publish_delayed(self, exchange, message, publisher),
             0 if self._store is None else self._store.wall_offset_ms,
         )
 
     def _make_level(
-        self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool
-    ) -> BackingQueue:
+        self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool,
+        knows_deliveries: bool,
+    ) -> BackingQueue:  # fmt: skip
         """A backing queue: in memory, or in the store if there is one."""
         if self._store is None:
             return TransientQueue()
-        return self._store.queue(storage_id, level, title, is_durable, is_lazy)
+        return self._store.queue(storage_id, level, title, is_durable, is_lazy, knows_deliveries)
 
     def _levels_of(self, storage_id: int, level_max: int) -> list[int]:
         """The levels in which a restart found messages."""

@@ -57,6 +57,8 @@ class RestoringStore(Protocol):
 class Restorer:
     """Restores queues one by one.
 
+    was_closed: the node was stopped cleanly. Otherwise any message may have been delivered without
+    a record of it, so all count as redelivered (as in RabbitMQ), except in queues that know.
     directory: of the queues' segments. found: what the log says of each queue, by its key; an entry
     is taken out when its queue is restored.
     """
@@ -68,6 +70,7 @@ class Restorer:
         self._disk = store.disk
         self._directory = directory
         self._found = found
+        self.was_closed = True
         self._segments: dict[int, list[int]] | None = None
 
     def keys(self) -> list[int]:
@@ -125,6 +128,8 @@ class Restorer:
             queue.ledger.leave_out(transient)
             queue.ledger.segment_bytes = self._count_bytes(directory, kept, state)
         queue.restore(entries)
+        if not self.was_closed and not queue.knows_deliveries:
+            queue.mark_delivered(entries)
         for start, end in list(queue.delta.positions):
             for number in range(segment_number(start), segment_number(end - 1) + 1):
                 if number not in kept:

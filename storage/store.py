@@ -130,6 +130,7 @@ class Store:
         """Read the log. Raises StoreError."""
         reader = LogReader(self._directory / LOG, self.disk, self.log.clients)
         reader.read()
+        self._restorer.was_closed = reader.was_closed
         for problem in reader.problems:
             logger.error("%s", problem)
         self.disk.remove_tree(self._directory / TRANSIENT)
@@ -149,9 +150,13 @@ class Store:
         return self._next_durable - 1
 
     def queue(
-        self, storage_id: int, level: int, name: str, is_durable: bool, is_lazy: bool
-    ) -> TieredQueue:
-        """A queue, or a priority level of one, with the messages that a restart found."""
+        self, storage_id: int, level: int, name: str, is_durable: bool, is_lazy: bool,
+        knows_deliveries: bool = False,
+    ) -> TieredQueue:  # fmt: skip
+        """A queue, or a level of one, with the messages that a restart found.
+
+        knows_deliveries: see `TieredQueue`.
+        """
         if not is_durable:
             storage_id = self._next_transient
             self._next_transient += 1
@@ -160,7 +165,7 @@ class Store:
         key = storage_id * LEVELS + level
         assert key not in self.pager.queues, f"the queue with key {key} exists already"
         directory = self._directory / (QUEUES if is_durable else TRANSIENT) / str(key)
-        queue = TieredQueue(self, key, directory, name, is_durable, is_lazy)
+        queue = TieredQueue(self, key, directory, name, is_durable, is_lazy, knows_deliveries)
         if is_durable:
             self._restorer.restore(queue)
         self.pager.queues[key] = queue

@@ -79,28 +79,30 @@ class QueueStore(MessageSource, SegmentStore, Protocol):
 class TieredQueue:
     """See `leveret.storage.backing_queue.BackingQueue`. For the log it is a `LoggedQueue`.
 
-    key: its number in the log. is_lazy: kept on disk. noted_bytes,
+    key: its number in the log. is_lazy: kept on disk. knows_deliveries: after the node was killed,
+    only messages with a record of their delivery are redelivered. noted_bytes,
     noted_unpageable_bytes and target_bytes belong to the pager.
     """
 
     __slots__ = (
         "_batches", "_disk_writes", "_is_dirty", "_memory", "_next_position", "_order",
         "_published_bytes", "_slices", "_store", "_tracks", "_transient_bytes", "_transient_count",
-        "_unacked", "delta", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key", "ledger",
-        "noted_bytes", "noted_unpageable_bytes", "ready_bytes", "ready_count", "target_bytes",
-        "unacked_bytes", "unacked_count", "writer",
+        "_unacked", "delta", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key",
+        "knows_deliveries", "ledger", "noted_bytes", "noted_unpageable_bytes", "ready_bytes",
+        "ready_count", "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     needs_identities = False
 
     def __init__(
         self, store: QueueStore, key: int, directory: Path, name: str, is_durable: bool,
-        is_lazy: bool,
+        is_lazy: bool, knows_deliveries: bool = False,
     ) -> None:  # fmt: skip
         self._store = store
         self.key = key
         self.is_durable = is_durable
         self.is_lazy = is_lazy
+        self.knows_deliveries = knows_deliveries
         self.is_deleted = False
         self.has_expiring = False
         self.ready_count = self.ready_bytes = 0
@@ -457,6 +459,12 @@ class TieredQueue:
             ledger.fresh.add_range(start, end)
         if ledger.fresh:
             self._note_dirty()
+
+    def mark_delivered(self, entries: list[Entry]) -> None:
+        """All that was restored may have been delivered. entries: those in memory."""
+        self.ledger.fetched_to = self._next_position
+        for entry in entries:
+            entry.redelivered = True
 
     def cursor(self, position: int = 0) -> TieredCursor:
         """A cursor over memory and disk."""

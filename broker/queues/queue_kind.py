@@ -58,6 +58,7 @@ class QueueKind:
     policy_wins: keys whose value in a policy counts, whatever the argument is.
     credit_max: how many unacknowledged messages a consumer without a prefetch limit may hold;
     None for any number.
+    knows_deliveries: after the node was killed, too, only what was delivered is redelivered.
     """
 
     name: str
@@ -68,6 +69,7 @@ class QueueKind:
     unsupported_policies: frozenset[str] = frozenset()
     policy_wins: frozenset[str] = frozenset()
     credit_max: int | None = None
+    knows_deliveries: bool = False
     may_be_transient: bool = True
     may_be_exclusive: bool = True
     may_be_auto_delete: bool = True
