@@ -20,8 +20,10 @@ BQ3  A requeued entry is at its old position again.
 BQ4  Entries are recognised by position, never by object identity. A mirror that fetched the same
     messages settles them with entries of its own, which it keeps by position (`position_of`).
 BQ5  Each call updates the counts before it returns. Later writes and reads do not change them,
-    except when a message cannot be read back from a damaged disk and is lost.
+    except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
+BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may read do: `peek`,
+    `fetchable`, `fetch`, `drop` and `Cursor.read`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
@@ -41,6 +43,13 @@ from typing import Any, NamedTuple, Protocol
 
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts
+
+
+class Unreadable(Exception):
+    """A message on disk cannot be read now: no file handle is free, or the disk reports an error.
+
+    It stays in the queue, which can be read again when the cause has gone. The text names the file.
+    """
 
 
 class Waiter(Protocol):
@@ -79,8 +88,8 @@ class Cursor(Protocol):
 
         bytes_max: the memory they may take, counting ENTRY_BYTES and the body of each. The last
         entry may exceed it, so at least one is returned if there is one. Messages on disk are read
-        in blocks of at most 256 KiB or one run. A message that cannot be read is skipped; it is
-        reported when a fetch reaches it.
+        in blocks of at most 256 KiB or one run. A damaged message is skipped; it is reported when
+        a fetch reaches it. Raises Unreadable where the position is then that of the message.
         """
 
     def close(self) -> None:
@@ -187,8 +196,9 @@ class BackingQueue(Protocol):
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first min(count, ready_count) entries, in order (BQ2).
 
-        If an ack is required they are unacked until settled, otherwise they are gone. A message
-        that cannot be read is lost and no longer counts as ready; the others are returned.
+        If an ack is required they are unacked until settled, otherwise they are gone. A damaged
+        message is lost and no longer counts as ready; the others are returned. Raises Unreadable if
+        the first one cannot be read; if a later one cannot, those before it are returned.
         """
 
     def drop(self) -> Entry | None:
@@ -198,8 +208,8 @@ class BackingQueue(Protocol):
         """Take the ready entries at these positions, in order.
 
         Positions are those of `position_of`, ascending; a position without a ready entry is
-        skipped. The entries are unacked until settled. Unlike a fetch it takes time in proportion
-        to the entries in memory, and is for management.
+        skipped, and so is one whose message cannot be read. The entries are unacked until settled.
+        Unlike a fetch it takes time in proportion to the entries in memory, and is for management.
         """
 
     # Settling

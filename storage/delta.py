@@ -7,8 +7,10 @@ without them at first (q3), and the bodies are read later.
 **Promises.** A message in delta costs no memory. `read` returns its messages in the order of their
 positions, each once, and reads one run of a segment, or BODIES_BYTES of large bodies, at a time.
 
-**Not promised.** That a message can be read. One that cannot is lost: its file and offset are
-logged and it is removed from the queue, so that the messages after it can be delivered.
+**Not promised.** That a message is intact. One with a wrong checksum, or in a file that does not
+exist any more, is lost: its file and offset are logged and it is removed from the queue, so that
+the messages after it can be delivered. A read that fails for another reason says nothing about the
+message, which stays where it is: `Unreadable` is raised, and the next call reads again.
 
 Invariants:
 
@@ -16,6 +18,7 @@ E1  A position in delta is in no other part of the queue in memory.
 E2  Every position in delta is below the ledger's `flushed_to`, and is not gone: it is in a segment.
 E3  `bodiless` is in the order of positions, and below all of `positions`.
 E4  `size` is the sum of the bodies of all messages in delta; 0 when there are none.
+E5  A message leaves delta only with its body, or because what was read proves that it is lost.
 """
 
 import logging
@@ -24,7 +27,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.storage.disk import StoreError
+from leveret.storage.backing_queue import Unreadable
+from leveret.storage.disk import FileMissing, StoreError
 from leveret.storage.formats import STORED, FormatError, Run
 from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.ledger import Ledger, positions_of, segment_number
@@ -135,7 +139,11 @@ class Delta:
         segments = self.reader()
         entries: list[Entry] = []
         for position in wanted:
-            found, _ = segments.look(position, position + 1, 1, self._ledger.fetched_to)
+            try:
+                found, _ = segments.look(position, position + 1, 1, self._ledger.fetched_to)
+            except Unreadable as error:
+                logger.error("message %d of %s cannot be taken: %s", position, self._name, error)
+                continue
             for entry in found:
                 self.positions.remove_range(position, position + 1)
                 self.size -= len(entry.message.body)
@@ -158,7 +166,10 @@ class Delta:
     # Reading
 
     def read(self, before: int) -> list[Entry]:
-        """The next messages, in order, with positions below `before`; none at the end of delta."""
+        """The next messages, in order, with positions below `before`; none at the end of delta.
+
+        Raises Unreadable if the first one cannot be read now (E5).
+        """
         while self.count and self.first < before:
             entries = self._read_bodies() if self.bodiless else self._read_run()
             if entries:
@@ -175,11 +186,10 @@ class Delta:
         number = segment_number(first)
         try:
             run = self._segments.find(first)
-        except (StoreError, FormatError) as error:
+        except (FileMissing, FormatError) as error:
             self._lose(*positions_of(number), f"the rest of its segment {number}", str(error))
-            self.close()
             if number != self._writer.number:
-                # The file must not be removed, as another version may be able to read it.
+                # The file is kept: a repair may find intact messages in it.
                 self._writer.numbers.discard(number)
             return []
         if run is None:
@@ -239,13 +249,17 @@ class Delta:
         size = 0
         bodies = self._source.bodies
         while self.bodiless and size < BODIES_BYTES:
-            found = self.bodiless.popleft()
-            stored = found.stored
+            stored = self.bodiless[0].stored
             try:
                 body = bodies.read(stored)
-            except StoreError as error:
+            except FileMissing as error:
                 body = None
                 logger.error("%s", error)
+            except StoreError as error:
+                if entries:
+                    break
+                raise Unreadable(str(error)) from error
+            found = self.bodiless.popleft()
             if body is None:
                 self._lose_body(found.position, stored.size, bodies.path_of(stored), stored.offset)
                 continue

@@ -56,6 +56,13 @@ class DiskFull(StoreError):
     """The disk has no room for a write. The earlier content of the file is intact."""
 
 
+class FileMissing(StoreError):
+    """The file does not exist, and its directory does: what it held is lost.
+
+    A directory that is missing, too, may be on a file system that is not mounted.
+    """
+
+
 class Space(NamedTuple):
     """The size of a file system, and what is free on it for an unprivileged process, in bytes."""
 
@@ -159,7 +166,11 @@ class Disk:
 
     def will_read(self, descriptor: int, offset: int, size: int) -> None:
         """Ask the system to read ahead, so that a later read does not wait for the disk."""
-        os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+        try:
+            os.posix_fadvise(descriptor, offset, size, os.POSIX_FADV_WILLNEED)
+        except OSError:
+            # The read itself reports what is wrong with the file.
+            return
 
     def read_all(self, path: Path) -> bytes:
         """The content of a file."""
@@ -360,9 +371,11 @@ class Disk:
 
 
 def failure(what: str, path: Path, error: OSError, offset: int | None = None) -> StoreError:
-    """The StoreError, or DiskFull, for an error of the operating system."""
+    """The StoreError, or the kind of it, for an error of the operating system."""
     place = f" at offset {offset}" if offset is not None else ""
     reason = error.strerror or str(error)
     if error.errno in NO_SPACE:
         return DiskFull(f"cannot {what} {path}{place}: {reason}; make room on its disk")
+    if error.errno == errno.ENOENT and path.parent.is_dir():
+        return FileMissing(f"cannot {what} {path}{place}: {reason}")
     return StoreError(f"cannot {what} {path}{place}: {reason}")

@@ -34,7 +34,7 @@ a checksum of its own, so that a damaged body costs one message and not its neig
 
 PROGRESS: positions of a queue that are gone, and the position up to which it was delivered.
 STATE: what a restart needs of a queue in addition to the records after this one.
-OLDEST: the number (u64) of the oldest log file that is needed from here on.
+OLDEST: the number (u64) of the oldest log file that is needed from here on. A batch begins with it.
 CLOSED: the node was stopped cleanly.
 Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
 the record, so that a version without that feature can name it (sequence_records.py).
@@ -49,9 +49,10 @@ from zlib import crc32
 
 from leveret.storage.intervals import Intervals
 
-FORMAT_VERSION, VERSION_MIN = 3, 1
+FORMAT_VERSION, VERSION_MIN = 4, 1
 """The version that is written, and the oldest that is read. Version 2 has the flag NUMBERED,
-version 3 named records: a version that does not know these must not accept a log that has them."""
+version 3 named records: a version that does not know these must not accept a log that has them.
+Since version 4 each batch of a log begins with an OLDEST record (torn_end.py)."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5

@@ -27,6 +27,8 @@ L4  After a failed sync no batch is written and no waiter or callback is called.
 L5  A file is removed only after the sync of an OLDEST record that excludes it, which is appended
     after the sync of everything that its clients wrote to replace the file's records. A torn batch
     therefore never has the OLDEST without the replacement. (retirement.py)
+L6  A batch with records begins with an OLDEST. By L1 everything before it in the file is synced, so
+    a restart knows which bytes may be torn (torn_end.py).
 """
 
 import asyncio
@@ -159,7 +161,7 @@ class Log:
 
     def append_oldest(self, number: int) -> None:
         """Record that no file before this one is needed. Their replacements must be on disk."""
-        self._own_records.append(encode_oldest(number))
+        self._files.oldest_needed = number
         self.write_later()
 
     @property
@@ -202,15 +204,17 @@ class Log:
         self._submit(batch)
 
     def _take_records(self, file: LogFile) -> list[bytes]:
-        """The records of all clients, then those of the log itself."""
-        self._has_records = False
-        pieces: list[bytes] = []
+        """OLDEST (L6), the records of all clients, then those of the log itself; or nothing."""
+        has_records, self._has_records = self._has_records or bool(self._own_records), False
+        pieces = [encode_oldest(self._files.oldest_needed)]
+        offset = file.size + len(pieces[0])
         for client in self.clients:
-            offset = file.size + sum(map(len, pieces)) if pieces else file.size
-            pieces += client.take_records(file, offset)
+            records = client.take_records(file, offset)
+            offset += sum(map(len, records))
+            pieces += records
         pieces += self._own_records
         self._own_records = []
-        return pieces
+        return pieces if has_records or len(pieces) > 1 else []
 
     def _submit(self, batch: "_Batch") -> None:
         if self.failure is not None:

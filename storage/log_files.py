@@ -59,19 +59,35 @@ def log_numbers(disk: Disk, directory: Path) -> list[int]:
 
 
 class LogFiles:
-    """The files of one log. files: those that are still needed, the oldest first."""
+    """The files of one log.
+
+    files: those that were not forgotten, the oldest first. oldest_needed: the number of the first
+    one that is needed: it may be higher than that of the first of them.
+    """
 
     def __init__(self, directory: Path, disk: Disk, file_bytes_max: int = FILE_BYTES_MAX) -> None:
         self._directory = directory
         self._disk = disk
         self._file_bytes_max = file_bytes_max
         self.files: list[LogFile] = []
+        self.oldest_needed = 0
 
     def begin(self, files: list[LogFile], number: int) -> None:
         """Create a file after those that a restart found. Raises StoreError."""
         self.files = files
         file = self._append(number)
+        self.oldest_needed = self.files[0].number
         self._create(file)
+
+    def sync(self, files: list[LogFile]) -> None:
+        """Sync files that a restart found, and their names. Raises StoreError."""
+        for file in files:
+            descriptor = self._disk.open(file.path)
+            try:
+                self._disk.sync(descriptor, file.path)
+            finally:
+                self._disk.close(descriptor)
+        self._disk.sync_directory(self._directory)
 
     def to_write(self) -> tuple[LogFile, bool]:
         """The file for the next batch, and whether it is a new one."""
@@ -122,7 +138,7 @@ class LogFiles:
 
     def _create(self, file: LogFile) -> None:
         before = [other.size for other in self.files if other.number == file.number - 1]
-        header = encode_file_header(LOG_MAGIC, file.number, self.files[0].number, sum(before))
+        header = encode_file_header(LOG_MAGIC, file.number, self.oldest_needed, sum(before))
         descriptor = self._disk.create(file.path)
         try:
             self._disk.write(descriptor, file.path, header, 0)

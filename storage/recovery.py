@@ -6,9 +6,10 @@ oldest needed file on. Nothing on disk is changed by reading.
 Not promised: that the last records of the newest file were reported as safe. A log may end in the
 middle of a record because the node stopped while it wrote; the whole records before it are read.
 
-Damage: bytes that are no whole record, anywhere but at the end of the newest file, are reported
-with file and offset, and reading continues at the next whole record. So a client must tolerate that
-a record is missing in the middle.
+Damage: bytes that are no whole record are reported with file and offset, and reading continues at
+the next whole record. So a client must tolerate that a record is missing in the middle. In the last
+batch of the newest file it is not damage, but what the node was writing when it stopped
+(torn_end.py); nothing of that was confirmed, and it is not reported as a loss.
 
 Invariants:
 
@@ -17,6 +18,8 @@ R1  The oldest needed file is what the last OLDEST of the newest readable file s
 R2  A record of a kind that no client has stops the start: to skip it would lose what its writer was
     promised. The error names the feature that wrote it (formats.py, named records).
 R3  Files are read from the oldest to the newest, each from its beginning to its end.
+R4  What was read is synced before a file is removed or cut on the word of it (store.py): after a
+    kill it may be in the memory of the system only, and a power cut would take it back.
 """
 
 import logging
@@ -40,6 +43,10 @@ from leveret.storage.formats import (
 )
 from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, log_numbers, log_path
+from leveret.storage.torn_end import torn_from
+
+TORN = 0
+"""The size of a file with a torn batch in it: how many of its bytes count is not known."""
 
 logger = logging.getLogger("leveret.store")
 
@@ -139,37 +146,43 @@ class LogReader:
         assert not self.files or self.files[-1].number < number, "R3: files are read in order"
         file = LogFile(number, path, len(data))
         self.files.append(file)
+        may_be_torn_from = torn_from(data) if size is None else len(data)
         try:
             decode_file_header(data, LOG_MAGIC)
         except FormatError as error:
             self._refuse_other_version(number, error)
-            if data.strip(b"\0"):
+            # A file whose first batch is torn may have a torn header, too.
+            if data.strip(b"\0") and may_be_torn_from > FILE_HEADER_BYTES:
                 self._report(f"{path}: {error}; its records are read all the same")
         self.was_closed = False
         for record in read_records(data, FILE_HEADER_BYTES):
+            is_torn = record.offset >= may_be_torn_from
             if isinstance(record, Damage):
-                self._note_damage(file, data, record, is_torn=record.is_end and size is None)
+                self._note_damage(file, data, record, is_torn)
             else:
-                self._hand_out(file, data, record)
+                self._hand_out(file, data, record, is_torn)
 
     def _note_damage(self, file: LogFile, data: bytes, damage: Damage, is_torn: bool) -> None:
         lost = damage.end - damage.offset
         if is_torn:
             # Zeros after the data are space that was allocated ahead.
-            file.size = damage.offset
+            file.size = damage.offset if damage.is_end and file.size else TORN
             if data[damage.offset : damage.end].strip(b"\0"):
-                logger.warning(
-                    "%s ends at offset %d with %d bytes that are no whole record: the node stopped "
-                    "while it wrote them, before anything in them was confirmed",
-                    file.path, damage.offset, lost,
-                )  # fmt: skip
+                where = f"{file.path} has {lost} bytes at offset {damage.offset}"
+                self._note_torn(f"{where} that are no whole record")
             return
         self._report(
             f"{file.path} is damaged from offset {damage.offset} to {damage.end}: "
             f"what these {lost} bytes said is lost"
         )
 
-    def _hand_out(self, file: LogFile, data: bytes, record: Record) -> None:
+    @staticmethod
+    def _note_torn(what: str) -> None:
+        logger.warning(
+            "%s: the node stopped while it wrote them, before anything in them was confirmed", what
+        )
+
+    def _hand_out(self, file: LogFile, data: bytes, record: Record, is_torn: bool) -> None:
         self.records += 1
         self.was_closed = record.kind == CLOSED
         if record.kind in (CLOSED, OLDEST):
@@ -181,7 +194,13 @@ class LogReader:
             problem = client.recover(file, data, record)
         except FormatError as error:
             problem = f"has a damaged record at offset {record.offset}: {error}"
-        if problem is not None:
+        if problem is None:
+            return
+        if is_torn:
+            file.size = TORN
+            size = record.end - record.offset
+            self._note_torn(f"{file.path} has {size} bytes at offset {record.offset} that are torn")
+        else:
             self._report(f"{file.path} {problem}")
 
 

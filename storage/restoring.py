@@ -20,7 +20,7 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from leveret.storage.disk import Disk, StoreError
+from leveret.storage.disk import Disk, FileMissing, StoreError
 from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     PERSISTENT,
@@ -97,7 +97,10 @@ class Restorer:
         self._segments = {}
 
     def restore(self, queue: TieredQueue) -> None:
-        """Restore one queue: its ledger, its segments and its messages."""
+        """Restore one queue: its ledger, its segments and its messages.
+
+        Raises StoreError if a segment that has to be read cannot be.
+        """
         numbers = self._with_segments().pop(queue.key, [])
         found = self._found.pop(queue.key, None)
         if found is None:
@@ -167,12 +170,16 @@ class Restorer:
             logger.info("%s is removed: no message in it is needed, and %s", path, error)
         self._disk.remove(path)
 
-    def _runs_in(self, path: Path) -> list[Run]:
+    def _runs_in(self, path: Path, level: int = logging.ERROR) -> list[Run]:
+        """The runs in a segment. Raises StoreError: what cannot be read now is not given up.
+
+        level: at which damage is logged.
+        """
         try:
             data = self._disk.read_all(path)
             decode_file_header(data, SEGMENT_MAGIC)
-        except (StoreError, FormatError) as error:
-            logger.error("%s cannot be read: %s", path, error)
+        except (FileMissing, FormatError) as error:
+            logger.log(level, "%s is no whole segment: %s", path, error)
             return []
         return [
             decode_run(record.head)
@@ -208,7 +215,8 @@ class Restorer:
         there, unknown, transient, size = Intervals(), 0, set(), 0
         directory = queue.writer.directory
         for number in numbers:
-            for run in self._runs_in(segment_path(directory, number)):
+            # What the node was writing when it stopped is in the log as well.
+            for run in self._runs_in(segment_path(directory, number), logging.INFO):
                 first = run.targets[0][1]
                 end = first + len(run.sizes)
                 there.add_range(first, end)
@@ -223,6 +231,8 @@ class Restorer:
             "the log has lost which messages of the queue in %s are gone: all %d messages in its "
             "segments are restored", directory, there.count,
         )  # fmt: skip
+        # Q2: the log had them, so they were not synced.
+        self._disk.sync_paths(directory, [segment_path(directory, number) for number in numbers])
         tail = self._disk.size(segment_path(directory, numbers[-1]))
         gone = Intervals(there.gaps(0, there.end))
         fetched_to = max(found.fetched_to, there.end)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from leveret.storage.disk import Disk, StoreError
-from leveret.storage.formats import PERSISTENT, STORED, FormatError, Run
+from leveret.storage.backing_queue import Unreadable
+from leveret.storage.disk import Disk, FileMissing, StoreError
+from leveret.storage.formats import PERSISTENT, STORED, FormatError, Run, VersionError
 from leveret.storage.ledger import positions_of, segment_number
 from leveret.storage.message import ENTRY_BYTES, Address, Entry, Header, Message, StoredBody
 from leveret.storage.message_store import MessageStore
@@ -78,9 +79,21 @@ class SegmentEntries:
     def find(self, first: int) -> Run | Lost | None:
         """The first run that does not end before a position, in the segment of that position.
 
-        None at the segment's end; a Lost for damaged bytes, which the next call skips.
-        Raises StoreError and FormatError if the segment cannot be read at all.
+        None at the segment's end; a Lost for damaged bytes, which the next call skips. Raises
+        Unreadable if reading fails, FileMissing if there is no such file, and FormatError if it is
+        not a segment. The next call begins anew then.
         """
+        try:
+            return self._find(first)
+        except (FileMissing, FormatError, StoreError) as error:
+            self.close()
+            # Another version is able to read a file that it wrote.
+            if isinstance(error, FileMissing | FormatError) and not isinstance(error, VersionError):
+                raise
+            path = segment_path(self._writer.directory, segment_number(first))
+            raise Unreadable(f"{path}: {error}") from error
+
+    def _find(self, first: int) -> Run | Lost | None:
         reader, writer = self._reader, self._writer
         number = segment_number(first)
         if first < self._passed_to and reader.number == number:
@@ -126,7 +139,8 @@ class SegmentEntries:
 
         They are from one run at most, and limited by `bytes_max` (see `Cursor.read`). fetched_to:
         entries below it are redelivered. Returns them and the position to continue at, which is
-        above `first`; messages before it that are not among them cannot be read.
+        above `first`; messages before it that are not among them are damaged. Raises Unreadable if
+        the first one cannot be read now.
         """
         segment_end = positions_of(segment_number(first))[1]
         try:
@@ -136,8 +150,7 @@ class SegmentEntries:
             if run is None:
                 return [], min(end, segment_end)
             return self._look_at(run, first, end, bytes_max, fetched_to)
-        except (StoreError, FormatError):
-            self.close()
+        except (FileMissing, FormatError):
             return [], min(end, segment_end)
 
     def _look_at(
@@ -148,11 +161,17 @@ class SegmentEntries:
         if start >= stop:
             return [], end
         address, header, expires_at_ms = self.head(run)
-        entries, size, position = [], 0, start
+        entries: list[Entry] = []
+        size, position = 0, start
         while position < stop and size < bytes_max:
             place = position - run_start
             stored = stored_body(run, place) if run.flags & STORED else None
-            body = self._body(run, place, stored)
+            try:
+                body = self._body(run, place, stored)
+            except Unreadable:
+                if not entries:
+                    raise
+                break
             if body is not None:
                 message = Message(address, header, body, stored, run.number_at(place))
                 entries.append(Entry(message, position, position < fetched_to, expires_at_ms))
@@ -167,8 +186,10 @@ class SegmentEntries:
             return self._reader.bodies(run, place, place + 1)[0]
         try:
             return self._source.bodies.read(stored)
-        except StoreError:
+        except FileMissing:
             return None
+        except StoreError as error:
+            raise Unreadable(str(error)) from error
 
 
 def stored_body(run: Run, place: int) -> StoredBody:

@@ -101,6 +101,8 @@ class Store:
         self._next_durable, self._next_transient = 1, TRANSIENT_IDS
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
+        # The names of these directories: files are synced with the directory that they are in.
+        self.disk.sync_directory(directory)
         self._log_worker = Worker(loop, "leveret-log")
         self._page_worker = Worker(loop, "leveret-pager")
         self._log_files = LogFiles(directory / LOG, self.disk, log_file_bytes)
@@ -133,6 +135,9 @@ class Store:
         self._restorer.was_closed = reader.was_closed
         for problem in reader.problems:
             logger.error("%s", problem)
+        # R4: a killed process leaves records that are read here and not on disk.
+        self._log_files.sync(reader.files)
+        self._metadata.sync()
         self.disk.remove_tree(self._directory / TRANSIENT)
         for path in reader.stale:
             self.disk.remove(path)

@@ -5,6 +5,7 @@ from memory up to the next position in delta, or from a segment up to the next p
 Nothing that it reads stays in memory. A cursor has an open file and an offset of its own.
 """
 
+from leveret.storage.backing_queue import Unreadable
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
@@ -36,13 +37,20 @@ class TieredCursor:
                 self.position = found[-1].position + 1
             elif start != NO_POSITION:
                 end = min(end, self._memory.next_position(start))
-                fetched_to = self._ledger.fetched_to
-                found, self.position = self._segments.look(start, end, left, fetched_to)
+                try:
+                    found, self.position = self._look(start, end, left)
+                except Unreadable:
+                    if not entries:
+                        raise
+                    break
             else:
                 break
             entries += found
             left -= sum([len(entry.message.body) + ENTRY_BYTES for entry in found])
         return entries
+
+    def _look(self, start: int, end: int, bytes_max: int) -> tuple[list[Entry], int]:
+        return self._segments.look(start, end, bytes_max, self._ledger.fetched_to)
 
     def close(self) -> None:
         """Close the file."""

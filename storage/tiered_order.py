@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
 
-from leveret.storage.backing_queue import Head
+from leveret.storage.backing_queue import Head, Unreadable
 from leveret.storage.delta import Delta
 from leveret.storage.entry_blocks import BLOCK_ENTRIES
 from leveret.storage.in_memory import InMemory
@@ -73,7 +73,7 @@ class TieredOrder:
             self._split()
 
     def fill(self) -> None:
-        """Fill q4 with the first entries of q4, delta and q1 (O2)."""
+        """Fill q4 with the first entries of q4, delta and q1 (O2). Raises Unreadable."""
         memory, delta = self._memory, self._delta
         q4 = memory.q4
         while delta.count:
@@ -114,12 +114,17 @@ class TieredOrder:
     # Taking
 
     def fetch(self, count: int) -> list[Entry]:
-        """Remove the first entries of requeued, q4, delta and q1."""
+        """Remove the first entries of requeued, q4, delta and q1. Raises Unreadable: see BQ7."""
         memory, delta = self._memory, self._delta
         entries: list[Entry] = []
         while len(entries) < count:
-            if self.is_split:
-                self.fill()
+            try:
+                if self.is_split:
+                    self.fill()
+            except Unreadable:
+                if not entries:
+                    raise
+                break
             before = delta.first if delta.count else NO_POSITION
             found = memory.fetch(count - len(entries), before)
             if not found:

@@ -27,6 +27,7 @@ from leveret.broker.queues.dead_letter import MAXLEN
 from leveret.broker.queues.deaths import NO_DEATHS, Deaths
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.expiry import UnusedExpiry
+from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.figures import ClassicFigures
 from leveret.broker.queues.levels import Levels, priority_levels
 from leveret.broker.queues.queue_client import (
@@ -39,7 +40,7 @@ from leveret.broker.queues.queue_client import (
 from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, STREAM_POLICIES, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
-from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Message
 
 TURN_MESSAGES_MAX = 2000
@@ -75,7 +76,7 @@ class ClassicQueue:
         "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages",
         "arguments", "auto_delete", "backing", "bindings", "counts", "declared", "durable",
         "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain", "may_redeliver", "name",
-        "operator_policy", "options", "owner_connection", "policy", "ring", "storage_id",
+        "operator_policy", "options", "owner_connection", "policy", "reads", "ring", "storage_id",
         "vhost_name",
     )  # fmt: skip
 
@@ -116,14 +117,17 @@ class ClassicQueue:
         priority_max = self.declared.max_priority
         levels = priority_levels(priority_max) if priority_max else self.levels
         self.backing: BackingQueue = owner.make_backing(self, levels)
+        what = resource(QUEUE, name, owner.name)
+        self.reads = FailedReads(owner.clock, what, self.backing, self.ring, self._reading_changed)
         self.is_plain = self._can_publish_runs()
         self.may_redeliver = self.backing.ready_count > 0
         self.counts = QueueCounts(self._clock.wall_time_s())
         self.ages = QueueAges(levels, self._turns.now_ms)
         self._plain_ages = None if levels is not None else self.ages.plain
         self.figures: QueueFigures = ClassicFigures(
-            self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock
-        )
+            self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
+            self.reads,
+        )  # fmt: skip
         self._deaths = Deaths(self, owner)
         self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
@@ -136,7 +140,7 @@ class ClassicQueue:
     def _can_publish_runs(self) -> bool:
         options, backing = self.options, self.backing
         is_watched = options.has_limit or options.message_ttl_ms is not None
-        return not is_watched and not backing.needs_identities
+        return not (is_watched or backing.needs_identities or self.reads.has_crashed)
 
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options; they take effect at once."""
@@ -159,6 +163,8 @@ class ClassicQueue:
     ) -> None:
         """Take a run of messages."""
         count = len(messages)
+        if not self.is_plain and self.reads.refuses_run(publisher, first, count):
+            return
         self.counts.published += count
         now_ms = self._turns.now_ms
         ages = self._plain_ages
@@ -221,6 +227,7 @@ class ClassicQueue:
         if publisher is not None:
             publisher.refuse(number)
 
+    @reading
     def _deliver_at_once_or_expire(self, now_ms: int) -> None:
         """A time to live of 0: a consumer that has room now gets the message, or nobody.
 
@@ -243,6 +250,7 @@ class ClassicQueue:
         if self._deaths.is_behind:
             self._deaths.go_on()
 
+    @reading
     def deliver_ready(self) -> None:
         """Deliver until there are no messages, no consumer with room, or no time left."""
         budget = TURN_MESSAGES_MAX
@@ -314,11 +322,18 @@ class ClassicQueue:
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""
         self._unused.touch()
+        if self.reads.refuses(answer):
+            return
         self.settle_deliveries()
         if not self._deaths.drop_expired():
             self._deaths.when_done(lambda: self.get(ack_required, answer))
             return
-        entries = self.backing.fetch(1, ack_required)
+        try:
+            entries = self.backing.fetch(1, ack_required)
+        except Unreadable as error:
+            self.reads.note(error)
+            self.reads.wait(answer, lambda: self.get(ack_required, answer))
+            return
         entry = entries[0] if entries else None
         self.counts.note_got(entry, ack_required)
         if entry is None:
@@ -370,6 +385,8 @@ class ClassicQueue:
 
     def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
         """Add a consumer, which gets messages from the next turn on."""
+        if self.reads.refuses(answer):
+            return
         ring = self.ring
         wants_it_alone = consumer.is_exclusive and (
             ring.consumers or self.options.single_active_consumer
@@ -411,6 +428,13 @@ class ClassicQueue:
         logger.info("%r was not used for %d ms and is deleted", self, unused_ms)
         self._owner.delete_queue(self, NODE_ITSELF)
 
+    def _reading_changed(self) -> None:
+        """The queue has crashed, or its messages can be read again."""
+        self.is_plain = self._can_publish_runs()
+        self._deaths.drop_expired()
+        self._deaths.enforce_limits()
+        self.wake()
+
     def wake(self) -> None:
         """Messages came back: deliver them in the next turn."""
         if self.backing.ready_count and self.ring.has_candidates:
@@ -422,7 +446,8 @@ class ClassicQueue:
         """How many messages and consumers it has. Counts as use of the queue (x-expires)."""
         self._unused.touch()
         self.settle_deliveries()
-        answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
+        if not self.reads.refuses(answer):
+            answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
 
     def age_ms(self, entry: Entry) -> int:
         """How long ago an entry's message was published to the queue."""
@@ -431,6 +456,8 @@ class ClassicQueue:
 
     def purge(self, answer: Answer[int]) -> None:
         """Drop every ready message; how many there were."""
+        if self.reads.refuses(answer):
+            return
         self.settle_deliveries()
         count = self.backing.purge()
         if self._owner.tracer is not None:
@@ -441,7 +468,7 @@ class ClassicQueue:
         """Delete the queue; how many ready messages went with it."""
         self.settle_deliveries()
         what = resource(QUEUE, self.name, self.vhost_name)
-        if if_empty and self.backing.ready_count:
+        if if_empty and self.backing.ready_count and not self.reads.has_crashed:
             answer.refuse(precondition_failed(f"{what} not empty"))
         elif if_unused and self.ring.consumers:
             answer.refuse(precondition_failed(f"{what} in use"))
@@ -463,6 +490,7 @@ class ClassicQueue:
         deaths, self._deaths = self._deaths, NO_DEATHS
         deaths.close()
         self._unused.close()
+        self.reads.close()
         consumers = self.ring.clear()
         for consumer in consumers:
             consumer.queue_deleted()

@@ -14,6 +14,7 @@ from leveret.broker.clock import Clock
 from leveret.broker.queues.arguments import QueueOptions
 from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
 from leveret.broker.queues.expiry import HeadExpiry
+from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.storage.backing_queue import BackingQueue
@@ -24,10 +25,11 @@ DEATH_WORK = 4
 
 
 class DyingQueue(QueueClient, Protocol):
-    """The queue. is_awake: it waits for its turn."""
+    """The queue. is_awake: it waits for its turn. reads: its failed reads."""
 
     is_awake: bool
     backing: BackingQueue
+    reads: FailedReads
 
     def take_turn(self) -> None:
         """Calls `Deaths.go_on`."""
@@ -44,6 +46,7 @@ class Deaths:
 
     __slots__ = (
         "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
+        "reads",
     )  # fmt: skip
 
     def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
@@ -54,6 +57,7 @@ class Deaths:
         self._rejected: deque[Entry] = deque()
         self._waiting: list[Callable[[], object]] = []
         self.is_behind = False
+        self.reads = queue.reads
         self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
 
     @property
@@ -101,6 +105,7 @@ class Deaths:
 
     # Limits
 
+    @reading
     def enforce_limits(self) -> None:
         """Drop from the head until the queue is within its limits (overflow drop-head)."""
         options, backing = self._options, self._queue.backing
@@ -120,6 +125,7 @@ class Deaths:
 
     # Expiry
 
+    @reading
     def drop_expired(self) -> bool:
         """Drop the messages at the head whose time is over. Returns False if some are left."""
         if not self.expiry.is_wanted or self._queue.is_deleted:
@@ -138,6 +144,7 @@ class Deaths:
         self.watch_head()
         return True
 
+    @reading
     def watch_head(self) -> None:
         """Be called back when the message at the head expires."""
         if self.expiry.is_wanted:

@@ -12,8 +12,11 @@ from leveret.broker.clock import Clock
 from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.dispatch import ConsumerRing
+from leveret.broker.queues.failed_reads import FailedReads
 from leveret.broker.queues.queue_client import ExclusiveOwner
 from leveret.broker.queues.status import (
+    CRASHED,
+    RUNNING,
     SINGLE_ACTIVE,
     UP,
     WAITING,
@@ -34,7 +37,7 @@ MESSAGE_BYTES = 120
 class ClassicFigures:
     """See `leveret.broker.queues.status.QueueFigures`. owner: of an exclusive queue."""
 
-    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_ring")
+    __slots__ = ("_ages", "_backing", "_clock", "_counts", "_owner", "_reads", "_ring")
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class ClassicFigures:
         ring: ConsumerRing,
         owner: ExclusiveOwner | None,
         clock: Clock,
+        reads: FailedReads,
     ) -> None:
         self._counts = counts
         self._ages = ages
@@ -51,6 +55,7 @@ class ClassicFigures:
         self._ring = ring
         self._owner = owner
         self._clock = clock
+        self._reads = reads
 
     def counts(self) -> CoarseCounts:
         """See `QueueFigures.counts`."""
@@ -87,6 +92,7 @@ class ClassicFigures:
         return QueueStatus(
             counts=self.counts(),
             storage=storage,
+            state=CRASHED if self._reads.has_crashed else RUNNING,
             declared_at_s=self._counts.declared_at_s,
             consumer_capacity=self._capacity(),
             exclusive_consumer_tag=self._exclusive_tag(),

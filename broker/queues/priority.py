@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import Any
 
 from leveret.broker.queues.levels import Levels
-from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
+from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
 
@@ -139,20 +139,31 @@ class PriorityQueue:
         found = 0
         for level in self._levels.values():
             wanted = min(count - found, level.ready_count)
-            in_memory = level.fetchable(wanted)
+            try:
+                in_memory = level.fetchable(wanted)
+            except Unreadable:
+                if not found:
+                    raise
+                break
             found += in_memory
             if in_memory < wanted or found == count:
                 break
         return found
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
-        """Fetch entries from the highest levels."""
+        """Fetch entries from the highest levels, up to a message that cannot be read."""
         entries: list[Entry] = []
         for level in self._levels.values():
-            if level.ready_count:
+            if not level.ready_count:
+                continue
+            try:
                 entries += level.fetch(count - len(entries), ack_required)
-                if len(entries) == count:
-                    break
+            except Unreadable:
+                if not entries:
+                    raise
+                break
+            if len(entries) == count or level.ready_count:
+                break
         return entries
 
     def drop(self) -> Entry | None:

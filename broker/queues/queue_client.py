@@ -14,8 +14,8 @@ Q2. Each run is confirmed or refused: `publish` counts as a confirm when it retu
     queue held the run by then (`Publisher.hold`) or refused messages of it.
 Q3. Each `Answer` is given exactly once, even if the queue is deleted meanwhile.
 Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel`, and
-    never more than its room. When the queue is deleted, `Consumer.queue_deleted` is called once,
-    and the caller of `delete_now` calls its `tell_cancelled` later.
+    never more than its room. When the queue is deleted or crashes, `Consumer.queue_deleted` is
+    called once. `tell_cancelled` follows at once, or for a deletion when its caller calls it.
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
 """
 
@@ -67,7 +67,7 @@ class Consumer(Protocol):
         """Send messages to the client, at most `room`."""
 
     def queue_deleted(self) -> None:
-        """The queue is deleted: leave the channel."""
+        """The queue is deleted or has crashed: leave the channel."""
 
     def tell_cancelled(self) -> None:
         """The queue's deletion was answered: send basic.cancel if the client supports it."""

@@ -18,7 +18,8 @@ import msgspec
 
 from leveret.storage.queue_status import StorageCounts
 
-RUNNING = "running"
+RUNNING, CRASHED = "running", "crashed"
+"""A queue's state. Crashed: the store has not been able to read its messages for some time."""
 UP, WAITING, SINGLE_ACTIVE = "up", "waiting", "single_active"
 """A consumer's activity: it gets messages; it waits, as another consumer is the single active one;
 it is the single active consumer."""

@@ -17,7 +17,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.routes import route
-from leveret.mgmt.api.selection import READ_BYTES, Selection, header_of, inspected
+from leveret.mgmt.api.selection import Selection, header_of, inspected, read_next
 from leveret.storage.message import Entry
 
 Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
@@ -63,7 +63,7 @@ class Act:
         cursor = self._inspection.cursor()
         left = self._ready_count
         try:
-            while left > 0 and (entries := cursor.read(READ_BYTES)[:left]):
+            while left > 0 and (entries := read_next(cursor)[:left]):
                 left -= len(entries)
                 chosen = []
                 for entry in entries:

@@ -18,8 +18,9 @@ from leveret.broker.queues.inspection import Inspection
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
-from leveret.mgmt.api.errors import bad_request, from_fault
+from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
 from leveret.mgmt.slices import GiveWay
+from leveret.storage.backing_queue import Cursor, Unreadable
 from leveret.storage.message import Entry
 
 READ_BYTES = 128 * 1024
@@ -108,13 +109,21 @@ async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
     return vhost, cast(ClassicQueue, queue)
 
 
+def read_next(cursor: Cursor) -> list[Entry]:
+    """The next messages. Raises 503 if the disk does not let them be read."""
+    try:
+        return cursor.read(READ_BYTES)
+    except Unreadable as error:
+        raise ApiError(503, "service_unavailable", str(error)) from None
+
+
 async def read(
     inspection: Inspection, give_way: GiveWay, position: int = 0
 ) -> AsyncGenerator[Entry, None]:
     """The ready messages from a position on, with the node's other work between them."""
     cursor = inspection.cursor(position)
     try:
-        while entries := cursor.read(READ_BYTES):
+        while entries := read_next(cursor):
             for entry in entries:
                 yield entry
                 await give_way()

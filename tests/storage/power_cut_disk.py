@@ -1,12 +1,13 @@
 """A disk whose power can be cut: unsynced data is lost completely, partially, or not at all.
 
 It works on real files. For each unsynced write it keeps the previous contents. `cut` undoes the
-writes to each file from a random one on, of which random sectors remain, in any order. A file whose
-directory was not synced since its creation may vanish; a removed one may reappear. After the cut
-every operation fails.
+writes to each file from a random one on, of which random sectors remain, in any order. A file or
+directory may vanish if the one that it is in was not synced since its creation; a removed file may
+reappear. After the cut every operation fails.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 from leveret.storage.disk import Disk
@@ -26,11 +27,22 @@ class PowerCutDisk(Disk):
         self._random = random
         self._dies_at = dies_at
         self._undo = {}
-        self._new = set()
+        self._new = {}
         self._removed = {}
         self._paths = {}
         self.is_off = False
         self.points = {}
+
+    def dies_at(self, point_and_count):
+        """Cut the power when the store passes a point from now on so many times."""
+        self.points.clear()
+        self._dies_at = point_and_count
+
+    def after_kill(self, dies_at=None):
+        """The same disk for the next process: what was not synced may still be lost."""
+        disk = PowerCutDisk(self._random, dies_at)
+        disk._undo, disk._new, disk._removed = self._undo, self._new, self._removed
+        return disk
 
     def _check(self):
         if self.is_off:
@@ -51,7 +63,7 @@ class PowerCutDisk(Disk):
         descriptor = super()._open(path, flags)
         self._paths[descriptor] = path
         if is_new:
-            self._new.add(path)
+            self._new[path] = True
         return descriptor
 
     def _note(self, path, offset, size, data):
@@ -77,16 +89,22 @@ class PowerCutDisk(Disk):
         self._check()
         return super().punch(descriptor, start, end)
 
+    def make_directory(self, directory):
+        self._check()
+        new = [path for path in (directory, *directory.parents) if not path.exists()]
+        super().make_directory(directory)
+        self._new.update(dict.fromkeys(new))
+
     def sync(self, descriptor, path):
         self._check()
         self._undo.pop(path, None)
 
     def sync_directory(self, directory):
         self._check()
-        self._new = {path for path in self._new if path.parent != directory}
-        self._removed = {
-            path: data for path, data in self._removed.items() if path.parent != directory
-        }
+        # In place: the threads of both workers call this.
+        for names in (self._new, self._removed):
+            for path in [path for path in tuple(names) if path.parent == directory]:
+                names.pop(path, None)
 
     def _sync_file_system(self, root):
         self._check()
@@ -117,9 +135,9 @@ class PowerCutDisk(Disk):
         for path, data in self._removed.items():
             if self._random.random() < 0.5 and path.parent.exists():
                 path.write_bytes(data)
-        for path in self._new:
+        for path in tuple(self._new):
             if self._random.random() < 0.3 and path.exists():
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _keep_sectors(self, path, offset, data):
         """The disk wrote some sectors of the data before the power was cut."""

@@ -25,7 +25,7 @@ class ReplicatedLog:
         self._compacted = {}
         self._values = {}
         self.sequences = LogSequences(log, files, "replicated", KIND, self)
-        disk.make_directory(directory)
+        directory.mkdir(parents=True, exist_ok=True)
 
     def begin(self):
         """Load what a restart found."""
@@ -97,7 +97,7 @@ class ReplicatedNode:
         loop = asyncio.get_running_loop()
         self.disk = disk
         self._worker = Worker(loop, "test-log")
-        disk.make_directory(directory / "log")
+        (directory / "log").mkdir(exist_ok=True)
         self.files = LogFiles(directory / "log", disk, file_bytes_max)
         self.log = Log(self.files, disk, self._worker, loop, lambda: None)
         self.replicated = ReplicatedLog(self.log, self.files, disk, directory / "compacted")

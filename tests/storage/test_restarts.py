@@ -1,6 +1,7 @@
 """A store that is repeatedly stopped, killed or cut off from power keeps its promises."""
 
 import asyncio
+import contextlib
 import os
 import random
 
@@ -27,6 +28,15 @@ def _gives_space_back_often(monkeypatch):
     for name in ("LOG_BYTES_MIN", "GARBAGE_BYTES_MIN"):
         monkeypatch.setattr(reclaiming, name, 2000)
     monkeypatch.setattr(reclaiming, "IDLE_FACTOR", 1)
+
+
+@pytest.fixture(autouse=True)
+def _no_false_errors(caplog):
+    """No restart may report a loss: whatever the node was writing when it stopped was not safe."""
+    yield
+    words = ("lost", "missing", "damaged", "cannot be read")
+    lines = [record.getMessage() for record in caplog.get_records("call")]
+    assert [line for line in lines if any(word in line for word in words)] == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -67,6 +77,49 @@ async def test_a_power_cut_loses_nothing_confirmed(tmp_path, seed):
 @pytest.mark.parametrize("seed", SEEDS[: max(2, len(SEEDS) // 10)])
 async def test_a_power_cut_at_each_point_loses_nothing_confirmed(tmp_path, seed, point):
     await cut_again_and_again(tmp_path, seed, lambda chance: (point, chance.choice((1, 2, 5, 9))))
+
+
+KINDS = ["stopped", *(point for point in POINTS if not point.startswith("metadata"))]
+"""How the process before the power cut ended: in order, or killed at one of the points."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", SEEDS[: max(3, len(SEEDS) // 10)])
+async def test_a_power_cut_after_a_restart_loses_nothing_confirmed(tmp_path, seed, kind):
+    chance = random.Random(seed)
+    machine = Machine(tmp_path, seed, PowerCutDisk(chance))
+    machine.start()
+    for _ in range(4):
+        if kind == "stopped":
+            await machine.work(machine.random.randint(10, 400))
+            await machine.stop()
+        else:
+            await killed_at(machine, (kind, chance.choice((1, 2, 5))))
+        machine.disk = machine.disk.after_kill()
+        machine.start()
+        machine.unacked = {key: [] for key in machine.unacked}
+        await machine.work(chance.choice((0, 5, 100)))
+        machine.disk.is_off = True
+        await machine.halt()
+        machine.disk.cut()
+        machine.disk = PowerCutDisk(chance)
+        machine.start()
+        assert machine.check() == []
+        machine.forget_lost()
+    await machine.stop()
+
+
+async def killed_at(machine, dies_at):
+    """Work until the store passes the point, or for long enough, and kill the process there."""
+    machine.disk.dies_at(dies_at)
+    with contextlib.suppress(PowerIsOff):
+        for _ in range(10):
+            if machine.disk.is_off:
+                break
+            await machine.work(60)
+            await asyncio.sleep(0.002)
+    machine.disk.is_off = True
+    await machine.halt()
 
 
 async def cut_again_and_again(directory, seed, dies_at):

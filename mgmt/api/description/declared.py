@@ -37,7 +37,7 @@ _GARBAGE_COLLECTION = record(
 _QUEUE = {
     "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum"), "durable": FLAG,
     "auto_delete": FLAG, "exclusive": FLAG, "arguments": OBJECT, "node": NAME,
-    "state": one_of("running"),
+    "state": one_of("running", "crashed"),
     "policy": nullable(NAME), "operator_policy": nullable(NAME),
     "effective_policy_definition": OBJECT, "consumers": COUNT, "consumer_utilisation": SHARE,
     "consumer_capacity": SHARE, "garbage_collection": ref("GarbageCollection"),

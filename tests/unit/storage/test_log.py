@@ -6,7 +6,19 @@ import pytest
 
 from leveret.storage import log as log_module
 from leveret.storage.disk import DiskFull, StoreError
+from leveret.storage.formats import (
+    FILE_HEADER_BYTES,
+    OLDEST,
+    Record,
+    decode_oldest,
+    encode_oldest,
+    read_records,
+)
 from tests.unit.storage.fakes import LogUnderTest, NotesClient, Waiter
+
+OLDEST_BYTES = len(encode_oldest(1))
+FIRST = FILE_HEADER_BYTES + OLDEST_BYTES
+"""The offset of the first client's first record in a file."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +44,7 @@ async def test_l1_a_batch_is_encoded_after_the_sync_of_the_one_before(rig):
     rig.client.append(b"two")
     rig.log.when_safe(second, 2, "a queue")
     await turn()
-    assert rig.client.offsets == [(1, 40)]
+    assert rig.client.offsets == [(1, FIRST)]
     assert len(rig.worker.jobs) == 1
     rig.worker.work()
     await turn()
@@ -69,13 +81,28 @@ async def test_l2_what_is_registered_during_a_batch_waits_for_the_next(rig):
     assert waiter.confirmed == [2]
 
 
+async def test_l6_each_batch_begins_with_the_oldest_needed_file(rig):
+    rig.client.append(b"one")
+    await rig.write()
+    rig.log.append_oldest(7)
+    await rig.write()
+    rig.client.append(b"two")
+    await rig.write()
+    await rig.write()
+    found = read_records(rig.files.files[0].path.read_bytes(), FILE_HEADER_BYTES)
+    records = [record for record in found if isinstance(record, Record)]
+    kinds = [record.kind == OLDEST for record in records]
+    assert kinds == [True, False, True, True, False]
+    assert [decode_oldest(records[place].head) for place in (0, 2, 3)] == [1, 7, 7]
+
+
 async def test_l3_a_batch_starts_where_the_synced_bytes_end(rig):
     rig.client.append(b"one")
     await rig.write()
     size = rig.files.files[-1].size
     rig.client.append(b"two")
     await rig.write()
-    assert rig.client.offsets == [(1, 40), (1, size)]
+    assert rig.client.offsets == [(1, FIRST), (1, size + OLDEST_BYTES)]
 
 
 async def test_l3_a_full_disk_gets_the_same_batch_again(rig):
@@ -93,7 +120,7 @@ async def test_l3_a_full_disk_gets_the_same_batch_again(rig):
     rig.worker.work()
     assert waiter.confirmed == [1]
     assert filled == [True, False]
-    assert rig.client.offsets == [(1, 40)]
+    assert rig.client.offsets == [(1, FIRST)]
 
 
 @pytest.mark.parametrize("error", [StoreError("cannot sync"), DiskFull("cannot sync")])

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from leveret.storage.formats import (
+    OLDEST,
     PROGRESS,
     RUN,
     STATE,
@@ -81,7 +82,8 @@ async def rig(tmp_path):
 
 def records_of(rig, number=0):
     data = rig.files.files[number].path.read_bytes()
-    return [record for record in read_records(data, 40) if isinstance(record, Record)]
+    records = [record for record in read_records(data, 40) if isinstance(record, Record)]
+    return [record for record in records if record.kind != OLDEST]
 
 
 async def test_a_run_in_several_queues_is_one_record(rig):

@@ -11,7 +11,7 @@ from leveret.storage.formats import (
     encode_record,
     named_head,
 )
-from leveret.storage.log_files import log_path
+from leveret.storage.log_files import LogFiles, log_path
 from leveret.storage.recovery import LogReader
 from tests.unit.storage.fakes import NOTE, NotesClient
 
@@ -83,7 +83,7 @@ def test_the_torn_end_of_the_newest_file_is_not_damage(tmp_path):
 
 
 def test_damage_elsewhere_is_reported_and_reading_goes_on(tmp_path):
-    write(tmp_path, 1, note(b"a"), b"garbage", note(b"b"))
+    write(tmp_path, 1, note(b"a"), b"garbage", note(b"b"), encode_oldest(1))
     reader, notes = read(tmp_path)
     assert notes == [b"a", b"b"]
     assert "damaged from offset" in reader.problems[0]
@@ -103,8 +103,62 @@ def test_a_missing_file_is_reported(tmp_path):
     assert "0000000002.log is missing" in reader.problems[0]
 
 
+def torn(text):
+    """A record whose last byte did not reach the disk."""
+    return note(text)[:-1] + b"\0"
+
+
+@pytest.mark.parametrize(
+    "last_batch",
+    [
+        [note(b"b"), torn(b"lost"), note(b"c")],
+        [bytes(30), note(b"b"), note(b"c"), b"\1\2\3"],
+        [note(b"b"), note(b"bad")],
+    ],
+)
+def test_a_torn_last_batch_is_no_loss_now_or_at_the_next_restart(tmp_path, caplog, last_batch):
+    write(tmp_path, 1, encode_oldest(1), note(b"a"), encode_oldest(1), *last_batch)
+    reader, notes = read(tmp_path)
+    assert reader.problems == []
+    assert [one for one in notes if one != b"bad"] in ([b"a", b"b", b"c"], [b"a", b"b"])
+    assert "before anything in them was confirmed" in caplog.text
+    files = LogFiles(tmp_path, Disk())
+    files.begin(reader.files, reader.next_number)
+    files.close()
+    assert read(tmp_path)[0].problems == []
+
+
+def test_a_torn_first_batch_is_no_loss(tmp_path):
+    write(tmp_path, 1, encode_oldest(1), note(b"a"))
+    log_path(tmp_path, 2).write_bytes(bytes(20) + b"torn" + bytes(30) + note(b"b"))
+    reader, notes = read(tmp_path)
+    assert reader.problems == []
+    assert notes == [b"a", b"b"]
+
+
+def test_damage_before_the_last_batch_is_a_loss(tmp_path):
+    write(tmp_path, 1, encode_oldest(1), note(b"a"), torn(b"lost"), encode_oldest(1), note(b"b"))
+    reader, notes = read(tmp_path)
+    assert notes == [b"a", b"b"]
+    assert "0000000001.log is damaged from offset" in reader.problems[0]
+
+
+def test_damage_in_a_log_that_was_closed_is_a_loss(tmp_path):
+    write(tmp_path, 1, encode_oldest(1), torn(b"lost"), encode_record(CLOSED, b""))
+    assert "is damaged from offset" in read(tmp_path)[0].problems[0]
+
+
+def test_a_file_of_version_3_may_be_torn_after_its_last_record_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("leveret.storage.formats.FORMAT_VERSION", 3)
+    write(tmp_path, 1, encode_oldest(1), torn(b"lost"), note(b"a"), b"\1\2\3")
+    monkeypatch.undo()
+    reader, notes = read(tmp_path)
+    assert notes == [b"a"]
+    assert len(reader.problems) == 1
+
+
 def test_what_a_client_reports_is_a_problem_of_the_file(tmp_path):
-    write(tmp_path, 1, note(b"bad"))
+    write(tmp_path, 1, note(b"bad"), encode_oldest(1))
     assert read(tmp_path)[0].problems == [f"{log_path(tmp_path, 1)} has a bad note"]
 
 

@@ -1,0 +1,207 @@
+"""A queue whose messages cannot be read waits for them, and after ten seconds it has crashed."""
+
+import pytest
+
+from leveret.broker.amqp.errors import ChannelFault
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.pending import Answer
+from leveret.broker.queues.levels import priority_levels
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.storage.backing_queue import Unreadable
+from leveret.storage.message import Message
+from leveret.storage.transient_queue import TransientQueue
+from tests.unit.broker.queues.fakes import (
+    ADDRESS,
+    FakeConsumer,
+    FakePublisher,
+    FakeVhost,
+    declared,
+    deleted,
+    got,
+    length,
+    publish,
+    purged,
+    ready,
+    subscribed,
+)
+
+CRASHED_TEXT = "queue 'q' in vhost '/' has crashed and failed to restart"
+
+
+class UnreadableQueue(TransientQueue):
+    """A backing queue on a disk that fails while `error` is set. reads: how many failed."""
+
+    error = ""
+    reads = 0
+
+    def _read(self):
+        if self.error and self.ready_count:
+            self.reads += 1
+            raise Unreadable(self.error)
+
+    def peek(self):
+        self._read()
+        return super().peek()
+
+    def fetchable(self, count):
+        self._read()
+        return super().fetchable(count)
+
+    def fetch(self, count, ack_required):
+        self._read()
+        return super().fetch(count, ack_required)
+
+
+@pytest.fixture
+def vhost():
+    vhost = FakeVhost()
+    vhost.make_backing = lambda queue, levels: UnreadableQueue()
+    return vhost
+
+
+def failing(vhost, *bodies, ttl_ms=None, **arguments):
+    """A queue with these messages, which cannot be read."""
+    queue = declared(vhost, **arguments)
+    publish(queue, *bodies, ttl_ms=ttl_ms)
+    queue.backing.error = "cannot open FILE: Too many open files"
+    return queue
+
+
+def asked(queue, ack_required=True):
+    answer = Answer()
+    queue.get(ack_required, answer)
+    return answer
+
+
+def test_a_get_waits_until_the_message_can_be_read(vhost, caplog):
+    queue = failing(vhost, b"1", b"2")
+    first, second = asked(queue), asked(queue)
+    vhost.clock.advance(5)
+    assert not first.is_given
+    assert caplog.text.count("Too many open files") == 1
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    assert first.result().entry.message.body == b"1"
+    assert second.result().entry.message.body == b"2"
+    assert "can be read again" in caplog.text
+
+
+def test_a_get_that_nobody_waits_for_any_more_takes_nothing(vhost):
+    queue = failing(vhost, b"1")
+    asked(queue, ack_required=False).abandon()
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    assert ready(queue) == [b"1"]
+
+
+def test_consumers_get_their_messages_when_they_can_be_read(vhost):
+    queue, consumer = failing(vhost, b"1", b"2"), FakeConsumer()
+    subscribed(queue, consumer)
+    vhost.turns.run()
+    publish(queue, b"3")
+    vhost.turns.run()
+    assert queue.backing.reads == 1, "the disk is asked again by the timer only"
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    vhost.turns.run()
+    assert consumer.bodies == [b"1", b"2", b"3"]
+
+
+def test_a_publisher_does_not_notice_that_older_messages_cannot_be_read(vhost):
+    queue = failing(vhost, b"1", x_max_length=1, x_message_ttl=1000)
+    publish(queue, b"2")
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    assert ready(queue) == [b"2"], "the limit is enforced later"
+
+
+def test_messages_expire_when_they_can_be_read(vhost):
+    queue = failing(vhost, b"1", ttl_ms=1000)
+    vhost.clock.advance(2)
+    assert vhost.discarded == []
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    assert vhost.discarded == ["expired"]
+
+
+def crashed(vhost, *bodies):
+    queue = failing(vhost, *bodies)
+    answer = asked(queue)
+    vhost.clock.advance(11)
+    with pytest.raises(ChannelFault, match=CRASHED_TEXT) as caught:
+        answer.result()
+    assert caught.value.reply_code == 404
+    return queue
+
+
+def test_a_queue_that_cannot_be_read_for_ten_seconds_has_crashed(vhost, caplog):
+    queue = failing(vhost, b"1")
+    consumer = subscribed(queue, FakeConsumer())
+    vhost.turns.run()
+    vhost.clock.advance(9)
+    assert queue.figures.status().state == "running"
+    assert not consumer.was_told
+    vhost.clock.advance(2)
+    assert queue.figures.status().state == "crashed"
+    assert consumer.was_told
+    assert queue.figures.consumers() == []
+    assert f"{CRASHED_TEXT[:22]} has crashed: cannot open FILE" in caplog.text
+
+
+@pytest.mark.parametrize("ask", [got, length, purged, lambda it: subscribed(it, FakeConsumer())])
+def test_a_crashed_queue_answers_as_in_rabbitmq(vhost, ask):
+    queue = crashed(vhost, b"1")
+    with pytest.raises(ChannelFault, match=CRASHED_TEXT):
+        ask(queue)
+    assert queue.backing.ready_count == 1
+
+
+def test_a_crashed_queue_refuses_what_is_published_and_keeps_dead_letters(vhost):
+    queue, publisher = crashed(vhost, b"1"), FakePublisher()
+    publish(queue, b"2", b"3", publisher=publisher, first=7)
+    assert publisher.refused == [7, 8]
+    publish(queue, b"a dead letter")
+    assert ready(queue) == [b"1", b"a dead letter"]
+
+
+def test_a_crashed_queue_can_be_deleted_even_if_it_is_not_empty(vhost):
+    queue = crashed(vhost, b"1")
+    assert deleted(queue, if_unused=True, if_empty=True) == 1
+    vhost.clock.advance(60)
+    assert queue.is_deleted
+
+
+def test_a_crashed_queue_works_again_when_its_messages_can_be_read(vhost):
+    queue, publisher = crashed(vhost, b"1"), FakePublisher()
+    queue.backing.error = ""
+    vhost.clock.advance(5)
+    assert queue.figures.status().state == "running"
+    publish(queue, b"2", publisher=publisher)
+    assert publisher.refused == []
+    consumer = subscribed(queue, FakeConsumer())
+    vhost.turns.run()
+    assert consumer.bodies == [b"1", b"2"]
+
+
+def test_a_get_that_waits_is_answered_when_the_queue_is_deleted(vhost):
+    queue = failing(vhost, b"1")
+    answer = asked(queue)
+    deleted(queue)
+    with pytest.raises(ChannelFault, match="no queue 'q' in vhost '/'"):
+        answer.result()
+
+
+def test_what_is_behind_a_priority_that_cannot_be_read_waits():
+    queue = PriorityQueue(priority_levels(2), lambda level: UnreadableQueue())
+    for priority, body in ((0, b"low"), (1, b"middle"), (2, b"high")):
+        header = ContentHeader(encode_properties({"priority": priority}))
+        queue.publish([Message(ADDRESS, header, body)], len(body), 0)
+    middle = queue.levels_from(1)[0][1]
+    middle.error = "an input error"
+    assert queue.fetchable(3) == 1
+    assert [entry.message.body for entry in queue.fetch(3, True)] == [b"high"]
+    for read in (queue.peek, queue.drop, lambda: queue.fetchable(3), lambda: queue.fetch(3, True)):
+        with pytest.raises(Unreadable):
+            read()
+    middle.error = ""
+    assert [entry.message.body for entry in queue.fetch(3, True)] == [b"middle", b"low"]
