@@ -290,7 +290,9 @@ class Broker:
 
     def new_storage_id(self) -> int:
         """See `NodeParts`."""
-        return 0 if self._store is None else self._store.new_storage_id()
+        if self._store is None:
+            return 0
+        return self._metadata.new_storage_id(above=self._store.highest_storage_id)
 
     def close_connections_to(self, vhost: VirtualHost) -> None:
         """See `Dependents`."""

@@ -98,7 +98,7 @@ class Store:
         self._directory = directory
         self._metadata = metadata
         self._addresses = Addresses()
-        self._next_durable, self._next_transient = 1, TRANSIENT_IDS
+        self._highest_id, self._next_transient = 0, TRANSIENT_IDS
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
         # The names of these directories: files are synced with the directory that they are in.
@@ -141,7 +141,7 @@ class Store:
         self.disk.remove_tree(self._directory / TRANSIENT)
         for path in reader.stale:
             self.disk.remove(path)
-        self._next_durable = max(self._restorer.keys(), default=0) // LEVELS + 1
+        self._highest_id = max(self._restorer.keys(), default=0) // LEVELS
         self._log_files.begin(reader.files, reader.next_number)
 
     def figures(self) -> StoreFigures:
@@ -149,10 +149,13 @@ class Store:
         messages = self.disk_reads, self.disk_writes
         return store_figures(self.disk.counts, messages, (self.bodies.reads, self.bodies.writes))
 
-    def new_storage_id(self) -> int:
-        """A storage id for a durable queue that no file or record has."""
-        self._next_durable += 1
-        return self._next_durable - 1
+    @property
+    def highest_storage_id(self) -> int:
+        """The highest storage id of a durable queue that exists or has files or records; 0 if none
+        has. New ids are the metadata's (K1): a file of a deleted queue may come back after a power
+        cut, so that the files do not tell which ids were used.
+        """
+        return self._highest_id
 
     def queue(
         self, storage_id: int, level: int, name: str, is_durable: bool, is_lazy: bool,
@@ -166,7 +169,7 @@ class Store:
             storage_id = self._next_transient
             self._next_transient += 1
         else:
-            self._next_durable = max(self._next_durable, storage_id + 1)
+            self._highest_id = max(self._highest_id, storage_id)
         key = storage_id * LEVELS + level
         assert key not in self.pager.queues, f"the queue with key {key} exists already"
         directory = self._directory / (QUEUES if is_durable else TRANSIENT) / str(key)

@@ -1,11 +1,16 @@
-"""Deleting queues while they are paged out does not affect others."""
+"""Deleting queues does not affect others."""
 
 import asyncio
 import random
 
 import pytest
 
+from leveret.broker.config import Config, TcpSettings
+from leveret.broker.declarations import DeleteQueue, PutQueue
+from leveret.broker.pending_in_task import in_task
+from leveret.broker.server import Broker
 from leveret.storage.message import Message
+from leveret.storage.metadata import SqliteMetadata
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
 from tests.storage.reading import ready_entries
 
@@ -36,3 +41,18 @@ async def test_queues_come_and_go_while_they_page(tmp_path, seed):
     assert failures == []
     left = [path for path in (tmp_path / "queues").iterdir() if int(path.name) >= 25600]
     assert left == []
+
+
+async def test_the_storage_id_of_a_deleted_queue_is_not_used_again(tmp_path):
+    """Its directory may come back after a power cut: another queue must not find messages in it."""
+    ids = []
+    for name in ("first", "second", "third"):
+        metadata = SqliteMetadata(tmp_path / "metadata.sqlite")
+        broker = Broker(Config(tcp=TcpSettings(listeners=())), metadata, data_dir=tmp_path)
+        await broker.start()
+        declarations = broker.services.declarations
+        await in_task(declarations.submit(PutQueue("/", name, True, False, b"\0\0\0\0")))
+        ids.append(broker.services.vhosts["/"].queues[name].storage_id)
+        await in_task(declarations.submit(DeleteQueue("/", name)))
+        await broker.stop()
+    assert len(set(ids)) == 3

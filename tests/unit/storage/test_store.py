@@ -31,7 +31,7 @@ async def test_what_was_published_is_there_after_a_restart(tmp_path):
     await store.close()
     store = make_store(tmp_path)
     store.open()
-    assert store.new_storage_id() == 4
+    assert store.highest_storage_id == 3
     assert store.levels_of(3, 9) == [0]
     assert bodies(store.queue(3, 0, "q", True, False)) == [b"a", b"b"]
     await store.close()
