@@ -80,7 +80,14 @@ class Witness:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
         if remove:
+            self._remove()
+
+    def _remove(self) -> None:
+        try:
             self._path.unlink(missing_ok=True)
+        except OSError:
+            # The file system may be read-only. What the file says stays true (K3).
+            return
 
 
 def _read_boot_id() -> bytes:

@@ -129,9 +129,17 @@ class ManagementServer:
     async def close(self) -> None:
         """Stop serving."""
         if self._control_path is not None:
-            self._control_path.unlink(missing_ok=True)
+            self._remove(self._control_path)
         for runner in self._runners:
             await runner.cleanup()
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        """Remove the control socket. Without that, the next start does."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s is not removed: %s", path, error.strerror)
 
     # Routes
 

@@ -115,8 +115,11 @@ async def _run(config: Config, started_at: float) -> None:
     logger.info("stopping")
     upkeep.cancel()
     failure = node.broker.failure if node.broker is not None else None
-    await management.stop()
-    await node.stop_broker()
+    try:
+        await management.stop()
+    finally:
+        # Whatever fails before: clients are told, and the store is closed.
+        await node.stop_broker()
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
