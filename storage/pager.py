@@ -19,6 +19,9 @@ PG1  One slice is planned and written at a time, under `lock`; so slices of a qu
      the order of their positions (V1).
 PG2  A message is dropped from memory only after the write of its slice has returned.
 
+PG4  After the write of a slice has failed no slice is planned: the next one would count messages as
+     written that are not (V2).
+
 PG3 is in memory_counts.py.
 """
 
@@ -28,7 +31,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 
-from leveret.storage.disk import Disk, DiskFull
+from leveret.storage.disk import Disk, DiskFull, StoreError
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.memory_counts import MemoryCounts
 from leveret.storage.paging import NO_TARGET, Figures, targets
@@ -78,6 +81,7 @@ class Pager:
         self.is_overfull = False
         self.is_disk_full = False
         self._is_stuck = False
+        self._has_failed = False
         self.overfull_changed: Callable[[], object] = lambda: None
         self.disk_filled: Callable[[bool], object] = lambda is_full: None
         self.lock = asyncio.Lock()
@@ -252,6 +256,7 @@ class Pager:
 
     async def _write_slice_of(self, queue: TieredQueue) -> bool:
         async with self.lock:
+            self._check_writing()
             if self.is_disk_full:
                 return False
             written = queue.plan_slice(SLICE_BYTES, NO_POSITION)
@@ -268,6 +273,7 @@ class Pager:
         waiting = list(reversed(wanted))
         while waiting:
             async with self.lock:
+                self._check_writing()
                 slices, size = [], 0
                 while waiting and size < SLICE_BYTES:
                     queue, end = waiting[-1]
@@ -284,10 +290,19 @@ class Pager:
                     await self._write(slices)
             await asyncio.sleep(0)
 
+    def _check_writing(self) -> None:
+        """PG4: raise StoreError if a slice that was planned is not written."""
+        if self._has_failed:
+            raise StoreError("messages cannot be paged out: an earlier write failed")
+
     async def _write(self, slices: list[tuple[TieredQueue, Slice]]) -> None:
         assert self.lock.locked(), "PG1"
         writes = [write for _, written in slices for write in written.writes]
-        await self.until_there_is_room(lambda: self._write_planned(writes))
+        try:
+            await self.until_there_is_room(lambda: self._write_planned(writes))
+        except BaseException:
+            self._has_failed = True
+            raise
         self.unsynced.update(write.path for write in writes)
         for queue, written in slices:
             if not queue.is_deleted:

@@ -159,9 +159,11 @@ class Machine:
     async def halt(self):
         """Simulate the end of the process: pending operations are not executed."""
         store = self.store
-        for task in (store._task, store.pager.task):
+        tasks = [task for task in (store._task, store.pager.task) if task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.wait([store._task, store.pager.task])
+        if tasks:
+            await asyncio.wait(tasks)
         store.log.failure = store.log.failure or RuntimeError("the machine is off")
         await asyncio.to_thread(store._log_worker.stop)
         await asyncio.to_thread(store._page_worker.stop)
