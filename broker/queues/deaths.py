@@ -192,15 +192,17 @@ class NoDeaths(Deaths):
     def dead_letter(self, message: Message, reason: str) -> None:
         """Do nothing."""
 
-    def enforce_limits(self) -> None:
-        """Do nothing."""
+    def enforce_limits(self) -> bool:
+        """True: nothing is left."""
+        return True
 
     def drop_expired(self) -> bool:
         """True: nothing is left."""
         return True
 
-    def watch_head(self) -> None:
-        """Do nothing."""
+    def watch_head(self) -> bool:
+        """True: nothing is left."""
+        return True
 
     def reject(self, entries: Sequence[Entry]) -> None:
         """Do nothing."""
