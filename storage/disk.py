@@ -10,6 +10,7 @@ That a file was created, renamed or removed is durable only when its directory i
 import ctypes
 import errno
 import os
+import resource
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,9 @@ WRITE_BYTES_MAX = 1 << 30
 """Linux writes at most 2 GiB in one call."""
 BLOCK_BYTES = 512
 """The unit of `st_blocks` (stat(2))."""
+KEPT_OPEN_SHARE = 16
+"""Readers keep at most this part of the process's descriptors open. Sockets leave a tenth and more
+to files (broker/resources/file_descriptors.py)."""
 SYNC_EACH_MAX = 4
 """With more files than this, one syncfs costs less than an fdatasync of each (1,000 files: 10 ms
 instead of 170, docs/performance.md)."""
@@ -113,6 +117,7 @@ class Disk:
 
     def __init__(self, passed: Callable[[str], None] | None = None) -> None:
         self.counts = DiskCounts()
+        self._kept_open = 0
         self._passed = passed
         self._libc = ctypes.CDLL(None, use_errno=True)
 
@@ -140,6 +145,22 @@ class Disk:
     def close(self, descriptor: int) -> None:
         """Close a file."""
         os.close(descriptor)
+
+    def keep_open(self, descriptor: int) -> bool:
+        """Keep a file open between reads, until `close_kept`; if too many are, close it instead.
+
+        Returns whether it is kept open.
+        """
+        if self._kept_open >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] // KEPT_OPEN_SHARE:
+            self.close(descriptor)
+            return False
+        self._kept_open += 1
+        return True
+
+    def close_kept(self, descriptor: int) -> None:
+        """Close a file that was kept open."""
+        self._kept_open -= 1
+        self.close(descriptor)
 
     # Reading
 

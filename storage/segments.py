@@ -168,7 +168,10 @@ def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key
 
 
 class SegmentReader:
-    """Reads a queue's segments in order, a run at a time. It keeps its offset between calls."""
+    """Reads a queue's segments in order, a run at a time. It keeps its offset between calls.
+
+    It also keeps the file open, unless very many readers do: then it opens it for each read.
+    """
 
     __slots__ = (
         "_at", "_base", "_buffer", "_descriptor", "_disk", "_found", "_size", "number", "path",
@@ -201,14 +204,15 @@ class SegmentReader:
         except BaseException:
             self._disk.close(descriptor)
             raise
-        self.path, self.number, self._descriptor, self._size = path, number, descriptor, size
+        self.path, self.number, self._size = path, number, size
         self._base, self._at, self._buffer = FILE_HEADER_BYTES, 0, b""
         self._disk.will_read(descriptor, 0, READ_AHEAD_BYTES)
+        self._descriptor = descriptor if self._disk.keep_open(descriptor) else -1
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
-            self._disk.close(self._descriptor)
+            self._disk.close_kept(self._descriptor)
         self._descriptor = self.number = -1
         self._buffer = b""
         self._found = None
@@ -269,13 +273,19 @@ class SegmentReader:
     def _fill(self, size: int) -> None:
         self._base, self._at = self.offset, 0
         size = min(size, self._size - self._base)
-        self._buffer = self._disk.read_from(self._descriptor, self.path, self._base, size)
-        self._disk.will_read(self._descriptor, self._base + size, READ_AHEAD_BYTES)
+        self._buffer = self._read(self._base, size)
+        if self._descriptor >= 0:
+            self._disk.will_read(self._descriptor, self._base + size, READ_AHEAD_BYTES)
+
+    def _read(self, offset: int, size: int) -> bytes:
+        if self._descriptor < 0:
+            return self._disk.read(self.path, offset, size)
+        return self._disk.read_from(self._descriptor, self.path, offset, size)
 
     def _pass_damage(self) -> Lost:
         """Skip to the next whole record."""
         start, size = self.offset, self._size - self.offset
-        rest = self._disk.read_from(self._descriptor, self.path, start, size)
+        rest = self._read(start, size)
         damage = next(read_records(rest, 0), None)
         end = start + damage.end if damage is not None and len(rest) == size else self._size
         self._base, self._at, self._buffer = end, 0, b""

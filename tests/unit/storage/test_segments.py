@@ -1,9 +1,12 @@
 """Segments: where entries are written, and reading them back (rules G1 to G3)."""
 
+import os
+
 import pytest
 
+from leveret.storage import disk as disk_module
 from leveret.storage import ledger, segments
-from leveret.storage.disk import Disk
+from leveret.storage.disk import KEPT_OPEN_SHARE, Disk
 from leveret.storage.formats import FILE_HEADER_BYTES, RUN, decode_run, read_records
 from leveret.storage.message import Entry, Message
 from leveret.storage.planned_writes import write_planned
@@ -116,3 +119,38 @@ def test_a_damaged_body_is_none(tmp_path, disk):
     path = writer.path(0)
     path.write_bytes(path.read_bytes().replace(b"body 1", b"BODY 1"))
     assert read(tmp_path, disk, 0, writer.tail_bytes) == [b"body 0", None, b"body 2"]
+
+
+def test_a_few_of_many_readers_keep_their_file_open(tmp_path, disk, monkeypatch):
+    writer = SegmentWriter(tmp_path)
+    write(writer, disk, (0, 5))
+    monkeypatch.setattr(disk_module.resource, "getrlimit", lambda which: (2 * KEPT_OPEN_SHARE, 0))
+    kept, closed = [], []
+    monkeypatch.setattr(disk, "close", lambda descriptor: closed.append(os.close(descriptor)))
+    readers = [SegmentReader(disk) for _ in range(5)]
+    for reader in readers:
+        reader.open(tmp_path, 0, writer.tail_bytes)
+        kept.append(reader._descriptor >= 0)
+    assert kept == [True, True, False, False, False]
+    assert len(closed) == 3
+    for reader in readers:
+        run = reader.next_run(0)
+        assert reader.bodies(run, 0, 5) == [b"body %d" % n for n in range(5)]
+        reader.close()
+    reader = readers[-1]
+    reader.open(tmp_path, 0, writer.tail_bytes)
+    assert reader._descriptor >= 0
+    reader.close()
+
+
+def test_damage_is_skipped_by_a_reader_whose_file_is_not_kept_open(tmp_path, disk, monkeypatch):
+    monkeypatch.setattr(disk_module, "KEPT_OPEN_SHARE", 1 << 40)
+    writer = SegmentWriter(tmp_path)
+    write(writer, disk, (0, 2), (2, 4))
+    path = segments.segment_path(tmp_path, 0)
+    data = bytearray(path.read_bytes())
+    data[FILE_HEADER_BYTES] ^= 255
+    path.write_bytes(data)
+    lost, *found = read(tmp_path, disk, 0, writer.tail_bytes)
+    assert isinstance(lost, Lost)
+    assert found == [b"body 2", b"body 3"]
