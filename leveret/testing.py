@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from leveret.broker.amqp.frames import FrameSink
 from leveret.broker.amqp.properties import ContentHeader
-from leveret.broker.config import Config, Listener
+from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.net.connection import Connection
 from leveret.broker.resources.alarms import MEMORY
 from leveret.broker.server import Broker
@@ -85,10 +85,13 @@ class EmbeddedBroker:
         await self.stop()
 
     async def start(self) -> None:
-        """Serve clients."""
+        """Serve clients. Raises OSError if the port is taken."""
         broker = Broker(self.config, clock=self._clock, connection_type=BreakableConnection)
         broker.services.observer = _Recorder(self)
-        await broker.start()
+        try:
+            await broker.start()
+        except SettingError as error:
+            raise OSError(f"the embedded broker {error}") from None
         self._broker = broker
         self._port = broker.listening_on[0].port
 

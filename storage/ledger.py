@@ -25,7 +25,7 @@ LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, unt
      makes it an estimate; it is never below 0 in a STATE.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from leveret.storage.formats import UNCOUNTED, State, encode_progress, encode_state
 from leveret.storage.intervals import Intervals
@@ -103,6 +103,12 @@ class Ledger:
         """Move `fresh` to `gone`: the log has been given these positions, or does not need them."""
         self.gone.update(self.fresh)
         self.fresh.clear()
+
+    def note_survivors(self, entries: Iterable[Entry], end: int) -> None:
+        """After a restart: what is not on disk below `end`, and not among the entries, is gone."""
+        held = Intervals((entry.position, entry.position + 1) for entry in entries)
+        for first, after in held.gaps(self.flushed_to, end):
+            self.fresh.add_range(first, after)
 
     def take_progress(self) -> bytes | None:
         """A PROGRESS record of the `fresh` positions; None if there are none."""

@@ -75,13 +75,12 @@ def summed_counts(counts: Iterable[StorageCounts]) -> StorageCounts:
     return StorageCounts(*map(sum, zip(*rows, strict=True)))
 
 
-class Tiers(NamedTuple):
-    """Where a tiered queue's messages are.
+class Places(NamedTuple):
+    """How many of a tiered queue's ready messages are where.
 
     q1, q2, q3, q4: messages in each; those in q2 are being written, to be on disk only.
     delta_count: messages on disk only and not in q3. delta_first, delta_end: their lowest position,
-    and one more than the highest; 0 if there are none. target_bytes: that the queue may have in
-    memory.
+    and one more than the highest; 0 if there are none.
     """
 
     q1: int
@@ -91,40 +90,45 @@ class Tiers(NamedTuple):
     delta_count: int
     delta_first: int
     delta_end: int
+
+
+class Limits(NamedTuple):
+    """What a tiered queue may have in memory, in bytes; and the position of its next message."""
+
     is_lazy: bool
     target_bytes: int
     next_position: int
 
 
-def tiered_status(counts: StorageCounts, tiers: Tiers) -> dict[str, Any]:
+def tiered_status(counts: StorageCounts, places: Places, limits: Limits) -> dict[str, Any]:
     """The `backing_queue_status` of a tiered queue."""
-    has_delta = tiers.delta_count > 0
+    has_delta = places.delta_count > 0
     return {
-        "mode": "lazy" if tiers.is_lazy else "default",
-        "q1": tiers.q1,
-        "q2": tiers.q2,
+        "mode": "lazy" if limits.is_lazy else "default",
+        "q1": places.q1,
+        "q2": places.q2,
         "delta": [
-            "delta", tiers.delta_first if has_delta else "undefined", tiers.delta_count, 0,
-            tiers.delta_end if has_delta else "undefined",
+            "delta", places.delta_first if has_delta else "undefined", places.delta_count, 0,
+            places.delta_end if has_delta else "undefined",
         ],
-        "q3": tiers.q3,
-        "q4": tiers.q4,
+        "q3": places.q3,
+        "q4": places.q4,
         "len": counts.ready,
-        "target_ram_count": _target_ram_count(counts, tiers),
+        "target_ram_count": _target_ram_count(counts, limits),
         "ram_msg_count": counts.ready_ram,
         "ram_ack_count": counts.unacked,
-        "next_seq_id": tiers.next_position,
+        "next_seq_id": limits.next_position,
     }  # fmt: skip
 
 
-def _target_ram_count(counts: StorageCounts, tiers: Tiers) -> int | str:
-    if tiers.is_lazy:
+def _target_ram_count(counts: StorageCounts, limits: Limits) -> int | str:
+    if limits.is_lazy:
         return 0
-    if tiers.target_bytes >= NO_TARGET:
+    if limits.target_bytes >= NO_TARGET:
         return "infinity"
     size = counts.ready_bytes + counts.unacked_bytes
     average = size // max(1, counts.ready + counts.unacked)
-    return tiers.target_bytes // (ENTRY_BYTES + average)
+    return limits.target_bytes // (ENTRY_BYTES + average)
 
 
 def memory_status(ready_count: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from leveret.storage.entry_blocks import BLOCK_ENTRIES
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Entry
+from leveret.storage.queue_status import Places
 
 
 class TieredOrder:
@@ -49,6 +50,18 @@ class TieredOrder:
 
     def __len__(self) -> int:
         return len(self._memory) + self._delta.count
+
+    def places(self, planned_count: int) -> Places:
+        """How many entries are where. planned_count: those of the slice that is being written."""
+        memory, delta = self._memory, self._delta
+        written = min(planned_count, len(memory.q1)) if self.is_split else 0
+        positions = delta.positions
+        return Places(
+            q1=len(memory.q1) - written, q2=written, q3=len(delta.bodiless),
+            q4=len(memory.q4) + len(memory.requeued),
+            delta_count=positions.count, delta_first=positions.first if positions else 0,
+            delta_end=positions.end,
+        )  # fmt: skip
 
     def restore(self, on_disk: Iterable[tuple[int, int]], size: int, entries: list[Entry]) -> None:
         """Begin with positions in segments, the sum of their bodies' bytes, and entries."""

@@ -49,7 +49,7 @@ from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.paging import NO_TARGET
 from leveret.storage.queue_log import QueueLog
-from leveret.storage.queue_status import StorageCounts, Tiers, tiered_status
+from leveret.storage.queue_status import Limits, StorageCounts, tiered_status
 from leveret.storage.segment_entries import MessageSource
 from leveret.storage.segment_slices import SegmentSlices, SegmentStore, Slice
 from leveret.storage.tiered_cursor import TieredCursor
@@ -365,17 +365,16 @@ class TieredQueue:
         self._slices.drop_unneeded(self.is_durable, only_first=False)
         if not self._slices.has_files:
             return None
-        writer = self.writer
-        return self.ledger.encode_state(writer.number, writer.tail_bytes, self.has_expiring)
+        number, tail_bytes = self.writer.number, self.writer.tail_bytes
+        return self.ledger.encode_state(number, tail_bytes, self.has_expiring)
 
     # For the pager
 
     @property
     def pageable_bytes(self) -> int:
         """About how much memory those of its messages take that could be on disk only, in bytes."""
-        delta = self.delta
-        count = self.ready_count - delta.count
-        return self.ready_bytes - delta.size + ENTRY_BYTES * count
+        count = self.ready_count - self.delta.count
+        return self.ready_bytes - self.delta.size + ENTRY_BYTES * count
 
     @property
     def unpageable_bytes(self) -> int:
@@ -454,9 +453,7 @@ class TieredQueue:
         self.ready_count = len(self._order)
         self.ready_bytes = delta.size + sum(len(entry.message.body) for entry in entries)
         # Positions of messages that were not persistent, and so did not survive, are gone (TQ1).
-        held = Intervals((entry.position, entry.position + 1) for entry in entries)
-        for start, end in held.gaps(ledger.flushed_to, self._next_position):
-            ledger.fresh.add_range(start, end)
+        ledger.note_survivors(entries, self._next_position)
         if ledger.fresh:
             self._note_dirty()
 
@@ -485,17 +482,9 @@ class TieredQueue:
 
     def status(self) -> dict[str, Any]:
         """See `BackingQueue.status`."""
-        memory, delta = self._memory, self.delta
-        written = min(self._slices.planned_count, len(memory.q1)) if self._order.is_split else 0
-        positions = delta.positions
-        tiers = Tiers(
-            q1=len(memory.q1) - written, q2=written, q3=len(delta.bodiless),
-            q4=len(memory.q4) + len(memory.requeued),
-            delta_count=positions.count, delta_first=positions.first if positions else 0,
-            delta_end=positions.end, is_lazy=self.is_lazy, target_bytes=self.target_bytes,
-            next_position=self._next_position,
-        )  # fmt: skip
-        return tiered_status(self.counts(), tiers)
+        places = self._order.places(self._slices.planned_count)
+        limits = Limits(self.is_lazy, self.target_bytes, self._next_position)
+        return tiered_status(self.counts(), places, limits)
 
     def delete(self) -> None:
         """The queue is deleted: free its memory and remove its files."""

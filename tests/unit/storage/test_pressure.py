@@ -102,8 +102,9 @@ async def test_without_room_for_the_reserve_publishers_wait_from_the_start(rig, 
     await rig.pressure.take_reserve(ThisThread())
     await rig.pressure.take_reserve(ThisThread())
     assert rig.filled == [True]
-    (warning,) = caplog.records
-    assert "no room for the reserve" in warning.message
+    warnings = [record.message for record in caplog.records if record.name == "leveret.store"]
+    assert len(warnings) == 1
+    assert "no room for the reserve" in warnings[0]
 
 
 async def test_a_disk_without_a_reserve_is_used_all_the_same(rig, caplog):
