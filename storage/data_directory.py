@@ -11,10 +11,11 @@ import fcntl
 import os
 from pathlib import Path
 
+from leveret.storage.disk import Disk, StoreError
+
 LOCK_FILE = "leveret.lock"
 
-_DIRECTORY_MODE, _FILE_MODE = 0o750, 0o640
-"""The directory holds messages and password hashes, so other users cannot read it."""
+_FILE_MODE = 0o640
 _HOLDER_BYTES_MAX = 32
 
 
@@ -27,10 +28,14 @@ class DataDirectoryInUse(DataDirectoryError):
 
 
 class DataDirectoryLock:
-    """The lock on one directory, which is created if it is missing."""
+    """The lock on one directory, which is created if it is missing.
 
-    def __init__(self, directory: Path) -> None:
+    A directory that was created is synced in its parent: it survives a power cut.
+    """
+
+    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
         self._directory = directory
+        self._disk = disk if disk is not None else Disk()
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
@@ -40,11 +45,13 @@ class DataDirectoryLock:
         cannot be used.
         """
         try:
-            self._directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+            self._disk.make_synced_directory(self._directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._directory / LOCK_FILE, flags, _FILE_MODE)
+        except StoreError as error:
+            raise self._unusable(str(error)) from error
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._unusable(error.strerror or str(error)) from error
         try:
             self._lock(descriptor)
         except BaseException:
@@ -60,7 +67,7 @@ class DataDirectoryLock:
             raise self._in_use(descriptor) from None
         except OSError as error:
             # If the lock was taken, it is released when the caller closes the descriptor.
-            raise self._unusable(error) from error
+            raise self._unusable(error.strerror or str(error)) from error
 
     @staticmethod
     def _write_holder(descriptor: int) -> None:
@@ -79,9 +86,9 @@ class DataDirectoryLock:
             f"process {holder or 'unknown'}; stop that one or choose another --data-dir"
         )
 
-    def _unusable(self, error: OSError) -> DataDirectoryError:
+    def _unusable(self, reason: str) -> DataDirectoryError:
         return DataDirectoryError(
-            f"the data directory {self._directory} cannot be used: {error.strerror}; check that it "
+            f"the data directory {self._directory} cannot be used: {reason}; check that it "
             "may be written, or choose another --data-dir"
         )
 

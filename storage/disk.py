@@ -362,6 +362,13 @@ class Disk:
         except OSError as error:
             raise failure("create", directory, error) from error
 
+    def make_synced_directory(self, directory: Path) -> None:
+        """Create a directory and its parents, and sync the name of each one that was created."""
+        missing = [path for path in (directory, *directory.parents) if not os.path.exists(path)]
+        self.make_directory(directory)
+        for path in missing:
+            self.sync_directory(path.parent)
+
     def remove(self, path: Path) -> None:
         """Remove a file or an empty directory, if it exists."""
         try:

@@ -99,6 +99,7 @@ class Store:
         self._metadata = metadata
         self._addresses = Addresses()
         self._highest_id, self._next_transient = 0, TRANSIENT_IDS
+        self.disk.make_synced_directory(directory)
         for name in (LOG, QUEUES, BODIES):
             self.disk.make_directory(directory / name)
         # The names of these directories: files are synced with the directory that they are in.

@@ -12,6 +12,7 @@ from leveret.storage import store as store_module
 from leveret.storage.disk import POINTS
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
+from tests.storage.unlucky import Unlucky
 
 SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")))
 
@@ -71,6 +72,22 @@ async def test_a_killed_process_loses_nothing_confirmed(tmp_path, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_power_cut_loses_nothing_confirmed(tmp_path, seed):
     await cut_again_and_again(tmp_path, seed, lambda chance: None)
+
+
+async def test_a_new_data_directory_and_its_messages_survive_a_power_cut(tmp_path):
+    directory = tmp_path / "some" / "where"
+    machine = Machine(directory, 1, PowerCutDisk(Unlucky()))
+    machine.start()
+    await machine.work(50)
+    await machine.store.log.sync()
+    machine.disk.is_off = True
+    await machine.halt()
+    machine.disk.cut()
+    machine.disk = PowerCutDisk(Unlucky())
+    machine.start()
+    assert machine.record.confirmed
+    assert machine.check() == []
+    await machine.store.close()
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("metadata")])

@@ -13,6 +13,8 @@ from leveret.storage.data_directory import (
     DataDirectoryInUse,
     DataDirectoryLock,
 )
+from tests.storage.power_cut_disk import PowerCutDisk
+from tests.storage.unlucky import Unlucky
 
 HOLDER = """
 import sys
@@ -32,6 +34,16 @@ def test_a_directory_that_is_missing_is_made(tmp_path):
     lock.acquire()
     assert (directory / LOCK_FILE).read_text() == f"{os.getpid()}\n"
     lock.release()
+
+
+def test_a_directory_that_was_made_survives_a_power_cut(tmp_path):
+    directory = tmp_path / "some" / "where"
+    disk = PowerCutDisk(Unlucky())
+    lock = DataDirectoryLock(directory, disk)
+    lock.acquire()
+    lock.release()
+    disk.cut()
+    assert directory.is_dir()
 
 
 def test_only_one_holds_the_lock(tmp_path):
@@ -108,7 +120,8 @@ def test_what_is_said_of_a_directory_that_cannot_be_made(tmp_path):
     with pytest.raises(DataDirectoryError) as caught:
         DataDirectoryLock(tmp_path / "file" / "data").acquire()
     assert str(caught.value) == (
-        f"the data directory {tmp_path}/file/data cannot be used: Not a directory; "
+        f"the data directory {tmp_path}/file/data cannot be used: "
+        f"cannot create {tmp_path}/file/data: Not a directory; "
         "check that it may be written, or choose another --data-dir"
     )
 
