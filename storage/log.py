@@ -9,9 +9,10 @@ that records appended and not reported are lost in a crash (some or all may be o
 
 Mechanism: clients (log_client.py) gather records. The log encodes what all clients have gathered as
 one batch, and a worker's thread writes and syncs it while the next batch gathers. So one sync
-serves all clients and all publishers that wait. If there is a waiter, the next batch starts at the
-end of this turn of the event loop, or when the batch in flight is done. Otherwise it starts within
-`IDLE_SECONDS`.
+serves all clients and all publishers that wait. The loop itself never waits for the disk, however
+quick the disk was lately: a few syncs take a thousand times as long as the others. If there is a
+waiter, the next batch starts at the end of this turn of the event loop, or when the batch in flight
+is done. Otherwise it starts within `IDLE_SECONDS`.
 
 A full disk: the same batch is tried again until there is room; nothing is confirmed meanwhile. A
 failed sync: the system may have dropped what was written since the last sync, and a second sync
@@ -34,7 +35,6 @@ L6  A batch with records begins with an OLDEST. By L1 everything before it in th
 import asyncio
 import logging
 from collections.abc import Callable
-from time import perf_counter
 
 from leveret.storage.backing_queue import Waiter
 from leveret.storage.disk import Disk, DiskFull
@@ -49,12 +49,6 @@ out."""
 PENDING_BYTES_HIGH = 8 * 1024 * 1024
 PENDING_BYTES_LOW = 4 * 1024 * 1024
 """Publishers are held back while more bytes of bodies than this are not on disk yet."""
-QUICK_SYNC_SECONDS = 0.0004
-QUICK_BYTES = 32 * 1024
-"""While syncs are faster than this, small batches are written in the event loop: handing a job to
-a thread and back takes as long as the sync (one confirm at a time: 140 us instead of 230)."""
-SYNC_WEIGHT = 0.2
-"""The weight of the last sync in the moving average of sync times."""
 RETRY_SECONDS = 0.5
 """The interval at which a write to a full disk is tried again."""
 
@@ -106,7 +100,6 @@ class Log:
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_disk_full = False
-        self._sync_seconds = 1.0
 
     def register(self, client: LogClient) -> None:
         """Add a client, before the log is read.
@@ -220,37 +213,22 @@ class Log:
         if self.failure is not None:
             # The log was closed while the disk was full: its files are closed, too.
             return
-        if self._sync_seconds < QUICK_SYNC_SECONDS and len(batch.data) < QUICK_BYTES:
-            self._write_now(batch)
-            return
         self._worker.submit(
             lambda: self._write(batch), lambda _, error: self._written(batch, error)
         )
 
-    def _write_now(self, batch: "_Batch") -> None:
-        """On a fast disk a small batch is on disk before a thread would have started to write."""
-        try:
-            self._write(batch)
-        except Exception as error:
-            self._written(batch, error)
-        else:
-            self._written(batch, None)
-
-    # In the worker's thread, mostly
+    # In the worker's thread
 
     def _write(self, batch: "_Batch") -> None:
         file = batch.file
         assert file.size == batch.offset, "L3: a batch starts where the synced bytes end"
         self._files.write(file, batch.data)
         self._sync_metadata()
-        started_at = perf_counter()
         try:
             self._disk.sync(file.descriptor, file.path)
         except DiskFull as error:
             # A write to a full disk is tried again, a sync is not.
             raise SyncFailed(str(error)) from error
-        elapsed = perf_counter() - started_at
-        self._sync_seconds += (elapsed - self._sync_seconds) * SYNC_WEIGHT
         self._disk.passed("log.synced")
 
     # Back in the loop

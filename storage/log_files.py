@@ -120,7 +120,7 @@ class LogFiles:
         """Bytes that were written to a file, synced or not. Raises StoreError."""
         return self._disk.read(self.path(number), offset, size)
 
-    # In the worker's thread, mostly
+    # In the worker's thread, but for the first file
 
     def write(self, file: LogFile, data: bytes) -> None:
         """Append a batch to the file, without a sync. Raises StoreError."""

@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 
 import pytest
 from pamqp import commands
@@ -13,8 +12,6 @@ from tests.protocol.raw_client import SECONDS_MAX, opened, publish_bytes, wait_u
 from tests.stored_broker import started
 
 HOUR_MS = 3_600_000
-SLOW_SECONDS = 0.001
-"""So long that the log syncs in its thread."""
 
 
 class HeldDisk(Disk):
@@ -26,7 +23,6 @@ class HeldDisk(Disk):
         self.may_sync.set()
 
     def sync(self, descriptor, path):
-        time.sleep(SLOW_SECONDS)
         assert self.may_sync.wait(SECONDS_MAX)
         super().sync(descriptor, path)
 
