@@ -1,1 +1,1 @@
-"""Erlang terms, which RabbitMQ's texts are full of: formatting them and parsing them. Pure."""
+"""Erlang terms, which RabbitMQ's texts are full of: their text, parsing and hash. Pure."""

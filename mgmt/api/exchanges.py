@@ -288,13 +288,14 @@ async def bind(call: Call) -> Any:
     return Created(location=f"{quote(call.path('destination'), safe='')}/{place}")
 
 
-def _find(call: Call) -> tuple[VirtualHost, ShownBinding]:
+async def _find(call: Call) -> tuple[VirtualHost, ShownBinding]:
     """The binding in the path. Raises 404."""
     vhost, source, destination, kind = _ends(call)
     wanted = call.path("props")
     for binding in _between(vhost, source, destination, kind):
         if _is_called(binding, wanted):
             return vhost, binding
+        await call.node.give_way()
     raise not_found()
 
 
@@ -311,14 +312,14 @@ def _is_called(binding: ShownBinding, wanted: str) -> bool:
 @route("GET", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def show_binding(call: Call) -> Any:
     """One binding."""
-    _, binding = _find(call)
+    _, binding = await _find(call)
     return binding_view(binding)
 
 
 @route("DELETE", "/bindings/{vhost}/e/{source}/{kind}/{destination}/{props}")
 async def unbind(call: Call) -> Any:
     """Delete a binding."""
-    vhost, binding = _find(call)
+    vhost, binding = await _find(call)
     if not binding.source:
         raise not_authorised("Access refused.")
     names: dict[str, Any] = {"routing_key": binding.routing_key, "arguments": binding.arguments}

@@ -54,6 +54,12 @@ DECLARING = (
     ("GET", "bindings/{v}/e/amq.topic/q/q/~", None, 404, OBJECT_NOT_FOUND),
     ("DELETE", "bindings/{v}/e/amq.topic/q/q/a+b%252Fc", None, 204, None),
     ("DELETE", "bindings/{v}/e/amq.topic/q/q/a+b%252Fc", None, 404, OBJECT_NOT_FOUND),
+    ("POST", "bindings/{v}/e/amq.headers/q/q",
+     {"routing_key": "k", "arguments": {"z": 1, "a": "b"}}, 201, None),
+    ("GET", "bindings/{v}/e/amq.headers/q/q/k~GS70pQ?columns=routing_key", None, 200,
+     {"routing_key": "k"}),
+    ("DELETE", "bindings/{v}/e/amq.headers/q/q/k~GS70pQ", None, 204, None),
+    ("DELETE", "bindings/{v}/e/amq.headers/q/q/k~GS70pQ", None, 404, OBJECT_NOT_FOUND),
     ("POST", "queues/{v}/q/actions", {"action": "bogus"}, 400, bad(["unknown", "bogus"])),
     ("POST", "queues/{v}/q/actions", {"action": "sync"}, 204, None),
 )  # fmt: skip

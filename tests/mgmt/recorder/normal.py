@@ -47,14 +47,7 @@ def only_ours(body: Any, name: str = "") -> Any:
         return {key: only_ours(value, key) for key, value in body.items()}
     if isinstance(body, list):
         return [only_ours(item) for item in body if _is_ours(item, name)]
-    if name == "properties_key":
-        return without_hash(body)
     return body
-
-
-def without_hash(key: str) -> str:
-    """Return a binding's key without the hash of its arguments, which differs between brokers."""
-    return re.sub(r"~[\w-]{6}$", "~{hash}", key)
 
 
 def normalised(body: Any, name: str = "") -> Any:
