@@ -195,6 +195,10 @@ async def reject(channel: Channel, method: commands.Basic.Reject) -> None:
 
 def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) -> None:
     taken = channel.take_unacked(delivery_tag, multiple)
+    _settle_taken(channel, action, taken)
+
+
+def _settle_taken(channel: Channel, action: str, taken: list[tuple[int, Unacked]]) -> None:
     if channel.transaction is not None:
         channel.transaction.settle(action, taken)
     else:
@@ -203,7 +207,7 @@ def _settle(channel: Channel, action: str, delivery_tag: int, multiple: bool) ->
 
 def _are_many(channel: Channel) -> bool:
     """There are so many deliveries that a turn may be too short to settle them."""
-    return len(channel.unacked) > SETTLED_AT_ONCE and channel.transaction is None
+    return len(channel.unacked) > SETTLED_AT_ONCE
 
 
 async def _settle_in_slices(channel: Channel, action: str, delivery_tag: int) -> None:
@@ -212,13 +216,14 @@ async def _settle_in_slices(channel: Channel, action: str, delivery_tag: int) ->
     if tags is None:
         raise unknown_delivery_tag(delivery_tag)
     turns = channel.vhost.turns
-    while (taken := channel.unacked.take_next(tags, _affordable(channel))) is not None:
+    while (taken := channel.unacked.take_next(tags, affordable(channel))) is not None:
         turns.work_left -= SETTLE_WORK * (1 + len(taken))
-        apply_settling(channel, action, taken)
+        _settle_taken(channel, action, taken)
         await turns.give_way()
 
 
-def _affordable(channel: Channel) -> int:
+def affordable(channel: Channel) -> int:
+    """How many deliveries may be settled in what is left of this turn: one at least."""
     return max(1, channel.vhost.turns.affordable(SETTLE_WORK))
 
 
@@ -270,7 +275,7 @@ async def _recover(channel: Channel, requeue: bool) -> None:
     turns = channel.vhost.turns
     tags = channel.unacked.open_tags(channel.unacked.last_tag)
     assert tags is not None, "the last tag is open"
-    while (taken := channel.unacked.take_next(tags, _affordable(channel))) is not None:
+    while (taken := channel.unacked.take_next(tags, affordable(channel))) is not None:
         turns.work_left -= SETTLE_WORK * (1 + len(taken))
         channel.counts.given_back += len(taken)
         channel.give_back(taken, channel_ended=False)

@@ -4,9 +4,13 @@ from pamqp import commands
 
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.methods_basic import apply_settling
+from leveret.broker.channel.methods_basic import affordable, apply_settling
 from leveret.broker.channel.publishing import CARE_WORK
 from leveret.broker.channel.transaction import Transaction
+from leveret.broker.channel.unacked import SETTLE_WORK
+
+APPLY_WORK = 16
+"""The work of applying one settlement, besides that of its deliveries (broker/turns.py)."""
 
 
 async def select(channel: Channel, method: commands.Tx.Select) -> None:
@@ -26,8 +30,11 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
         publish()
         turns.work_left -= CARE_WORK
         await turns.give_way()
-    for action, taken in transaction.settlings:
+    while (settling := transaction.next_settling(affordable(channel))) is not None:
+        action, taken = settling
+        turns.work_left -= APPLY_WORK + SETTLE_WORK * len(taken)
         apply_settling(channel, action, taken)
+        await turns.give_way()
     channel.transaction = Transaction(channel.send_commits)
     channel.committing.append(transaction)
     channel.send_commits()

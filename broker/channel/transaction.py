@@ -6,6 +6,7 @@ makes the tags valid again. Source: RabbitMQ's `rabbit_channel`, and its documen
 "Transactions".
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Transaction:
 
     def __init__(self, settled: Callable[[], object] = lambda: None) -> None:
         self.publishes: list[Callable[[], None]] = []
-        self.settlings: list[Settling] = []
+        self.settlings: deque[Settling] = deque()
         self.settled = settled
         self.has_failed = False
         self.publish_count = 0
@@ -52,6 +53,19 @@ class Transaction:
     def settle(self, action: str, taken: list[tuple[int, Unacked]]) -> None:
         """Deliveries to be settled when the transaction is committed."""
         self.settlings.append(Settling(action, taken))
+
+    def next_settling(self, count: int) -> Settling | None:
+        """Remove and return deliveries that are settled in the same way, in the order in which the
+        client settled them, `count` at most; None if there are none.
+        """
+        if not self.settlings:
+            return None
+        action, taken = self.settlings[0]
+        if len(taken) <= count:
+            return self.settlings.popleft()
+        first = taken[:count]
+        del taken[:count]
+        return Settling(action, first)
 
     def taken(self) -> list[tuple[int, Unacked]]:
         """Every delivery that would have been settled."""

@@ -253,12 +253,17 @@ async def test_get_waits_until_what_has_expired_is_gone():
 HELD = 20_000
 
 
-async def holding(node):
-    """A queue, and a client that holds all of its messages. Its consumer is cancelled."""
+async def holding(node, *methods):
+    """A queue, and a client that holds all of its messages. Its consumer is cancelled.
+
+    methods: are sent by the client first.
+    """
     (queue,) = declare(node, "q")
     messages = [Message(ADDRESS, HEADER, b"%06d" % number) for number in range(HELD)]
     queue.publish(messages, 6 * HELD, None, None, 0)
     (client,) = node.clients(1)
+    for method in methods:
+        client.send_method(method)
     client.send_method(commands.Basic.Consume, queue="q", consumer_tag="c")
     async for _ in node.turns(client):
         pass
@@ -332,6 +337,46 @@ async def test_a_commit_of_many_messages():
         assert await most(node.turns(client)) < CALLS_MAX
         assert queue.backing.ready_count == 3000
         assert client.socket.written.endswith(method_bytes(1, commands.Tx.CommitOk))
+
+
+SETTLINGS = [
+    (commands.Basic.Ack, {}),
+    (commands.Basic.Nack, {"requeue": True}),
+    (commands.Basic.Nack, {"requeue": False}),
+]
+
+
+@pytest.mark.parametrize("settling", SETTLINGS)
+@pytest.mark.parametrize("at_once", [1, HELD])
+async def test_a_commit_of_many_settlements(settling, at_once):
+    async with Node() as node:
+        queue, client = await holding(node, commands.Tx.Select)
+        method, arguments = settling
+        for tag in range(at_once, HELD + 1, at_once):
+            client.send_method(method, delivery_tag=tag, multiple=at_once > 1, **arguments)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert queue.backing.unacked_count == HELD
+        client.send_method(commands.Tx.Commit)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert queue.backing.unacked_count == 0
+        assert queue.backing.ready_count == (HELD if arguments.get("requeue") else 0)
+        assert client.socket.written.endswith(method_bytes(1, commands.Tx.CommitOk))
+
+
+async def test_a_client_that_ends_while_its_settlements_are_committed():
+    async with Node() as node:
+        queue, client = await holding(node, commands.Tx.Select)
+        client.send_method(commands.Basic.Ack, delivery_tag=0, multiple=True)
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Tx.Commit)
+        await anext(node.turns(client))
+        settled = HELD - queue.backing.unacked_count
+        assert 0 < settled < HELD
+        client.disconnect()
+        async for _ in node.turns():
+            pass
+        assert bodies(queue) == [b"%06d" % number for number in range(settled, HELD)]
 
 
 # Many queues
