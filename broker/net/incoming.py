@@ -48,9 +48,10 @@ from leveret.broker.services import Services
 from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
-RUN_WORK, METHOD_WORK = 8, 250
-"""The work of a run of messages in addition to that of each, and that of a method other than
-basic.publish and basic.ack, in the units of broker/turns.py. A declaration takes 100 microseconds.
+RUN_WORK, METHOD_WORK, ACK_WORK = 8, 250, 16
+"""The work of a run of messages in addition to that of each, that of a method other than
+basic.publish and basic.ack, and that of an ack which is not passed on in a run, in the units of
+broker/turns.py. A declaration takes 100 microseconds.
 """
 
 logger = logging.getLogger("leveret.connection")
@@ -307,6 +308,9 @@ class Incoming:
             steps = methods_basic.ack(target_channel, delivery_tag, multiple)
             if steps is not None:
                 self.run(target_channel, steps, lambda: "basic.ack")
+            self._turns.work_left -= ACK_WORK
+            if self._turns.work_left <= 0:
+                raise TurnOver
             return
         record = target_channel.unacked.take(delivery_tag)
         if record is None:

@@ -13,7 +13,7 @@ def record(tag):
 def test_a_new_transaction_is_empty():
     transaction = Transaction()
     assert transaction.publishes == []
-    assert transaction.settlings == []
+    assert not transaction.settlings
     assert transaction.taken() == []
     assert not transaction.has_failed
 
