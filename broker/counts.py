@@ -11,6 +11,11 @@ NAMES = (
     "published", "routed", "confirmed", "returned", "dropped", "delivered", "delivered_no_ack",
     "got", "got_no_ack", "got_empty", "redelivered", "acked",
 )  # fmt: skip
+GIVEN = (
+    "delivered", "delivered_no_ack", "got", "got_no_ack", "got_empty", "redelivered", "acked",
+)  # fmt: skip
+"""What a queue gives to clients."""
+NOTHING_GIVEN = (0,) * len(GIVEN)
 
 
 class MessageCounts:
@@ -49,7 +54,8 @@ class NodeCounts:
     closed_channels: the messages of closed channels. published_with_confirms: those published on
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
     dead_lettered, discarded: messages that died, by the kind of their queue and the reason, where
-    there is a dead-letter exchange and where there is none.
+    there is a dead-letter exchange and where there is none. deleted_queues: what queues that were
+    deleted had given (`GIVEN`), by their kind.
     """
 
     def __init__(self) -> None:
@@ -61,6 +67,12 @@ class NodeCounts:
         self.bytes_in = self.bytes_out = self.reads = self.writes = 0
         self.dead_lettered: Counter[tuple[str, str]] = Counter()
         self.discarded: Counter[tuple[str, str]] = Counter()
+        self.deleted_queues: dict[str, tuple[int, ...]] = {}
+
+    def add_deleted_queue(self, kind: str, given: tuple[int, ...]) -> None:
+        """A queue was deleted; keep what it gave, in the order of `GIVEN`."""
+        before = self.deleted_queues.get(kind, NOTHING_GIVEN)
+        self.deleted_queues[kind] = tuple(map(int.__add__, before, given))
 
     def add_connection(self, bytes_in: int, bytes_out: int, reads: int, writes: int) -> None:
         """A connection has closed; keep its counts, so that the node's totals do not shrink."""

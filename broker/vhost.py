@@ -248,6 +248,7 @@ class VirtualHost:
         """The vhost is deleted, and all its messages with it."""
         self.is_deleted = True
         for queue in tuple(self.queues.values()):
+            self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
             queue.delete_now()
         for delayed in self._delayed():
             delayed.delete()

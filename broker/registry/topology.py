@@ -197,6 +197,7 @@ class Topology:
         if vhost is None or queue is None:
             return
         vhost.counts.queues_deleted += 1
+        vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
         if queue.owner_connection is not None:
             queue.owner_connection.forget_queue(queue.name)
         self._detach(vhost, tuple(queue.bindings.values()), NODE_ITSELF)

@@ -19,7 +19,7 @@ from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics import node_metrics
 from leveret.mgmt.metrics.ages import QueueAges
 from leveret.mgmt.metrics.clients import Clients
-from leveret.mgmt.metrics.global_counters import add_global_counters
+from leveret.mgmt.metrics.global_counters import GlobalCounters
 from leveret.mgmt.metrics.queues import GROUPS, OTHER_GROUPS, add_queues, add_sums
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import Node
@@ -63,6 +63,7 @@ class Collector:
         self._runtime = runtime
         self.sampler = node.sampler
         self._clients = Clients(node.sampler)
+        self._global_counters = GlobalCounters(node)
         self._ages = QueueAges(node.sampler, node.config.prometheus.age_queues)
         left_out = node.config.prometheus.left_out
         self._left_out = re.compile(left_out) if left_out else None
@@ -73,7 +74,7 @@ class Collector:
         page = await self._begin(consumers)
         totals = await self._clients.totals()
         self._clients.add_totals(page, totals)
-        add_global_counters(page, self._node, totals, consumers)
+        await self._global_counters.add_to(page, totals, consumers)
         page.add_row(names.RAFT, (0,) * len(names.RAFT))
         await add_sums(page, self.sampler, self._left_out)
         await self._ages.add_to(page)
@@ -83,7 +84,7 @@ class Collector:
         """`/metrics/per-object`."""
         consumers = (await self.sampler.queue_sums()).consumers
         page = await self._begin(consumers)
-        add_global_counters(page, self._node, await self._clients.totals(), consumers)
+        await self._global_counters.add_to(page, await self._clients.totals(), consumers)
         await add_queues(page, self.sampler, None, set(QUEUE_GROUPS))
         await self._add_clients(page, {*CHANNEL_GROUPS, *CONNECTION_GROUPS})
         await self._ages.add_to(page)

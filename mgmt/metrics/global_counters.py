@@ -1,9 +1,13 @@
 """RabbitMQ's global counters: those of the node, which outlive channels and queues.
 
-All queues are classic ones. The counters of RabbitMQ's other queue types are 0, as they are in
-RabbitMQ before such a queue is declared.
+Channels count what they delivered, and do not know from which kind of queue. Queues count what they
+gave, too. So what quorum queues gave is the sum over them, and classic queues gave the rest of what
+the channels delivered. Quorum queues are summed up after the channels, in slices: what is delivered
+meanwhile may be missing from the counters of classic queues until the next page, but nothing is
+counted twice. The counters of streams, which do not exist here, are 0.
 """
 
+from leveret.broker.counts import GIVEN, NOTHING_GIVEN
 from leveret.broker.queues.classic_queue import CLASSIC_QUEUE
 from leveret.broker.queues.queue_kind import STREAM_QUEUE
 from leveret.broker.queues.quorum_queue import QUORUM_QUEUE
@@ -17,31 +21,54 @@ DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_on
 EXPIRED, REJECTED, MAXLEN, DELIVERY_LIMIT, CONFIRMED = names.DEAD_LETTERED
 CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLEN))
 QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
+DELIVERIES = GIVEN.index("got_empty")
+"""So many of `GIVEN` are deliveries."""
 AT_LEAST_ONCE_DEATHS = (EXPIRED, REJECTED, DELIVERY_LIMIT, CONFIRMED)
 
 
-def add_global_counters(page: Exposition, node: Node, totals: Totals, consumers: int) -> None:
-    """Add all global counters to a page."""
-    counted = totals.messages
-    page.add_row(names.GLOBAL, (
-        counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
-        counted["returned"], counted["confirmed"], totals.publishers, consumers,
-    ), render_labels(PROTOCOL))  # fmt: skip
-    for kind in (CLASSIC_QUEUE, QUORUM_QUEUE, STREAM_QUEUE):
-        labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
-        row = _given(counted) if kind is CLASSIC_QUEUE else (0,) * len(names.GLOBAL_BY_QUEUE_TYPE)
-        page.add_row(names.GLOBAL_BY_QUEUE_TYPE, row, labels)
-    _add_deaths(page, node)
+Numbers = tuple[int, ...]
 
 
-def _given(counted: dict[str, int]) -> tuple[int, ...]:
-    """In the order of `GLOBAL_BY_QUEUE_TYPE`."""
-    manual, automatic = counted["delivered"], counted["delivered_no_ack"]
-    got, got_no_ack = counted["got"], counted["got_no_ack"]
-    return (
-        manual + automatic + got + got_no_ack, manual, automatic, got, got_no_ack,
-        counted["got_empty"], counted["redelivered"], counted["acked"],
-    )  # fmt: skip
+class GlobalCounters:
+    """The global counters of one node. None is lower than on the page before."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._classic_before = NOTHING_GIVEN
+
+    async def add_to(self, page: Exposition, totals: Totals, consumers: int) -> None:
+        """Add all global counters to a page."""
+        counted = totals.messages
+        page.add_row(names.GLOBAL, (
+            counted["published"], totals.with_confirms, counted["routed"], counted["dropped"],
+            counted["returned"], counted["confirmed"], totals.publishers, consumers,
+        ), render_labels(PROTOCOL))  # fmt: skip
+        quorum = await self._given_by_quorum_queues()
+        by_all = (counted[name] for name in GIVEN)
+        classic = map(int.__sub__, by_all, quorum)
+        self._classic_before = tuple(map(max, classic, self._classic_before))
+        rows = (CLASSIC_QUEUE, self._classic_before), (QUORUM_QUEUE, quorum)
+        for kind, given in (*rows, (STREAM_QUEUE, NOTHING_GIVEN)):
+            labels = render_labels((*PROTOCOL, ("queue_type", kind.module)))
+            page.add_row(names.GLOBAL_BY_QUEUE_TYPE, (sum(given[:DELIVERIES]), *given), labels)
+        _add_deaths(page, self._node)
+
+    async def _given_by_quorum_queues(self) -> Numbers:
+        """What all quorum queues of the node have given since it started, deleted ones too."""
+        sampler = self._node.sampler
+        services = sampler.broker.services
+        # In one turn, so that each queue is either among the deleted ones or in the list.
+        given = services.counts.deleted_queues.get(QUORUM_QUEUE.name, NOTHING_GIVEN)
+        queues = [
+            queue
+            for vhost in services.vhosts.values()
+            for queue in vhost.queues.values()
+            if queue.kind is QUORUM_QUEUE
+        ]
+        for queue in queues:
+            given = tuple(map(int.__add__, given, queue.figures.counts().given))
+            await sampler.give_way()
+        return given
 
 
 def _add_deaths(page: Exposition, node: Node) -> None:

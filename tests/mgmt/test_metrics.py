@@ -194,6 +194,39 @@ def test_no_counter_goes_down_when_queues_channels_connections_and_vhosts_go(nod
         assert all("queue_time_in_queue" in key[0] for key in gone)
 
 
+def test_what_a_quorum_queue_gives_is_counted_under_its_type(node, vhost, channel):
+    names = {
+        "delivered": 4, "delivered_consume_manual_ack": 1, "delivered_consume_auto_ack": 0,
+        "delivered_get_manual_ack": 2, "delivered_get_auto_ack": 1, "get_empty": 1,
+        "redelivered": 1, "acknowledged": 2,
+    }  # fmt: skip
+
+    def counts(queue_type):
+        page, labels = node.metrics(), {**CLASSIC, "queue_type": queue_type}
+        return {name: value(page, f"rabbitmq_global_messages_{name}_total", **labels)
+                for name in names}  # fmt: skip
+
+    before, classic_before = counts("rabbit_quorum_queue"), counts("rabbit_classic_queue")
+    channel.queue_declare("safe", durable=True, arguments={"x-queue-type": "quorum"})
+    channel.confirm_delivery()
+    channel.basic_get("safe")
+    for _ in range(3):
+        channel.basic_publish("", "safe", b"x")
+    channel.basic_get("safe", auto_ack=True)
+    method, _, _ = channel.basic_get("safe")
+    channel.basic_ack(method.delivery_tag)
+    method, _, _ = channel.basic_get("safe")
+    channel.basic_nack(method.delivery_tag)
+    method, _, _ = next(channel.consume("safe"))
+    channel.basic_ack(method.delivery_tag)
+    channel.queue_declare("safe", passive=True)
+    expected = {name: before[name] + count for name, count in names.items()}
+    assert counts("rabbit_quorum_queue") == expected
+    channel.queue_delete("safe")
+    assert counts("rabbit_quorum_queue") == expected
+    assert counts("rabbit_classic_queue") == classic_before
+
+
 def test_deaths_are_counted_by_their_reasons_and_whether_anybody_wanted_them(node, vhost, channel):
     name = "rabbitmq_global_messages_dead_lettered_rejected_total"
 
