@@ -72,6 +72,26 @@ def test_users_from_the_first_to_the_last_day(ctl, node, vhost):
     assert ctl.fails("delete_user", user) == (67, f'Error:\nUser "{user}" does not exist\n')
 
 
+def test_a_quorum_queue_is_shown_with_its_type_and_its_one_member(ctl, node, vhost):
+    node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
+    node.put(f"queues/{vhost}/c", {"durable": True})
+    name = node.get("overview")["node"]
+    assert ctl("-s", "list_queues", "-p", vhost, "name", "type", "leader", "members", "online") == (
+        f"c\tclassic\t\t\t\nq\tquorum\t{name}\t[{name}]\t[{name}]\n"
+    )
+    assert json.loads(ctl("quorum_status", "-p", vhost, "q", "--formatter", "json")) == [{
+        "Node Name": name, "Raft State": "leader", "Log Index": "undefined",
+        "Commit Index": "undefined", "Snapshot Index": "undefined", "Term": "undefined",
+        "Machine Version": "undefined",
+    }]  # fmt: skip
+    shown = ctl("quorum_status", "-p", vhost, "q")
+    assert shown.startswith(f"Status of quorum queue q on node {name} ...\n┌─")
+    assert ctl.fails("quorum_status", "-p", vhost, "c") == (
+        69, "Error:\nCannot get quorum status of a classic queue\n"
+    )  # fmt: skip
+    assert ctl.fails("quorum_status", "-p", vhost, "none") == (69, "Error:\nnot_found\n")
+
+
 def test_lists_have_columns_and_formats(ctl, node, vhost):
     node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-max-length": 5}})
     assert ctl("list_queues", "-p", vhost) == (

@@ -20,7 +20,7 @@ _BY_REASON = {
         "delete_member", "reconcile_vhosts",
     ),
     _NO_RAFT: (
-        "quorum_status", "peek", "reclaim_quorum_memory",
+        "peek", "reclaim_quorum_memory",
         "check_if_new_quorum_queue_replicas_have_finished_initial_sync",
     ),
     _NO_STREAMS: (

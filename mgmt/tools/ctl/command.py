@@ -235,18 +235,23 @@ class Session:
                 self.out(line)
 
     def rows(
-        self, rows: Iterable[Sequence[Any]], columns: Sequence[str], *, empty_line: bool = False
-    ) -> None:
-        """Print a table. empty_line: rabbitmqctl prints an empty line for this list if empty."""
+        self, rows: Iterable[Sequence[Any]], columns: Sequence[str], *, empty_line: bool = False,
+        default: str = "table",
+    ) -> None:  # fmt: skip
+        """Print a table. empty_line: rabbitmqctl prints an empty line for this list if empty.
+
+        default: the format without `--formatter`.
+        """
         listed = list(rows)
+        formatter = self.formatter or default
         with_headers = not self.is_silent and self.options.get("table_headers", True)
         if not listed and empty_line:
-            self.out("[]" if self.formatter == "json" else "")
-        elif self.formatter == "json":
+            self.out("[]" if formatter == "json" else "")
+        elif formatter == "json":
             self._lines(formatters.json_rows(columns, listed))
-        elif self.formatter == "csv":
+        elif formatter == "csv":
             self._lines(formatters.csv_lines(columns, listed, with_headers=with_headers))
-        elif self.formatter == "pretty_table":
+        elif formatter == "pretty_table":
             self._lines(formatters.pretty_lines(columns, listed))
         else:
             self._lines(formatters.table_lines(columns, listed, with_headers=with_headers))

@@ -50,8 +50,8 @@ MODULES = {
     ),
     "steering": (
         "close_all_connections", "close_all_user_connections", "close_connection",
-        "delete_queue", "drain", "force_gc", "purge_queue", "rebalance", "resume_listeners",
-        "revive", "suspend_listeners",
+        "delete_queue", "drain", "force_gc", "purge_queue", "quorum_status", "rebalance",
+        "resume_listeners", "revive", "suspend_listeners",
     ),
     "users": (
         "add_user", "authenticate_user", "change_password", "clear_password",

@@ -8,6 +8,11 @@ from leveret.mgmt.tools.ctl.errors import USAGE, failure
 from leveret.mgmt.tools.ctl.listing import pages
 
 QUEUES, OPERATIONS = "Queues", "Operations"
+MEMBER_COLUMNS = (
+    "Node Name", "Raft State", "Log Index", "Commit Index", "Snapshot Index", "Term",
+    "Machine Version",
+)  # fmt: skip
+NO_RAFT_LOG = ("undefined",) * (len(MEMBER_COLUMNS) - 2)
 
 
 @command("purge_queue", "<queue>", "Removes the ready messages of a queue", QUEUES)
@@ -44,6 +49,26 @@ def delete_queue(ctl: Session) -> None:
             raise failure("Queue not found", USAGE) from None
         raise
     ctl.say(f"Queue was successfully deleted with {queue['messages_ready']} ready messages")
+
+
+@command("quorum_status", "<queue>", "Shows the members of a quorum queue", QUEUES)
+def quorum_status(ctl: Session) -> None:
+    """Show the one member of a quorum queue. It leads, and has no Raft log to have a place in."""
+    name = ctl.argument(0)
+    ctl.banner(f"Status of quorum queue {name} on node {ctl.node} ...")
+    try:
+        queue = ctl.client.get("queues", ctl.vhost, name)
+    except HttpError as error:
+        if error.status == 404:
+            raise failure("not_found") from None
+        raise
+    if queue["type"] != "quorum":
+        raise failure(f"Cannot get quorum status of a {queue['type']} queue")
+    rows = [
+        (member, "leader" if member == queue["leader"] else "follower", *NO_RAFT_LOG)
+        for member in queue["members"]
+    ]
+    ctl.rows(rows, MEMBER_COLUMNS, default="pretty_table")
 
 
 # Connections
