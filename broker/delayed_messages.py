@@ -35,10 +35,11 @@ DM2  A message stays in its bucket, unacked, until those that it went to (the qu
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import NamedTuple
 
 from leveret.broker.clock import Clock, Timer
+from leveret.broker.long_work import LongWork
 from leveret.broker.queues.queue_client import Publisher
 from leveret.broker.turns import WORK_MAX, Turns
 from leveret.storage.backing_queue import BackingQueue
@@ -338,9 +339,9 @@ class DelayedMessages:
 
     def delete(self) -> None:
         """The exchange is deleted, and the messages that wait with it."""
-        for bucket in self._buckets.values():
-            bucket.backing.delete()
+        freeing = [bucket.backing.delete() for bucket in self._buckets.values()]
         self.close()
+        LongWork(self._turns, "freeing delayed messages", chain.from_iterable(freeing)).start()
 
 
 def _beginning(due_ms: int, digit: int) -> int:

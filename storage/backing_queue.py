@@ -38,7 +38,7 @@ number identifies the message among those of its channel. A backing queue that n
 and `discard`. For other backing queues messages are not numbered and these are not called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leveret.storage.message import Entry, Message
@@ -50,6 +50,16 @@ class Unreadable(Exception):
 
     It stays in the queue, which can be read again when the cause has gone. The text names the file.
     """
+
+
+class Purged(NamedTuple):
+    """What a purge dropped. dropped: how many entries. freeing: the steps of freeing their memory,
+    each of which says how many entries it was for. It takes long for very many entries. Steps that
+    nobody asks for are done when the iterator is freed.
+    """
+
+    dropped: int
+    freeing: Iterator[int]
 
 
 class Waiter(Protocol):
@@ -223,8 +233,8 @@ class BackingQueue(Protocol):
         redelivered: mark them as redelivered. False if no client has received them.
         """
 
-    def purge(self) -> int:
-        """Drop every ready entry. Returns how many there were."""
+    def purge(self) -> Purged:
+        """Drop every ready entry, at once; their memory is freed in steps."""
 
     # Looking
 
@@ -237,5 +247,7 @@ class BackingQueue(Protocol):
     def status(self) -> dict[str, Any]:
         """RabbitMQ's `backing_queue_status`: see queue_status.py."""
 
-    def delete(self) -> None:
-        """The queue is deleted: free its memory and remove its files."""
+    def delete(self) -> Iterator[int]:
+        """The queue is deleted: remove its files. Returns the steps of freeing its memory, as in
+        `Purged`.
+        """

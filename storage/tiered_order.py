@@ -20,7 +20,7 @@ O3  Positions on disk only are below all of q1 (IM3).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
@@ -159,9 +159,10 @@ class TieredOrder:
             self._delta.put_out(dropped)
         return len(dropped)
 
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._memory.clear()
+    def hand_over(self) -> Iterator[list[Entry]]:
+        """Remove all entries; see `InMemory.hand_over`."""
+        pieces = self._memory.hand_over()
         self._delta.clear()
         self.is_split = False
         self.tail = self._memory.q4
+        return pieces

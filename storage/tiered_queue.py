@@ -33,13 +33,12 @@ TQ4  A queue that is not durable keeps a ledger and its unacked entries only aft
     to disk (`_tracks`): before, it costs no more than a transient queue.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappush
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from leveret.storage.backing_queue import Head, Waiter
+from leveret.storage.backing_queue import Head, Purged, Waiter
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import Intervals
@@ -286,27 +285,31 @@ class TieredQueue:
         self.ready_count += len(entries)
         self.ready_bytes += size
 
-    def purge(self) -> int:
-        """Drop every ready entry. Returns how many there were."""
+    def purge(self) -> Purged:
+        """Drop every ready entry."""
         count = self.ready_count
         assert count == len(self._order), "TQ2"
         if self._tracks:
             self._store.bodies.garbage_bytes += self.delta.size
             self.ledger.left_uncounted(self.delta.size)
             self.ledger.fresh.update(self.delta.clear())
-            self._all_gone(sorted(self._memory, key=attrgetter("position")))
+            self.ledger.fresh.update(self._memory.positions())
             self._note_dirty()
-        self._order.clear()
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
-        # How many of those on disk were persistent is not known; those that are left are unacked.
-        self._transient_count = self._transient_bytes = 0
-        if self.is_durable:
-            for entry in self._unacked.values():
-                if not entry.message.header.is_persistent:
-                    self._transient_count += 1
-                    self._transient_bytes += len(entry.message.body)
-        return count
+        if self._transient_count:
+            # How many of those on disk were is not known; those that are left are unacked.
+            self._transient_count = self._transient_bytes = 0
+            self._forget_transient(self._unacked.values(), -1)
+        return Purged(count, self._freeing(self._order.hand_over(), self.ledger.flushed_to))
+
+    def _freeing(self, pieces: Iterator[list[Entry]], flushed_to: int) -> Iterator[int]:
+        """The steps of freeing what was in memory; what is below `flushed_to` was on disk, too."""
+        for entries in pieces:
+            for entry in entries if flushed_to else ():
+                if entry.position < flushed_to:
+                    self._left_segment(entry.position, len(entry.message.body))
+            yield len(entries)
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
         """Entries are gone. They are in the order of their positions."""
@@ -320,12 +323,12 @@ class TieredQueue:
         if size >= self._store.embed_below:
             self._store.bodies.garbage_bytes += size
 
-    def _forget_transient(self, entries: Iterable[Entry]) -> None:
+    def _forget_transient(self, entries: Iterable[Entry], by: int = 1) -> None:
         """Subtract entries that are not persistent from the counts of a durable queue."""
         for entry in entries:
             if not entry.message.header.is_persistent:
-                self._transient_count -= 1
-                self._transient_bytes -= len(entry.message.body)
+                self._transient_count -= by
+                self._transient_bytes -= by * len(entry.message.body)
 
     def _lost(self, count: int, size: int) -> None:
         """Messages could not be read back."""
@@ -486,15 +489,12 @@ class TieredQueue:
         limits = Limits(self.is_lazy, self.target_bytes, self._next_position)
         return tiered_status(self.counts(), places, limits)
 
-    def delete(self) -> None:
+    def delete(self) -> Iterator[int]:
         """The queue is deleted: free its memory and remove its files."""
         self.is_deleted = True
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
         self._store.forget(self)
-        self._order.clear()
-        self.delta.lost = _nobody_counts
-
-
-def _nobody_counts(count: int, size: int) -> None:
-    """The queue is deleted. Without a reference back to it, it is freed at once."""
+        # Without a reference back to it, the queue is freed at once.
+        self.delta.lost = lambda count, size: None
+        return map(len, self._order.hand_over())

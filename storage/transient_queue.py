@@ -8,11 +8,11 @@ Of the contract's promises (backing_queue.py) BQ6 has no disk to apply to here. 
 safe from a restart, so a publish is confirmed at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappush
 from typing import Any
 
-from leveret.storage.backing_queue import Head, Waiter
+from leveret.storage.backing_queue import Head, Purged, Waiter
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Entry, Message
@@ -158,12 +158,13 @@ class TransientQueue:
         self.ready_count += len(entries)
         self.ready_bytes += size
 
-    def purge(self) -> int:
-        """Drop every ready entry. Returns how many there were."""
+    def purge(self) -> Purged:
+        """Drop every ready entry."""
         count = self.ready_count
-        self._memory.clear()
+        pieces = self._memory.hand_over()
+        self._ready = self._memory.q4
         self.ready_count = self.ready_bytes = 0
-        return count
+        return Purged(count, map(len, pieces))
 
     # Looking
 
@@ -181,9 +182,9 @@ class TransientQueue:
         """See `BackingQueue.status`."""
         return memory_status(self.ready_count)
 
-    def delete(self) -> None:
+    def delete(self) -> Iterator[int]:
         """The queue is deleted: free its memory."""
-        self.purge()
+        return self.purge().freeing
 
 
 class TransientCursor:

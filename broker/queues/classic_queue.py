@@ -18,6 +18,7 @@ from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
+from leveret.broker.long_work import LongWork
 from leveret.broker.names import NODE_ITSELF, QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.age import QueueAges
@@ -459,9 +460,10 @@ class ClassicQueue:
         if self.reads.refuses(answer):
             return
         self.settle_deliveries()
-        count = self.backing.purge()
+        count, freeing = self.backing.purge()
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, PURGE, count)
+        LongWork(self._turns, f"the purge of {self!r}", freeing).start()
         answer.give(count)
 
     def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
@@ -480,7 +482,7 @@ class ClassicQueue:
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, QUEUE_DELETED, self.backing.ready_count)
         consumers = self.close()
-        self.backing.delete()
+        LongWork(self._turns, f"the deletion of {self!r}", self.backing.delete()).start()
         return consumers
 
     def close(self) -> Sequence[Consumer]:

@@ -16,11 +16,11 @@ PR2  `_levels` is in the order of fetching.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from leveret.broker.queues.levels import Levels
-from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Unreadable, Waiter
+from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts, summed_counts, summed_status
 
@@ -192,9 +192,11 @@ class PriorityQueue:
         for level, found in self._by_level(entries):
             level.requeue(found, redelivered)
 
-    def purge(self) -> int:
+    def purge(self) -> Purged:
         """Drop every ready entry of every level."""
-        return sum(level.purge() for level in self._levels.values())
+        purged = [level.purge() for level in self._levels.values()]
+        freeing = chain.from_iterable(of_level.freeing for of_level in purged)
+        return Purged(sum(of_level.dropped for of_level in purged), freeing)
 
     # Browsing
 
@@ -214,10 +216,9 @@ class PriorityQueue:
         """The combined status of all levels."""
         return summed_status((priority, level.status()) for priority, level in self._levels.items())
 
-    def delete(self) -> None:
+    def delete(self) -> Iterator[int]:
         """Delete all levels."""
-        for level in self._levels.values():
-            level.delete()
+        return chain.from_iterable([level.delete() for level in self._levels.values()])
 
     def _by_level(self, entries: Sequence[Entry]) -> Iterator[tuple[BackingQueue, list[Entry]]]:
         """Group consecutive entries of the same level."""

@@ -379,6 +379,49 @@ async def test_a_client_that_ends_while_its_settlements_are_committed():
         assert bodies(queue) == [b"%06d" % number for number in range(settled, HELD)]
 
 
+# Many messages that are dropped at once
+
+
+class Body(bytes):
+    """A body that counts those that were freed."""
+
+    freed = 0
+
+    def __del__(self):
+        Body.freed += 1
+
+
+@pytest.mark.parametrize(
+    "dropping",
+    [
+        (commands.Queue.Purge, commands.Queue.PurgeOk),
+        (commands.Queue.Delete, commands.Queue.DeleteOk),
+    ],
+)
+@pytest.mark.parametrize("is_requeued", [False, True])
+@pytest.mark.parametrize("priorities", [0, 3])
+async def test_the_messages_that_are_freed_in_a_turn(dropping, is_requeued, priorities):
+    async with Node() as node:
+        arguments = table(x_max_priority=priorities) if priorities else NO_TABLE
+        (queue,) = declare(node, "q", arguments=arguments)
+        queue.publish(
+            [Message(ADDRESS, HEADER, Body()) for _ in range(3 * WORK_MAX)], 0, None, None, 0
+        )
+        if is_requeued:
+            queue.backing.requeue(queue.backing.fetch(3 * WORK_MAX, True))
+        (client,) = node.clients(1)
+        method, answer = dropping
+        client.send_method(method, queue="q")
+        Body.freed = 0
+        freed = [0]
+        async for _ in node.turns(client):
+            freed.append(Body.freed)
+        in_turns = [after - before for before, after in itertools.pairwise(freed)]
+        assert max(in_turns) <= 2 * WORK_MAX
+        assert freed[-1] == 3 * WORK_MAX
+        assert client.socket.written.endswith(method_bytes(1, answer, message_count=3 * WORK_MAX))
+
+
 # Many queues
 
 

@@ -1,9 +1,9 @@
 """Backing queues around backing queues: one that changes nothing, and one with a mirror."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Waiter
+from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts
 
@@ -83,7 +83,7 @@ class UnchangedQueue:
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
         self.inner.requeue(entries, redelivered)
 
-    def purge(self) -> int:
+    def purge(self) -> Purged:
         return self.inner.purge()
 
     def cursor(self, position: int = 0) -> Cursor:
@@ -95,8 +95,8 @@ class UnchangedQueue:
     def status(self) -> dict[str, Any]:
         return self.inner.status()
 
-    def delete(self) -> None:
-        self.inner.delete()
+    def delete(self) -> Iterator[int]:
+        return self.inner.delete()
 
 
 class MirroredQueue(UnchangedQueue):
@@ -161,14 +161,14 @@ class MirroredQueue(UnchangedQueue):
         self._mirror.requeue(self._mirrors_own(entries), redelivered)
         super().requeue(entries, redelivered)
 
-    def purge(self) -> int:
-        count = super().purge()
-        assert self._mirror.purge() == count
-        return count
+    def purge(self) -> Purged:
+        purged = super().purge()
+        assert self._mirror.purge().dropped == purged.dropped
+        return purged
 
-    def delete(self) -> None:
+    def delete(self) -> Iterator[int]:
         assert self._mirror.ready_count == self.ready_count
         assert self._mirror.ready_bytes == self.ready_bytes
         assert self._mirror.unacked_bytes == self.unacked_bytes
         self._mirror.delete()
-        super().delete()
+        return super().delete()

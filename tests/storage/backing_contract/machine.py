@@ -163,7 +163,7 @@ class BackingQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self):
-        assert self.do(self.queue.purge) == len(self.model.ready)
+        assert self.do(self.queue.purge).dropped == len(self.model.ready)
         self.model.ready.clear()
 
     @rule()

@@ -1,5 +1,7 @@
 """The tiered queue: what it tells the log and the pager, and what a restart gives it."""
 
+import sys
+
 import pytest
 
 from leveret.storage.formats import State
@@ -125,11 +127,35 @@ def test_its_persistent_messages_are_counted(store):
     assert queue.counts().persistent_bytes == 2
 
 
+@pytest.mark.parametrize("is_requeued", [False, True])
+def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
+    queue = store.queue()
+    publish_numbered(queue, 5000)
+    if is_requeued:
+        queue.requeue(queue.fetch(5000, True))
+    queue.fetch(10, True)
+    calls = 0
+
+    def note(_frame, event, _function):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        purged = queue.purge()
+    finally:
+        sys.setprofile(None)
+    assert calls < 100
+    assert purged.dropped == sum(purged.freeing) == 4990
+    store.log.write()
+    assert (queue.are_gone(10, 5000), queue.are_gone(9, 10)) == (True, False)
+
+
 def test_a_purge_forgets_what_is_on_disk_too(store):
     queue = store.queue()
     publish_numbered(queue, 6)
     page_out(store, queue, 1500)
-    assert queue.purge() == 6
+    assert queue.purge().dropped == 6
     assert (queue.ready_count, queue.ready_bytes, queue.delta.count) == (0, 0, 0)
     store.log.write()
     assert queue.are_gone(0, 6)

@@ -25,7 +25,7 @@ def test_an_empty_queue():
     assert queue.peek() is None
     assert queue.fetch(5, True) == []
     assert ready_entries(queue) == []
-    assert queue.purge() == 0
+    assert queue.purge().dropped == 0
 
 
 def test_messages_come_in_the_order_in_which_they_were_published():
@@ -93,7 +93,7 @@ def test_purge_leaves_what_is_unacked():
     queue = queue_with(b"1", b"2", b"3", b"4")
     one, two = queue.fetch(2, True)
     queue.requeue([two])
-    assert queue.purge() == 3
+    assert queue.purge().dropped == 3
     assert (queue.ready_count, queue.ready_bytes, queue.unacked_count) == (0, 0, 1)
     queue.requeue([one])
     assert queue.fetch(9, True) == [one]

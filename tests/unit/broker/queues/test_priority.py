@@ -31,7 +31,7 @@ def test_an_empty_queue():
     queue = PriorityQueue(priority_levels(9), lambda level: TransientQueue())
     assert queue.peek() is None
     assert queue.fetch(10, True) == []
-    assert queue.purge() == 0
+    assert queue.purge().dropped == 0
     assert (queue.ready_count, queue.ready_bytes) == (0, 0)
 
 
@@ -85,7 +85,7 @@ def test_what_is_requeued_goes_back_to_its_place_in_its_level():
 def test_drop_and_purge():
     queue = queue_with((b"a", 1), (b"b", 5), (b"c", 1))
     assert queue.drop().message.body == b"b"
-    assert queue.purge() == 2
+    assert queue.purge().dropped == 2
     assert queue.ready_count == 0
     assert ready_entries(queue) == []
 
