@@ -125,6 +125,8 @@ class Broker:
         self._sync = MetadataSync(metadata, loop)
         self._sync.call_soon = turns.before_flush
         self._sync.failed = self._store_failed
+        if disk is not None:
+            self._sync.passed = disk.passed
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []

@@ -34,12 +34,14 @@ class MetadataSync:
     """Those who wait for the metadata of one node to be synced.
 
     call_soon: schedules a call for the end of the current round. failed: called with the error when
-    a sync has failed; the node has to stop.
+    a sync has failed; the node has to stop. passed: called after each sync, in the thread: tests
+    kill the process there (`leveret.storage.disk.POINTS`).
     """
 
     def __init__(self, metadata: Metadata, loop: asyncio.AbstractEventLoop) -> None:
         self.call_soon: Callable[[Callable[[], None]], object] = loop.call_soon
         self.failed: Callable[[Exception], object] = lambda error: None
+        self.passed: Callable[[str], object] = lambda point: None
         self._metadata = metadata
         self._loop = loop
         self._worker: Worker | None = None
@@ -69,7 +71,11 @@ class MetadataSync:
             return
         if self._worker is None:
             self._worker = Worker(self._loop, "leveret-metadata")
-        self._worker.submit(self._metadata.sync, lambda _, error: self._synced(callbacks, error))
+        self._worker.submit(self._sync_now, lambda _, error: self._synced(callbacks, error))
+
+    def _sync_now(self) -> None:
+        self._metadata.sync()
+        self.passed("metadata.synced")
 
     def _synced(self, callbacks: list[Callback], error: Exception | None) -> None:
         assert self._is_syncing, "Y1: one sync at a time"

@@ -81,7 +81,9 @@ async def put_user(call: Call) -> Any:
         declarations.append(PutUser(user_of(name, body), acting_user=acting_user))
         for permission in permissions_of(name, body.get("permissions"), services.vhosts):
             declarations.append(PutPermission(permission, acting_user=acting_user))
-        limits = body.get("limits") or {}
+        limits = body.get("limits")
+        if limits is None:
+            limits = {}
         if not isinstance(limits, dict):
             raise bad_request(["not_an_object", "limits"])
         if limits:

@@ -25,6 +25,7 @@ QUEUES = {
     "fan-2": {},
 }
 CONSUMED = ("plain", "fan-1", "prio", "lazy")
+SHORT_LIVED = "short-lived"
 FANOUT = "crash.fanout"
 OPEN_CONFIRMS = 100
 LOST = (OSError, RuntimeError, asyncio.CancelledError, aiormq.exceptions.AMQPError)
@@ -112,6 +113,7 @@ class Traffic:
         """Work for a number of seconds, or until the node dies."""
         workers = [self._publish(publisher) for publisher in range(3)]
         workers += [self._consume(queue) for queue in CONSUMED]
+        workers.append(self._declare_and_delete())
         tasks = [asyncio.create_task(worker) for worker in workers]
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return tasks
@@ -122,6 +124,15 @@ class Traffic:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _declare_and_delete(self):
+        """Durable queues come and go: each declaration and deletion is synced."""
+        with contextlib.suppress(*LOST):
+            connection = await aiormq.connect(self.url)
+            channel = await connection.channel()
+            while not connection.is_closed:
+                await channel.queue_declare(SHORT_LIVED, durable=True)
+                await channel.queue_delete(SHORT_LIVED)
 
     async def _publish(self, publisher):
         with contextlib.suppress(*LOST):

@@ -49,14 +49,23 @@ async def connect(acceptor):
             return client, b""
 
 
-def lowest_free_descriptor():
-    descriptor = os.dup(0)
-    os.close(descriptor)
-    return descriptor
+@pytest.fixture
+def free():
+    """The lowest free descriptor; all above it are free, too, during the test."""
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    held = [os.dup(0)]
+    while held[-1] <= highest:
+        held.append(os.dup(0))
+    first = held.pop()
+    os.close(first)
+    yield first
+    for descriptor in held:
+        os.close(descriptor)
 
 
-async def test_clients_are_refused_where_descriptors_are_reserved(acceptor, monkeypatch, caplog):
-    free = lowest_free_descriptor()
+async def test_clients_are_refused_where_descriptors_are_reserved(
+    acceptor, free, monkeypatch, caplog
+):
     # Client and server are one process here: each connection takes two descriptors.
     monkeypatch.setattr(acceptor_module, "sockets_max", lambda limit: free + 4)
     first, greeting = await connect(acceptor)
