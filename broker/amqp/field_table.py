@@ -76,6 +76,18 @@ def encode_table(table: Table) -> bytes:
     return _LONG.pack(len(body)) + body
 
 
+def sorted_table(table: Table) -> Table:
+    """The table with its fields in the order of the bytes of their names.
+
+    RabbitMQ sorts the arguments of bindings, so that their order does not make another binding.
+    """
+    return dict(sorted(table.items(), key=_name_bytes))
+
+
+def _name_bytes(item: tuple[str, Field]) -> bytes:
+    return item[0].encode("utf-8", "surrogateescape")
+
+
 def encode_short_string(text: str) -> bytes:
     """Encode a string of at most 255 bytes, preceded by its length."""
     data = text.encode("utf-8", "surrogateescape")

@@ -7,7 +7,7 @@ from leveret.broker.amqp.errors import (
     not_found,
     precondition_failed,
 )
-from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.methods import table_argument
 from leveret.broker.binding import Exchange
@@ -150,7 +150,8 @@ def _binding(
     return change(
         channel.vhost.name, without_line_breaks(method.source),
         without_line_breaks(method.destination), method.routing_key, EXCHANGE,
-        encode_table(table_argument(method.arguments)), acting_user=channel.connection.user.name,
+        encode_table(sorted_table(table_argument(method.arguments))),
+        acting_user=channel.connection.user.name,
     )  # fmt: skip
 
 

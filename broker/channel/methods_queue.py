@@ -3,7 +3,7 @@
 from pamqp import commands
 
 from leveret.broker.amqp.errors import not_found
-from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.methods import table_argument
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.binding import Exchange
@@ -227,7 +227,8 @@ def _binding(
     name, routing_key = _binding_names(channel, method)
     return change(
         channel.vhost.name, without_line_breaks(method.exchange), name, routing_key, QUEUE,
-        encode_table(table_argument(method.arguments)), acting_user=channel.connection.user.name,
+        encode_table(sorted_table(table_argument(method.arguments))),
+        acting_user=channel.connection.user.name,
     )  # fmt: skip
 
 

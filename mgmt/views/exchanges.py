@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote_plus
 from zlib import crc32
 
-from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.field_terms import table_term
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.binding import Binding, Exchange
@@ -67,8 +67,7 @@ def _arguments_hash(arguments: Table) -> int:
     encoded = encode_table(arguments)
     if len(encoded) > PORTABLY_HASHED_BYTES_MAX:
         return crc32(encoded)
-    names = sorted(arguments, key=lambda name: name.encode("utf-8", "surrogateescape"))
-    return phash2(table_term({name: arguments[name] for name in names}))
+    return phash2(table_term(sorted_table(arguments)))
 
 
 class ShownBinding(NamedTuple):
