@@ -6,7 +6,8 @@ and bindings change by declarations only (broker/registry), also when a queue de
 """
 
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from leveret.broker.amqp.field_table import Table
@@ -21,6 +22,7 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import Levels
@@ -35,6 +37,8 @@ from leveret.storage.message import Message
 from leveret.storage.store import Store
 from leveret.storage.transient_queue import TransientQueue
 
+DELETE_QUEUE_WORK = 80
+"""The work of deleting a queue, in the units of broker/turns.py."""
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
@@ -154,12 +158,12 @@ class VirtualHost:
         acting_user: str = NODE_ITSELF,
         answer: Answer[None] | None = None,
     ) -> None:
-        """Have a queue deleted, unless it is already.
+        """Have a queue deleted, unless it is already, or its vhost is.
 
         answer: given when the deletion is on disk. Without it MetadataError is raised if the
         deletion cannot be written.
         """
-        if queue.is_deleted:
+        if queue.is_deleted or self.is_deleted:
             if answer is not None:
                 answer.give(None)
             return
@@ -167,6 +171,17 @@ class VirtualHost:
         deleted = self._submit(declaration, answer=answer)
         if answer is None and deleted.is_given:
             deleted.result()
+
+    def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
+        """See `QueueOwner.delete_unused`."""
+        if is_urgent:
+            self.delete_queue(queue)
+        else:
+            self.delete_queues((queue,), f"deleting {queue!r}, which is unused")
+
+    def delete_queues(self, queues: Iterable[QueueClient], why: str) -> None:
+        """Have queues deleted, in this turn or in later ones. why: for logs."""
+        LongWork(self.turns, why, _deleting(deque(queues), self.delete_queue)).start()
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""
@@ -245,14 +260,25 @@ class VirtualHost:
             delayed.close()
 
     def delete(self) -> None:
-        """The vhost is deleted, and all its messages with it."""
+        """The vhost is deleted, and all its messages with it; very many queues by the turn."""
         self.is_deleted = True
-        for queue in tuple(self.queues.values()):
-            self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
-            queue.delete_now()
+        queues = deque(self.queues.values())
+        why = f"deleting the queues of vhost {self.name!r}"
+        LongWork(self.turns, why, _deleting(queues, self._delete_now)).start()
         for delayed in self._delayed():
             delayed.delete()
+
+    def _delete_now(self, queue: QueueClient) -> None:
+        self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
+        queue.delete_now()
 
     def _delayed(self) -> list[DelayedMessages]:
         places = [exchange.delayed for exchange in self.exchanges.values()]
         return [place for place in places if place is not None]
+
+
+def _deleting(queues: deque[QueueClient], delete: Callable[[QueueClient], object]) -> Iterator[int]:
+    """The steps of deleting queues (broker/long_work.py), each of which is freed at its step."""
+    while queues:
+        delete(queues.popleft())
+        yield DELETE_QUEUE_WORK

@@ -10,8 +10,6 @@ client's identity, the login until it is complete, and the methods of channel 0.
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
 from typing import Any, cast
@@ -30,7 +28,6 @@ from leveret.broker.events.connection_events import (
     connection_created,
     vhost_left,
 )
-from leveret.broker.long_work import LongWork
 from leveret.broker.loop_watch import NOTED_SECONDS
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net import credentials
@@ -46,9 +43,6 @@ from leveret.broker.net.tls import session_facts
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
-
-DELETE_QUEUE_WORK = 80
-"""The work of deleting a queue, in the units of broker/turns.py."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -335,14 +329,6 @@ class Connection(asyncio.Protocol):
         self.open_channels.release()
         self.services.registry.topology.remove_owner(self)
         if self.exclusive_queues:
-            steps = _deleting(self.vhost, deque(self.exclusive_queues.values()))
-            name = f"deleting the exclusive queues of {self!r}"
-            LongWork(self.services.turns, name, steps).start()
+            why = f"deleting the exclusive queues of {self!r}"
+            self.vhost.delete_queues(self.exclusive_queues.values(), why)
         self.targets.clear()
-
-
-def _deleting(vhost: VirtualHost, queues: deque[QueueClient]) -> Iterator[int]:
-    """The steps of deleting queues (broker/long_work.py), each of which is freed at its step."""
-    while queues:
-        vhost.delete_queue(queues.popleft())
-        yield DELETE_QUEUE_WORK

@@ -413,7 +413,7 @@ class ClassicQueue:
         self.ring.remove(consumer)
         self._unused.touch()
         if self.auto_delete and not self.ring.consumers:
-            self._owner.delete_queue(self, NODE_ITSELF)
+            self._owner.delete_unused(self, is_urgent=not channel_ended)
         else:
             self.wake()
 

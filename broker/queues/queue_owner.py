@@ -36,3 +36,10 @@ class QueueOwner(Protocol):
 
         answer: given when the deletion is on disk.
         """
+
+    def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
+        """An auto-delete queue has lost its last consumer: have it deleted.
+
+        is_urgent: in this turn, since a client waits. Else in a later one, if there is no work left
+        in this one: a channel may end with very many consumers.
+        """

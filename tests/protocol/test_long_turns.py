@@ -11,7 +11,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
-from leveret.broker.declarations import Policy, PutBinding, PutPolicy, PutQueue
+from leveret.broker.declarations import DeleteVhost, Policy, PutBinding, PutPolicy, PutQueue
 from leveret.broker.names import QUEUE
 from leveret.broker.policies.parameters import POLICY
 from leveret.broker.queues.classic_queue import ClassicQueue
@@ -437,6 +437,28 @@ async def test_a_client_that_ends_with_many_exclusive_queues():
         assert len(node.vhost.queues) == 600
         assert await most(node.turns(after=client.disconnect)) < CALLS_MAX
         assert not node.vhost.queues
+
+
+async def test_a_client_that_ends_with_many_auto_delete_queues():
+    async with Node() as node:
+        (client,) = node.clients(1)
+        for name in map(str, range(600)):
+            client.send_method(commands.Queue.Declare, queue=name, auto_delete=True, nowait=True)
+            client.send_method(commands.Basic.Consume, queue=name, consumer_tag=name, nowait=True)
+        async for _ in node.turns(client):
+            pass
+        assert len(client.channel.consumers) == 600
+        assert await most(node.turns(after=client.disconnect)) < CALLS_MAX
+        assert not node.vhost.queues
+
+
+async def test_a_vhost_with_many_queues_is_deleted():
+    async with Node() as node:
+        queues = declare(node, *map(str, range(2000)))
+        submit = node.broker.services.declarations.submit
+        turns = node.turns(after=lambda: submit(DeleteVhost("/")).result())
+        assert await most(turns) < CALLS_MAX
+        assert all(queue.is_deleted for queue in queues)
 
 
 async def test_a_deleted_queue_is_freed_without_the_garbage_collector(dying):

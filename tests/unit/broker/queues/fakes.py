@@ -62,6 +62,9 @@ class FakeVhost:
     def note_discarded(self, queue, reason):
         self.discarded.append(reason)
 
+    def delete_unused(self, queue, is_urgent):
+        self.delete_queue(queue, "the node")
+
     def delete_queue(self, queue, user, answer=None):
         self.deleted.append(queue)
         consumers = queue.delete_now()
