@@ -45,9 +45,6 @@ BLOCK_BYTES = 512
 KEPT_OPEN_SHARE = 16
 """Readers keep at most this part of the process's descriptors open. Sockets leave a tenth and more
 to files (broker/resources/file_descriptors.py)."""
-SYNC_EACH_MAX = 4
-"""With more files than this, one syncfs costs less than an fdatasync of each (1,000 files: 10 ms
-instead of 170, docs/performance.md)."""
 
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 
@@ -135,6 +132,10 @@ class Disk:
     def open(self, path: Path) -> int:
         """Open an existing file for reading and writing. Raises StoreError."""
         return self._open(path, os.O_RDWR)
+
+    def open_directory(self, directory: Path) -> int:
+        """Open a directory. Raises StoreError."""
+        return self._open(directory, os.O_RDONLY | os.O_DIRECTORY)
 
     def _open(self, path: Path, flags: int) -> int:
         try:
@@ -325,32 +326,32 @@ class Disk:
             raise failure("sync", directory, error) from error
         self.counts.note_sync(began)
 
-    def sync_paths(self, root: Path, paths: Iterable[Path]) -> None:
-        """Sync files below `root`, their directories and the directories' parents."""
-        paths = [path for path in paths if path.exists()]
-        if len(paths) > SYNC_EACH_MAX:
-            self._sync_file_system(root)
-            return
+    def sync_paths(self, paths: Iterable[Path]) -> None:
+        """Sync files that another process may have written, and their names."""
+        paths = list(paths)
         for path in paths:
             descriptor = self.open(path)
             try:
                 self.sync(descriptor, path)
             finally:
-                os.close(descriptor)
+                self.close(descriptor)
+        self.sync_directories_of(paths)
+
+    def sync_directories_of(self, paths: Iterable[Path]) -> None:
+        """Sync the directories of files, and the directories' parents."""
         for directory in {path.parent for path in paths}:
             self.sync_directory(directory)
             self.sync_directory(directory.parent)
 
-    def _sync_file_system(self, root: Path) -> None:
-        """Sync a whole file system. Linux reports failed writes since 5.8."""
+    def sync_file_system(self, descriptor: int, root: Path) -> None:
+        """Sync the file system of an open directory.
+
+        Linux reports failed writes since the descriptor was opened or last used for this (5.8).
+        """
         began = perf_counter()
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            if self._libc.syncfs(descriptor):
-                number = ctypes.get_errno()
-                raise failure("sync", root, OSError(number, os.strerror(number)))
-        finally:
-            os.close(descriptor)
+        if self._libc.syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise failure("sync", root, OSError(number, os.strerror(number)))
         self.counts.note_sync(began)
 
     # Directories and names

@@ -28,16 +28,16 @@ PG3 is in memory_counts.py.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from time import monotonic
 
-from leveret.storage.disk import Disk, DiskFull, StoreError
+from leveret.storage.disk import DiskFull, StoreError
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.memory_counts import MemoryCounts
 from leveret.storage.paging import NO_TARGET, Figures, targets
 from leveret.storage.planned_writes import PlannedWrite, write_planned
 from leveret.storage.segment_slices import Slice
 from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 
 SLICE_BYTES = 1024 * 1024
@@ -65,19 +65,18 @@ class Pager:
 
     def __init__(
         self,
-        disk: Disk,
+        files: UnsyncedFiles,
         worker: Worker,
         sync_log: Callable[[], Awaitable[None]],
         failed: Callable[[Exception], object],
     ) -> None:
-        self._disk = disk
+        self._files = files
         self._worker = worker
         self._sync_log = sync_log
         self._failed = failed
         self._counts = MemoryCounts()
         self.queues = self._counts.queues
         self.budget_bytes = NO_TARGET
-        self.unsynced: set[Path] = set()
         self.is_overfull = False
         self.is_disk_full = False
         self._is_stuck = False
@@ -303,13 +302,12 @@ class Pager:
         except BaseException:
             self._has_failed = True
             raise
-        self.unsynced.update(write.path for write in writes)
         for queue, written in slices:
             if not queue.is_deleted:
                 queue.slice_written(written)
 
     def _write_planned(self, writes: list[PlannedWrite]) -> Awaitable[None]:
-        return self._worker.run(lambda: write_planned(self._disk, writes))
+        return self._worker.run(lambda: write_planned(self._files, writes))
 
     async def until_there_is_room(self, attempt: Callable[[], Awaitable[None]]) -> None:
         """Call what writes; again, every RETRY_SECONDS, while the disk is full."""

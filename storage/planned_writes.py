@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from leveret.storage.disk import Disk
 from leveret.storage.formats import FILE_HEADER_BYTES, SEGMENT_MAGIC, encode_file_header
+from leveret.storage.unsynced_files import UnsyncedFiles
 
 
 class PlannedWrite(NamedTuple):
@@ -33,24 +33,20 @@ class PlannedWrite(NamedTuple):
     data: bytes
 
 
-def write_planned(disk: Disk, writes: Iterable[PlannedWrite]) -> None:
+def write_planned(files: UnsyncedFiles, writes: Iterable[PlannedWrite]) -> None:
     """Carry out planned writes. For a worker's thread.
 
     Raises StoreError. After DiskFull the same writes can be repeated.
     """
+    disk = files.disk
     for write in writes:
         assert not write.is_new or write.offset == FILE_HEADER_BYTES, "P1: a new file is empty"
         name = "segment" if write.magic == SEGMENT_MAGIC else "bodies"
         if write.is_new:
             disk.make_directory(write.path.parent)
-            descriptor = disk.create(write.path)
-            disk.passed(f"{name}.created")
-        else:
-            descriptor = disk.open(write.path)
-        try:
+        with files.opened(write.path, write.is_new) as descriptor:
             if write.is_new:
+                disk.passed(f"{name}.created")
                 disk.write(descriptor, write.path, encode_file_header(write.magic, write.number), 0)
             disk.write(descriptor, write.path, write.data, write.offset)
-        finally:
-            disk.close(descriptor)
         disk.passed(f"{name}.written")

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from leveret.storage.disk import Disk
 from leveret.storage.log import Log
 from leveret.storage.metadata import Metadata
+from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 
 logger = logging.getLogger("leveret.store")
@@ -29,13 +29,14 @@ class Removal:
 
     def __init__(
         self,
-        disk: Disk,
+        files: UnsyncedFiles,
         worker: Worker,
         log: Log,
         metadata: Metadata,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._disk = disk
+        self._files = files
+        self._disk = files.disk
         self._worker = worker
         self._log = log
         self._metadata = metadata
@@ -66,6 +67,7 @@ class Removal:
         for path in paths:
             self._disk.remove(path)
             self._disk.passed("segment.removed")
+        self._files.give_up_removed()
         directory = paths[0].parent
         if directory.exists():
             self._disk.sync_directory(directory)
@@ -83,6 +85,7 @@ class Removal:
             self._metadata.sync()
             for directory in directories:
                 self._disk.remove_tree(directory)
+            self._files.give_up_removed()
 
         self._worker.submit(remove, _report)
 

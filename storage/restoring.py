@@ -232,7 +232,7 @@ class Restorer:
             "segments are restored", directory, there.count,
         )  # fmt: skip
         # Q2: the log had them, so they were not synced.
-        self._disk.sync_paths(directory, [segment_path(directory, number) for number in numbers])
+        self._disk.sync_paths([segment_path(directory, number) for number in numbers])
         tail = self._disk.size(segment_path(directory, numbers[-1]))
         gone = Intervals(there.gaps(0, there.end))
         fetched_to = max(found.fetched_to, there.end)

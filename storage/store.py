@@ -54,6 +54,7 @@ from leveret.storage.segment_entries import header_of
 from leveret.storage.store_figures import StoreFigures, store_figures
 from leveret.storage.sweeper import Sweeper
 from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 
 LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
@@ -111,7 +112,8 @@ class Store:
         self.log.failed = self._fail
         self.log.file_filled = self._look_at_files
         self.bodies = MessageStore(directory / BODIES, self.disk)
-        self.pager = Pager(self.disk, self._page_worker, self.log.sync, self._fail)
+        self._unsynced = UnsyncedFiles(directory, self.disk)
+        self.pager = Pager(self._unsynced, self._page_worker, self.log.sync, self._fail)
         reserve = Reserve(directory, self.disk) if keeps_reserve else None
         self.pressure = Pressure(self.log, self._log_files, self.pager, reserve)
         recovery = QueueRecovery(self._messages_of)
@@ -119,8 +121,10 @@ class Store:
         self.log.register(self.queue_log)
         self._restorer = Restorer(self, directory / QUEUES, recovery.found)
         self._retirement = Retirement(self.log, self._log_files, self.disk, self._page_worker)
-        self._removal = Removal(self.disk, self._page_worker, self.log, metadata, loop)
-        self._sweeper = Sweeper(self.disk, self.bodies, self.log, self.pager, self._page_worker)
+        self._removal = Removal(self._unsynced, self._page_worker, self.log, metadata, loop)
+        self._sweeper = Sweeper(
+            self._unsynced, self.bodies, self.log, self.pager, self._page_worker
+        )
         self.reclaiming = Reclaiming(
             self._log_files, self.bodies, self.pager, self._retirement, self._sweeper
         )
@@ -260,9 +264,7 @@ class Store:
 
     async def _sync_segments(self) -> None:
         """Sync every segment and file of bodies that was written to since the last call."""
-        paths, self.pager.unsynced = self.pager.unsynced, set()
-        if paths:
-            await self._page_worker.run(lambda: self.disk.sync_paths(self._directory, paths))
+        await self._page_worker.run(self._unsynced.sync)
         self.disk.passed("segment.synced")
 
     # In the background
@@ -319,5 +321,6 @@ class Store:
         await self.log.close()
         self._log_worker.stop()
         self._page_worker.stop()
+        self._unsynced.close()
         for queue in self.pager.queues.values():
             queue.delta.close()

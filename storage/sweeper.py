@@ -30,6 +30,7 @@ from leveret.storage.log import Log
 from leveret.storage.message_store import GARBAGE_BYTES_MIN, GARBAGE_SHARE, MessageStore
 from leveret.storage.pager import Pager
 from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
 
 logger = logging.getLogger("leveret.store")
@@ -50,9 +51,14 @@ class Sweeper:
     """
 
     def __init__(
-        self, disk: Disk, bodies: MessageStore, log: Log, pager: Pager, worker: Worker
+        self,
+        files: UnsyncedFiles,
+        bodies: MessageStore,
+        log: Log,
+        pager: Pager,
+        worker: Worker,
     ) -> None:
-        self._disk = disk
+        self._files = files
         self._bodies = bodies
         self._log = log
         self._pager = pager
@@ -80,13 +86,18 @@ class Sweeper:
         await self._log.sync()
         assert self._log.failure is None, "W1: what is gone is on disk"
         try:
-            needed = await self._worker.run(lambda: find_needed(self._disk, searched))
-            kept = await self._worker.run(lambda: self._bodies.sweep(below, needed))
+            needed = await self._worker.run(lambda: find_needed(self._files.disk, searched))
+            kept = await self._worker.run(lambda: self._free(below, needed))
         except (StoreError, FormatError) as error:
             logger.error("the sweep of the message store ended without freeing anything: %s", error)
             return
         logger.info("the message store was swept: %d bytes are still needed", kept)
         self._bodies.total_bytes = kept
+
+    def _free(self, below: int, needed: dict[int, Intervals]) -> int:
+        kept_bytes = self._bodies.sweep(below, needed)
+        self._files.give_up_removed()
+        return kept_bytes
 
     def _gone_of_all(self) -> Iterable[tuple[TieredQueue, Intervals]]:
         for queue in self._pager.queues.values():

@@ -62,9 +62,9 @@ class FaultyDisk(PowerCutDisk):
         self.try_to("sync", directory)
         super().sync_directory(directory)
 
-    def _sync_file_system(self, root):
+    def sync_file_system(self, descriptor, root):
         self.try_to("sync", root)
-        super()._sync_file_system(root)
+        super().sync_file_system(descriptor, root)
 
     def truncate(self, path, size):
         self.try_to("truncate", path)

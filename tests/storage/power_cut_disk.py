@@ -106,7 +106,7 @@ class PowerCutDisk(Disk):
             for path in [path for path in tuple(names) if path.parent == directory]:
                 names.pop(path, None)
 
-    def _sync_file_system(self, root):
+    def sync_file_system(self, descriptor, root):
         self._check()
         self._undo.clear()
         self._new.clear()

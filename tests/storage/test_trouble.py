@@ -9,9 +9,10 @@ import random
 
 import pytest
 
-from leveret.storage import ledger, log, pager, segments
+from leveret.storage import ledger, log, pager, segments, unsynced_files
 from leveret.storage.disk import Disk, StoreError, failure
 from leveret.storage.message import Address, Message
+from tests.storage.late_error_disk import LateErrorDisk
 from tests.storage.machine import PERSISTENT, Machine
 from tests.storage.reading import ready_entries
 
@@ -124,6 +125,23 @@ async def test_after_a_failed_sync_nothing_is_confirmed_ever(tmp_path, number):
     await machine.store.pager.note_all()
     await asyncio.sleep(0.05)
     assert confirmed == []
+    await machine.halt()
+
+
+@pytest.mark.parametrize("files_max", [0, 1000], ids=["syncfs", "fdatasync"])
+@pytest.mark.parametrize("suffix", [".segment", ".bodies"])
+async def test_an_error_after_the_write_that_only_open_descriptors_get_stops_the_store(
+    tmp_path, monkeypatch, suffix, files_max
+):
+    monkeypatch.setattr(unsynced_files, "SYNC_EACH_MAX", files_max)
+    machine = machine_on(LateErrorDisk(suffix), tmp_path)
+    # More than three log files, so that messages are moved from the oldest to segments.
+    for batch in range(6):
+        for sequence in range(30):
+            publish(machine.queues[1], Confirmed(), 30 * batch + sequence, b"y" * 1000)
+        await machine.store.log.sync()
+    await until(lambda: machine.failures)
+    assert "cannot sync" in str(machine.failures[0])
     await machine.halt()
 
 

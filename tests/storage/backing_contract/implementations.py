@@ -38,7 +38,7 @@ class UnsyncedDisk(Disk):
     def sync_directory(self, directory: Path) -> None:
         pass
 
-    def sync_paths(self, root: Path, paths: object) -> None:
+    def sync_file_system(self, descriptor: int, root: Path) -> None:
         pass
 
     def reserve(self, descriptor: int, start: int, size: int) -> None:

@@ -8,8 +8,8 @@ from leveret.storage.disk import Disk
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import Address, Message
 from leveret.storage.message_store import MessageStore
-from leveret.storage.planned_writes import write_planned
 from leveret.storage.tiered_queue import TieredQueue
+from tests.unit.storage.fakes import write_out
 
 ADDRESS = Address("x", "key", encode_address("x", "key"))
 PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
@@ -101,7 +101,7 @@ def write_slice(store, queue, bytes_max=1 << 20, end=NO_POSITION):
     """Have the next slice in segments; None if there was nothing to write."""
     found = queue.plan_slice(bytes_max, end)
     if found is not None:
-        write_planned(store.disk, found.writes)
+        write_out(store.disk, found.writes)
         queue.slice_written(found)
     return found
 

@@ -5,6 +5,7 @@ is a client of the log with records of one kind; `LogUnderTest` puts a log toget
 """
 
 import asyncio
+from pathlib import Path
 
 from leveret.broker.amqp.properties import ContentHeader, encode_properties
 from leveret.storage.disk import Disk
@@ -12,6 +13,8 @@ from leveret.storage.formats import encode_record, named_head
 from leveret.storage.log import Log
 from leveret.storage.log_files import LogFiles
 from leveret.storage.message import Address, Message
+from leveret.storage.planned_writes import write_planned
+from leveret.storage.unsynced_files import UnsyncedFiles
 
 NOTE = 100
 PERSISTENT_HEADER = ContentHeader(encode_properties({"delivery_mode": 2}))
@@ -21,6 +24,15 @@ ADDRESS = Address("x", "key", b"\1x\3key")
 def persistent(*bodies):
     """A run of persistent messages."""
     return [Message(ADDRESS, PERSISTENT_HEADER, body) for body in bodies]
+
+
+def write_out(disk, writes):
+    """Carry out planned writes, without a sync."""
+    files = UnsyncedFiles(Path("/"), disk)
+    try:
+        write_planned(files, writes)
+    finally:
+        files.close()
 
 
 class RecordingDisk(Disk):
@@ -50,9 +62,8 @@ class RecordingDisk(Disk):
     def sync_directory(self, directory):
         self._do("sync", directory)
 
-    def sync_paths(self, root, paths):
-        for path in sorted(paths):
-            self._do("sync", path)
+    def sync_file_system(self, descriptor, root):
+        self._do("sync", root)
 
     def remove(self, path):
         self._do("remove", path)

@@ -7,6 +7,7 @@ import pytest
 
 from leveret.storage import disk as disk_module
 from leveret.storage.disk import Disk, DiskFull, StoreError, failure
+from tests.unit.storage.fakes import RecordingDisk
 
 
 @pytest.fixture
@@ -90,18 +91,15 @@ def test_names_are_sorted_and_trees_are_removed(disk, tmp_path):
     assert not (tmp_path / "tree").exists()
 
 
-def test_many_files_are_synced_with_the_file_system(disk, tmp_path, monkeypatch):
-    paths = [tmp_path / str(number) for number in range(disk_module.SYNC_EACH_MAX + 1)]
+def test_files_are_synced_and_then_their_directories(tmp_path):
+    disk = RecordingDisk()
+    directory = tmp_path / "queues" / "256"
+    directory.mkdir(parents=True)
+    paths = [directory / name for name in "ab"]
     for path in paths:
         path.write_bytes(b"data")
-    synced = []
-    monkeypatch.setattr(disk, "_sync_file_system", synced.append)
-    monkeypatch.setattr(disk, "sync", lambda descriptor, path: synced.append(path))
-    disk.sync_paths(tmp_path, paths[:-1])
-    assert synced == paths[:-1]
-    synced.clear()
-    disk.sync_paths(tmp_path, [*paths, tmp_path / "removed"])
-    assert synced == [tmp_path]
+    disk.sync_paths(paths)
+    assert disk.done == [("sync", name) for name in ("a", "b", "256", "queues")]
 
 
 def test_points_are_passed_to_the_test(tmp_path):

@@ -7,8 +7,7 @@ from leveret.storage.disk import Disk
 from leveret.storage.formats import FILE_HEADER_BYTES
 from leveret.storage.intervals import Intervals
 from leveret.storage.message_store import MessageStore, bodies_numbers, bodies_path
-from leveret.storage.planned_writes import write_planned
-from tests.unit.storage.fakes import persistent
+from tests.unit.storage.fakes import persistent, write_out
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +28,7 @@ def store(tmp_path, disk):
 
 def put(store, disk, body):
     (message,) = persistent(body)
-    write_planned(disk, [store.plan(message)])
+    write_out(disk, [store.plan(message)])
     return message
 
 

@@ -1,11 +1,13 @@
 """Removing segments and directories: what is on disk before (rules D1 and D2)."""
 
 import asyncio
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from leveret.storage.removal import Removal
+from leveret.storage.unsynced_files import UnsyncedFiles
 from tests.unit.storage.fakes import LogUnderTest
 
 
@@ -15,12 +17,14 @@ async def rig(tmp_path):
     rig = LogUnderTest(tmp_path / "log")
     metadata = SimpleNamespace(sync=lambda: rig.disk.done.append(("sync", "metadata")))
     loop = asyncio.get_running_loop()
-    rig.removal = Removal(rig.disk, rig.worker, rig.log, metadata, loop)
+    rig.files = UnsyncedFiles(tmp_path, rig.disk)
+    rig.removal = Removal(rig.files, rig.worker, rig.log, metadata, loop)
     rig.directory = tmp_path / "256"
     rig.directory.mkdir()
     rig.segment = rig.directory / "0.segment"
     rig.segment.write_bytes(b"data")
-    return rig
+    yield rig
+    rig.files.close()
 
 
 async def test_d1_segments_of_a_durable_queue_go_after_a_sync_of_the_log(rig):
@@ -36,6 +40,21 @@ async def test_d1_segments_of_a_durable_queue_go_after_a_sync_of_the_log(rig):
     assert steps == [
         ("sync", "metadata"), ("sync", "0000000001.log"), ("remove", "0.segment"), ("sync", "256"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["segment", "directory"])
+async def test_a_removed_file_that_waits_for_a_sync_is_closed(rig, what):
+    with rig.files.opened(rig.segment, False) as descriptor:
+        pass
+    if what == "segment":
+        rig.removal.remove_segments([rig.segment], False, lambda: None)
+    else:
+        rig.removal.remove_directory(rig.directory)
+        await asyncio.sleep(0)
+    os.fstat(descriptor)
+    rig.worker.work()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 async def test_segments_of_other_queues_go_at_once(rig):

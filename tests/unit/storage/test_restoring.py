@@ -8,14 +8,13 @@ from leveret.storage.formats import State, encode_file_header, encode_state, rea
 from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry, Message
 from leveret.storage.metadata import NoMetadata
-from leveret.storage.planned_writes import write_planned
 from leveret.storage.queue_recovery import FoundQueue, QueueRecovery
 from leveret.storage.restoring import Restorer
 from leveret.storage.segments import SegmentWriter, segment_path
 from leveret.storage.store import Store
 from leveret.storage.tiered_queue import TieredQueue
 from tests.storage.reading import ready_entries
-from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, persistent
+from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, persistent, write_out
 
 KEY = 256
 
@@ -44,7 +43,7 @@ def write(store, writer, start, end, header=PERSISTENT_HEADER):
         Entry(Message(ADDRESS, header, b"segment %d" % position), position)
         for position in range(start, end)
     ]
-    write_planned(store.disk, writer.plan(entries, [0] * len(entries), KEY))
+    write_out(store.disk, writer.plan(entries, [0] * len(entries), KEY))
 
 
 def found_with(entries=(), state=None, gone=()):

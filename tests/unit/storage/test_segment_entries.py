@@ -4,7 +4,6 @@ import pytest
 
 from leveret.storage import ledger, segments
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
-from leveret.storage.planned_writes import write_planned
 from leveret.storage.segment_entries import SegmentEntries, stored_body
 from leveret.storage.segments import Lost, SegmentWriter, segment_path
 from tests.unit.storage.fake_store import (
@@ -14,6 +13,7 @@ from tests.unit.storage.fake_store import (
     bodies,
     positions,
 )
+from tests.unit.storage.fakes import write_out
 
 MEBIBYTE = 1 << 20
 
@@ -48,7 +48,7 @@ def write(store, writer, *bodies, first=0, expires_wall_ms=0, number=0):
         for place, body in enumerate(bodies)
     ]
     entries = [Entry(message, first + place) for place, message in enumerate(messages)]
-    write_planned(store.disk, writer.plan(entries, [expires_wall_ms] * len(entries), 256))
+    write_out(store.disk, writer.plan(entries, [expires_wall_ms] * len(entries), 256))
 
 
 def test_a_run_is_found_by_a_position_in_it(store, writer, reader):
@@ -125,6 +125,6 @@ def test_a_damaged_run_is_found_as_lost_and_left_out_by_looking(store, writer, r
 def test_a_body_in_the_message_store_is_read_from_there(store, writer, reader):
     message = Message(ADDRESS, PERSISTENT, b"x" * 200)
     plan = [store.bodies.plan(message)]
-    write_planned(store.disk, plan + writer.plan([Entry(message, 0)], [0], 256))
+    write_out(store.disk, plan + writer.plan([Entry(message, 0)], [0], 256))
     assert stored_body(reader.find(0), 0) == message.stored
     assert bodies(reader.look(0, 1, MEBIBYTE, 0)[0]) == [b"x" * 200]

@@ -9,9 +9,8 @@ from leveret.storage import ledger, segments
 from leveret.storage.disk import KEPT_OPEN_SHARE, Disk
 from leveret.storage.formats import FILE_HEADER_BYTES, RUN, decode_run, read_records
 from leveret.storage.message import Entry, Message
-from leveret.storage.planned_writes import write_planned
 from leveret.storage.segments import Lost, SegmentReader, SegmentWriter, segment_numbers
-from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER
+from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, write_out
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +34,7 @@ def entries(start, end):
 def write(writer, disk, *ranges):
     for start, end in ranges:
         found = entries(start, end)
-        write_planned(disk, writer.plan(found, [0] * len(found), 256))
+        write_out(disk, writer.plan(found, [0] * len(found), 256))
 
 
 def read(directory, disk, number, size, first=0):

@@ -9,10 +9,10 @@ from leveret.storage.disk import StoreError
 from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry
 from leveret.storage.message_store import MessageStore
-from leveret.storage.planned_writes import write_planned
 from leveret.storage.segments import SegmentWriter
 from leveret.storage.sweeper import Sweeper
-from tests.unit.storage.fakes import LogUnderTest, persistent
+from leveret.storage.unsynced_files import UnsyncedFiles
+from tests.unit.storage.fakes import LogUnderTest, persistent, write_out
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ async def rig(tmp_path):
     rig.messages = persistent(b"x" * 50, b"y" * 50, b"z" * 50)
     writes = [rig.bodies.plan(message) for message in rig.messages]
     entries = [Entry(message, position) for position, message in enumerate(rig.messages)]
-    write_planned(rig.disk, writes + rig.writer.plan(entries, [0, 0, 0], 256))
+    write_out(rig.disk, writes + rig.writer.plan(entries, [0, 0, 0], 256))
     rig.gone = Intervals()
     ledger = SimpleNamespace(gone=rig.gone, fresh=Intervals())
     queue = SimpleNamespace(writer=rig.writer, ledger=ledger)
     rig.fresh = ledger.fresh
     pager = SimpleNamespace(lock=asyncio.Lock(), queues={256: queue})
-    rig.sweeper = Sweeper(rig.disk, rig.bodies, rig.log, pager, rig.worker)
+    rig.sweeper = Sweeper(UnsyncedFiles(tmp_path, rig.disk), rig.bodies, rig.log, pager, rig.worker)
     rig.freed = []
     rig.disk.punch = lambda descriptor, start, end: rig.freed.append((start, end))
     rig.disk.done.clear()
