@@ -31,10 +31,11 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from leveret.storage.disk import DiskFull, StoreError
+from leveret.storage.formats import SEGMENT_MAGIC
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.memory_counts import MemoryCounts
 from leveret.storage.paging import NO_TARGET, Figures, targets
-from leveret.storage.planned_writes import PlannedWrite, write_planned
+from leveret.storage.planned_writes import write_planned
 from leveret.storage.segment_slices import Slice
 from leveret.storage.tiered_queue import TieredQueue
 from leveret.storage.unsynced_files import UnsyncedFiles
@@ -296,9 +297,8 @@ class Pager:
 
     async def _write(self, slices: list[tuple[TieredQueue, Slice]]) -> None:
         assert self.lock.locked(), "PG1"
-        writes = [write for _, written in slices for write in written.writes]
         try:
-            await self.until_there_is_room(lambda: self._write_planned(writes))
+            await self.until_there_is_room(lambda: self._write_planned(slices))
         except BaseException:
             self._has_failed = True
             raise
@@ -306,7 +306,16 @@ class Pager:
             if not queue.is_deleted:
                 queue.slice_written(written)
 
-    def _write_planned(self, writes: list[PlannedWrite]) -> Awaitable[None]:
+    def _write_planned(self, slices: list[tuple[TieredQueue, Slice]]) -> Awaitable[None]:
+        """Write slices, but no segment of a queue that was deleted while there was no room: its
+        directory is removed. Its bodies are written, since other queues may refer to them.
+        """
+        writes = [
+            write
+            for queue, written in slices
+            for write in written.writes
+            if not (queue.is_deleted and write.magic == SEGMENT_MAGIC)
+        ]
         return self._worker.run(lambda: write_planned(self._files, writes))
 
     async def until_there_is_room(self, attempt: Callable[[], Awaitable[None]]) -> None:

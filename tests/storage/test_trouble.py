@@ -112,6 +112,29 @@ async def test_paging_waits_for_room(tmp_path, suffix):
     await machine.store.close()
 
 
+async def test_a_queue_may_be_deleted_while_its_slice_waits_for_room(tmp_path):
+    disk, confirmed = TroubledDisk(), Confirmed()
+    machine = machine_on(disk, tmp_path)
+    queue, store = machine.queues[1], machine.store
+    for sequence in range(200):
+        publish(queue, confirmed, sequence, b"y" * 1000)
+    await store.log.sync()
+    await store.pager.note_all()
+    await until(lambda: queue.delta.count)
+    disk.full_suffix = ".segment"
+    for sequence in range(200, 400):
+        publish(queue, confirmed, sequence, b"y" * 1000)
+    await store.pager.note_all()
+    await until(lambda: disk.refused)
+    queue.delete()
+    await until(lambda: not queue.writer.directory.exists())
+    disk.full_suffix = None
+    await until(lambda: machine.full == [True, False] or machine.failures)
+    assert machine.failures == []
+    assert not queue.writer.directory.exists()
+    await store.close()
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 async def test_after_a_failed_sync_nothing_is_confirmed_ever(tmp_path, number):
     disk, confirmed = TroubledDisk(), Confirmed()
