@@ -1,12 +1,14 @@
 """Names and field tables as JSON, for the API, for MessagePack and for logs.
 
-The values of field tables lose their AMQP types, as in RabbitMQ's API (`rabbit_mgmt_format`).
+The values of field tables lose their AMQP types, as in RabbitMQ's API (`rabbit_mgmt_format`). A
+`JsonTable` keeps the table that it shows, for those who ask for the types.
 Bytes that are not UTF-8 become replacement characters.
 """
 
 from typing import Any
 
 from leveret.broker.amqp.field_table import DEEP, NESTING_MAX, Field, Table
+from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 
 NOT_SHOWN = f"nested more than {NESTING_MAX} deep"
 """What stands for a table or an array that is nested too deeply to be shown."""
@@ -24,9 +26,42 @@ def text(name: str) -> str:
     return name
 
 
-def table_to_json(table: Table) -> dict[str, Any]:
+class JsonTable(dict[str, Any]):
+    """A field table as a JSON object. table: what it shows."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: Table) -> None:
+        super().__init__({text(name): field_to_json(field) for name, field in table.items()})
+        self.table = table
+
+
+def table_to_json(table: Table) -> JsonTable:
     """A field table as a JSON object."""
-    return {text(name): field_to_json(field) for name, field in table.items()}
+    return JsonTable(table)
+
+
+def typed_table(table: Table) -> list[list[Any]]:
+    """A field table as JSON with its types: the name, type and value of each field.
+
+    The values of a table are such a list, too, and those of an array are types and values.
+    """
+    return [[text(name), *_typed(field)] for name, field in table.items()]
+
+
+def _typed(field: Field) -> list[Any]:
+    letter, value = field
+    shown: Any
+    match letter:
+        case "F":
+            shown = typed_table(value)
+        case "A":
+            shown = [_typed(item) for item in value]
+        case "V":
+            shown = "undefined"
+        case _:
+            shown = field_to_json(field)
+    return [FIELD_TYPE_NAMES[letter], shown]
 
 
 def field_to_json(field: Field) -> Any:

@@ -2,10 +2,11 @@
 
 The parameters and their errors are RabbitMQ's: `page`, `page_size`, `name`, `use_regex`,
 `pagination`, `sort`, `sort_reverse`, `columns`. Without `sort`, and among equal values of the
-sorted column, objects are in the order of vhosts and names. Objects are rendered late: filtering by
-name and sorting by a quick column read the objects themselves, so that only the objects of the
-requested page are rendered. Rendering and sorting are done in slices, between which the node does
-its other work.
+sorted column, objects are in the order of vhosts and names. With `tables=typed`, which RabbitMQ
+does not have, AMQP tables are lists of names, types and values. Objects are rendered late:
+filtering by name and sorting by a quick column read the objects themselves, so that only the
+objects of the requested page are rendered. Rendering and sorting are done in slices, between which
+the node does its other work.
 """
 
 import heapq
@@ -15,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from leveret.broker.amqp.json_form import JsonTable, typed_table
 from leveret.broker.patterns import OutOfTimeError, compile_pattern
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request
@@ -113,15 +115,21 @@ class Listing(Generic[Item]):
 
     async def _shown(self, call: Call, items: Sequence[Item]) -> list[Any]:
         """The objects as encoded JSON: many dicts at once would slow the garbage collector."""
-        columns = call.query("columns")
+        columns, is_typed = call.query("columns"), call.query("tables") == "typed"
         shown = []
         for item in items:
             rendered = self._render(item)
+            if is_typed:
+                rendered = {name: _with_types(value) for name, value in rendered.items()}
             if columns:
                 rendered = pick_columns(rendered, columns)
             shown.append(msgspec.Raw(msgspec.json.encode(rendered)))
             await call.node.give_way()
         return shown
+
+
+def _with_types(value: Any) -> Any:
+    return typed_table(value.table) if isinstance(value, JsonTable) else value
 
 
 async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -72,6 +72,33 @@ def test_users_from_the_first_to_the_last_day(ctl, node, vhost):
     assert ctl.fails("delete_user", user) == (67, f'Error:\nUser "{user}" does not exist\n')
 
 
+def test_arguments_in_json_have_the_types_that_clients_gave_them(ctl, node, vhost, channel):
+    def listed(command, *columns):
+        return json.loads(ctl(command, "-p", vhost, *columns, "--formatter", "json"))
+
+    node.put(f"queues/{vhost}/http", {"arguments": {"x-max-length": 5}})
+    arguments = {"x-max-length": 5, "x-expires": 5_000_000_000}
+    channel.queue_declare("amqp", arguments=arguments)
+    assert listed("list_queues", "arguments") == [
+        {"arguments": [["x-max-length", "signedint", 5], ["x-expires", "long", 5_000_000_000]]},
+        {"arguments": [["x-max-length", "long", 5]]},
+    ]
+    nested = {"t": {"n": None, "l": [1, "two"]}, "b": True}
+    channel.queue_bind("amqp", "amq.headers", arguments=nested)
+    assert listed("list_bindings", "source_name", "arguments")[-1]["arguments"] == [
+        ["b", "bool", True],
+        ["t", "table", [["n", "void", "undefined"],
+                        ["l", "array", [["signedint", 1], ["longstr", "two"]]]]],
+    ]  # fmt: skip
+    channel.basic_consume("amqp", print, arguments={"x-priority": 3})
+    assert listed("list_consumers", "arguments") == [
+        {"arguments": [["x-priority", "signedint", 3]]}
+    ]
+    properties = [dict.fromkeys((name for name, *_ in one["client_properties"]))
+                  for one in listed("list_connections", "client_properties")]  # fmt: skip
+    assert any("product" in one for one in properties)
+
+
 def test_a_quorum_queue_is_shown_with_its_type_and_its_one_member(ctl, node, vhost):
     node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
     node.put(f"queues/{vhost}/c", {"durable": True})

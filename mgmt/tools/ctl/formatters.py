@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from leveret.broker.erlang.terms import format_term
-from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable, format_table, typed
+from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable, format_table
 from leveret.mgmt.tools.ctl.ip_addresses import Address
 
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
@@ -37,8 +37,6 @@ def json_facts(facts: dict[str, Any]) -> str:
 
 
 def _for_json(value: Any) -> Any:
-    if isinstance(value, AmqpTable):
-        return typed(value)
     if isinstance(value, Address):
         return value.numbers()
     if isinstance(value, dict):

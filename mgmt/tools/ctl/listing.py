@@ -71,7 +71,7 @@ def pages(ctl: Session, *path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     number, last = 1, 1
     while number <= last:
-        page = of_vhost(ctl, *path, page=str(number), page_size=str(PAGE))
+        page = of_vhost(ctl, *path, page=str(number), page_size=str(PAGE), tables="typed")
         if not page:
             break
         found += page["items"]
@@ -93,7 +93,7 @@ def _show(
 
 def _shown(name: str, value: Any) -> Any:
     if name in ("arguments", "client_properties"):
-        return AmqpTable(value or {})
+        return AmqpTable(value or [])
     if name in ("host", "peer_host"):
         return Address(value or "")
     return "" if value is None else value
@@ -202,7 +202,7 @@ def list_consumers(ctl: Session) -> None:
     asked = check_columns(ctl.arguments, CONSUMER_COLUMNS) or DEFAULT_CONSUMER_COLUMNS
     columns = [name for name in CONSUMER_COLUMNS if name in asked]
     ctl.banner(f"Listing consumers in vhost {ctl.vhost} ...")
-    _show(ctl, of_vhost(ctl, "consumers", ctl.vhost), columns, _consumer_facts)
+    _show(ctl, of_vhost(ctl, "consumers", ctl.vhost, tables="typed"), columns, _consumer_facts)
 
 
 def _consumer_facts(consumer: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable
 from leveret.mgmt.tools.ctl.ip_addresses import Address
 
 ARGUMENTS = AmqpTable(
-    {"x-max-length": 5, "x-b": True, "x-s": 'a "b"', "x-t": {"k": [1, "é"]}, "x-f": 1.5}
+    [
+        ["x-max-length", "signedint", 5],
+        ["x-b", "bool", True],
+        ["x-s", "longstr", 'a "b"'],
+        ["x-t", "table", [["k", "array", [["long", 1], ["longstr", "é"], ["void", "undefined"]]]]],
+        ["x-f", "double", 1.5],
+    ]
 )
 
 
@@ -26,15 +32,18 @@ def test_what_would_steer_a_terminal_is_shown_as_numbers():
 
 def test_arguments_are_shown_as_erlang_writes_them():
     assert formatters.cell(ARGUMENTS) == (
-        '[{"x-max-length",5},{"x-b",true},{"x-s","a \\"b\\""},{"x-t",[{"k",[1,"é"]}]},{"x-f",1.5}]'
+        '[{"x-max-length",5},{"x-b",true},{"x-s","a \\"b\\""},'
+        '{"x-t",[{"k",[1,"é",undefined]}]},{"x-f",1.5}]'
     )
     assert formatters.cell(AmqpTable()) == "[]"
 
 
 def test_arguments_in_json_have_types():
     assert formatters.json_text({"arguments": ARGUMENTS}) == (
-        '{"arguments":[["x-max-length","long",5],["x-b","bool",true],["x-s","longstr","a \\"b\\""],'
-        '["x-t","table",[["k","array",[["long",1],["longstr","é"]]]]],["x-f","double",1.5]]}'
+        '{"arguments":[["x-max-length","signedint",5],["x-b","bool",true],'
+        '["x-s","longstr","a \\"b\\""],'
+        '["x-t","table",[["k","array",[["long",1],["longstr","é"],["void","undefined"]]]]],'
+        '["x-f","double",1.5]]}'
     )
 
 
