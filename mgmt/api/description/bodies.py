@@ -63,7 +63,8 @@ VHOST = body(
 USER = body(
     {},
     {
-        "tags": _TAGS, "administrator": any_of(FLAG, one_of("true", "false")),
+        "tags": _TAGS,
+        "administrator": described(ANYTHING, "True adds the tag; ignored if there are tags."),
         "password": nullable(TEXT), "permissions": nullable(OBJECT),
         "limits": nullable(any_of(OBJECT, _NOTHING)),
         "password_hash": described(nullable(TEXT), "In base64; empty for no password."),
