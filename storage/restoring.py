@@ -118,10 +118,10 @@ class Restorer:
         self._store.localize(entries)
         kept = self._trim(directory, numbers, state)
         queue.writer.numbers = kept
+        queue.writer.number = state.tail_number
         if state.tail_number in kept:
             # It may be shorter than it was, if it is damaged or was repaired.
             size = self._disk.size(segment_path(directory, state.tail_number))
-            queue.writer.number = state.tail_number
             # A file without a whole header is written from its beginning.
             queue.writer.tail_bytes = (
                 min(state.tail_bytes, size) if size >= FILE_HEADER_BYTES else 0

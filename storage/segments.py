@@ -13,6 +13,8 @@ G1  Positions in a queue's segments only grow: a segment is appended to and neve
 G2  A record has positions of one segment only.
 G3  Only the first `tail_bytes` bytes of the last segment count; bytes after them were written after
     the STATE that a restart found, and are cut off.
+G4  No segment that counts has a higher number than the last one, though the last one was removed: a
+    restart removes segments with higher numbers.
 """
 
 from collections.abc import Iterator
@@ -70,8 +72,8 @@ class Lost(NamedTuple):
 class SegmentWriter:
     """Plans where the next messages of a queue are written.
 
-    number, tail_bytes: of the last segment, and how many of its bytes count. numbers: of all
-    segments that exist.
+    number, tail_bytes: of the last segment that was written, which may be removed by now, and how
+    many of its bytes count. numbers: of all segments that exist.
     """
 
     __slots__ = ("directory", "number", "numbers", "tail_bytes")
@@ -85,6 +87,11 @@ class SegmentWriter:
     def path(self, number: int) -> Path:
         """The path of a segment of this queue."""
         return segment_path(self.directory, number)
+
+    def end(self) -> tuple[int, int]:
+        """The number of the last segment, and how many of its bytes count: for a STATE."""
+        assert self.number >= max(self.numbers, default=-1), "G4"
+        return self.number, self.tail_bytes
 
     def plan(
         self, entries: list[Entry], expires_wall_ms: list[int], key: int

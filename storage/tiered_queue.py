@@ -368,8 +368,7 @@ class TieredQueue:
         self._slices.drop_unneeded(self.is_durable, only_first=False)
         if not self._slices.has_files:
             return None
-        number, tail_bytes = self.writer.number, self.writer.tail_bytes
-        return self.ledger.encode_state(number, tail_bytes, self.has_expiring)
+        return self.ledger.encode_state(*self.writer.end(), self.has_expiring)
 
     # For the pager
 

@@ -121,6 +121,25 @@ async def test_segments_behind_a_message_that_is_left_are_removed(tmp_path, monk
     await store.close()
 
 
+async def test_segments_survive_restarts_after_the_last_one_was_removed(tmp_path, monkeypatch):
+    for module in (ledger, segments):
+        monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+    store = started(tmp_path)
+    durable, _ = store.queues
+    publish(durable, 192, size=10)
+    await page_out(store, durable)
+    durable.fetch(128, True)
+    durable.ack(durable.fetch(64, True))
+    await until(lambda: durable.writer.numbers == {0, 1})
+    for _ in range(3):
+        # Every file of the log before this one is replaced by the queue's state.
+        await store._retirement.retire_all()
+        await store.close()
+        store = started(tmp_path)
+        assert len(ready_entries(store.queues[0])) == 128
+    await store.close()
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_an_idle_empty_node_has_no_large_bodies(tmp_path, restarts):
     store = started(tmp_path)
