@@ -31,9 +31,12 @@ from leveret.storage.formats import (
     encode_run,
     read_records,
 )
+from leveret.storage.log_files import synced_bytes
 from leveret.storage.message_store import bodies_path
+from leveret.storage.torn_end import torn_from
 
 LOG, QUEUES, BODIES, DAMAGED = "log", "queues", "bodies", "damaged"
+TORN = "bytes that the node was writing when it stopped"
 MAGICS = {".log": LOG_MAGIC, ".segment": SEGMENT_MAGIC, ".bodies": BODIES_MAGIC}
 
 Progress = Callable[[int, int], object]
@@ -61,11 +64,14 @@ def check_store(directory: Path, progress: Progress = lambda done, total: None) 
     disk = Disk()
     paths = store_files(directory)
     sizes = [disk.size(path) for path in paths]
-    last_log = max((path for path in paths if path.suffix == ".log"), default=None)
+    logs = [int(path.stem) for path in paths if path.suffix == ".log"]
     reports, done = [], 0
     for path, size in zip(paths, sizes, strict=True):
         progress(done, sum(sizes))
-        reports.append(check_file(disk, directory, path, may_be_torn=path == last_log))
+        if path.suffix == ".log":
+            reports.append(_check_log(disk, directory, path, logs))
+        else:
+            reports.append(check_file(disk, directory, path))
         done += size
     progress(done, sum(sizes))
     return reports + list(_missing_logs(paths))
@@ -79,10 +85,25 @@ def _missing_logs(paths: list[Path]) -> Iterator[FileReport]:
             yield FileReport(path, 0, {}, ["it is missing"])
 
 
-def check_file(disk: Disk, directory: Path, path: Path, may_be_torn: bool) -> FileReport:
-    """Read one file. may_be_torn: it is the newest log file, whose end may be incomplete."""
+def _check_log(disk: Disk, directory: Path, path: Path, numbers: list[int]) -> FileReport:
+    """Read a log file. numbers: of all, in order.
+
+    What the node was writing when it stopped is counted, and is no problem: nothing in there was
+    confirmed (torn_end.py).
+    """
+    try:
+        size = synced_bytes(disk, path.parent, int(path.stem), numbers)
+        data = disk.read_all(path)
+    except StoreError as error:
+        return FileReport(path, disk.size(path), {"messages": 0}, [str(error)])
+    return check_file(disk, directory, path, torn_from(data) if size is None else size)
+
+
+def check_file(
+    disk: Disk, directory: Path, path: Path, may_be_torn_from: int | None = None
+) -> FileReport:
+    """Read one file. may_be_torn_from: the offset from which on damage is no problem, if any."""
     counts = {"messages": 0}
-    problems: list[str] = []
     try:
         data = disk.read_all(path)
         decode_file_header(data, MAGICS[path.suffix])
@@ -90,17 +111,25 @@ def check_file(disk: Disk, directory: Path, path: Path, may_be_torn: bool) -> Fi
         return FileReport(path, disk.size(path), counts, [str(error)])
     if path.suffix == ".bodies":
         return FileReport(path, len(data), {"bytes of bodies": len(data) - FILE_HEADER_BYTES}, [])
+    synced_to = len(data) if may_be_torn_from is None else may_be_torn_from
+    problems: list[str] = []
     for record in read_records(data, FILE_HEADER_BYTES):
         if isinstance(record, Damage):
-            if data[record.offset : record.end].strip(b"\0"):
-                is_torn = may_be_torn and record.is_end
-                ending = " (the node stopped while it wrote)" if is_torn else ""
-                problems.append(
-                    f"bytes {record.offset} to {record.end} are no whole record{ending}"
-                )
-            continue
-        problems += _check_record(disk, directory, data, record, counts)
+            found = _check_damage(data, record)
+        else:
+            found = list(_check_record(disk, directory, data, record, counts))
+        if record.offset < synced_to:
+            problems += found
+        elif found:
+            counts[TORN] = counts.get(TORN, 0) + record.end - record.offset
     return FileReport(path, len(data), counts, problems)
+
+
+def _check_damage(data: bytes, damage: Damage) -> list[str]:
+    """Zeros are space that was allocated ahead of the data."""
+    if not data[damage.offset : damage.end].strip(b"\0"):
+        return []
+    return [f"bytes {damage.offset} to {damage.end} are no whole record"]
 
 
 def _check_record(

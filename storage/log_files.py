@@ -15,7 +15,13 @@ F3  A file is removed only when it is the oldest, so no record is removed before
 from pathlib import Path
 
 from leveret.storage.disk import Disk
-from leveret.storage.formats import FILE_HEADER_BYTES, LOG_MAGIC, encode_file_header
+from leveret.storage.formats import (
+    FILE_HEADER_BYTES,
+    LOG_MAGIC,
+    FormatError,
+    decode_file_header,
+    encode_file_header,
+)
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
 """A restart reads every file; messages left in a full file are moved to segments."""
@@ -56,6 +62,20 @@ def log_numbers(disk: Disk, directory: Path) -> list[int]:
     """The numbers of the log files in a directory, in order."""
     names = [Path(name) for name in disk.names_in(directory)]
     return [int(name.stem) for name in names if name.suffix == ".log" and name.stem.isdigit()]
+
+
+def synced_bytes(disk: Disk, directory: Path, number: int, numbers: list[int]) -> int | None:
+    """The bytes of a log file that count, by the next file's header; None if that is not known.
+
+    numbers: of all log files, in order. It is not known for the newest one. Raises StoreError.
+    """
+    if number + 1 not in numbers:
+        return None if number == numbers[-1] else disk.size(log_path(directory, number))
+    header = disk.read(log_path(directory, number + 1), 0, FILE_HEADER_BYTES)
+    try:
+        return decode_file_header(header, LOG_MAGIC).previous_bytes or None
+    except FormatError:
+        return None
 
 
 class LogFiles:

@@ -42,7 +42,7 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.log_client import LogClient
-from leveret.storage.log_files import LogFile, log_numbers, log_path
+from leveret.storage.log_files import LogFile, log_numbers, log_path, synced_bytes
 from leveret.storage.torn_end import torn_from
 
 TORN = 0
@@ -83,7 +83,8 @@ class LogReader:
         needed = self._needed(numbers)
         for done, number in enumerate(needed):
             progress(done, len(needed))
-            self._read_file(number, self._synced_bytes(number, numbers))
+            size = synced_bytes(self._disk, self._directory, number, numbers)
+            self._read_file(number, size)
         progress(len(needed), len(needed))
 
     def _needed(self, numbers: list[int]) -> list[int]:
@@ -109,19 +110,6 @@ class LogReader:
                     oldest = decode_oldest(record.head)
             return oldest
         return 0
-
-    def _synced_bytes(self, number: int, numbers: list[int]) -> int | None:
-        """The bytes of a file that count, by the next file's header; None if that is not known.
-
-        It is not known for the newest file.
-        """
-        if number + 1 not in numbers:
-            return None if number == numbers[-1] else self._disk.size(self._path(number))
-        header = self._disk.read(self._path(number + 1), 0, FILE_HEADER_BYTES)
-        try:
-            return decode_file_header(header, LOG_MAGIC).previous_bytes or None
-        except FormatError:
-            return None
 
     def _path(self, number: int) -> Path:
         return log_path(self._directory, number)

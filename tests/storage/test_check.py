@@ -15,8 +15,10 @@ from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     LOG_MAGIC,
     PERSISTENT,
+    RUN,
     decode_run,
     encode_file_header,
+    encode_oldest,
     encode_run,
     read_records,
 )
@@ -88,10 +90,11 @@ def test_a_message_lost_from_a_run_leaves_the_others_their_numbers(tmp_path):
     run = encode_run(0, PERSISTENT, [(256, 10)], b"\1x\1k", b"\0\0", bodies, number=77)
     (tmp_path / "log").mkdir()
     path = tmp_path / "log" / "0000000001.log"
-    path.write_bytes(encode_file_header(LOG_MAGIC, 1) + run + b"firstSECONDthird")
+    start = encode_file_header(LOG_MAGIC, 1)
+    path.write_bytes(start + run + b"firstSECONDthird" + encode_oldest(1))
     assert repair_store(tmp_path) == [path]
     records = read_records(path.read_bytes(), FILE_HEADER_BYTES)
-    runs = [decode_run(record.head) for record in records]
+    runs = [decode_run(record.head) for record in records if record.kind == RUN]
     assert [(run.number, run.targets) for run in runs] == [(77, [(256, 10)]), (79, [(256, 12)])]
 
 

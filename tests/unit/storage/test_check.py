@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.storage.check import check_store, repair_store, store_files
+from leveret.storage.check import TORN, check_store, repair_store, store_files
 from leveret.storage.disk import StoreError
 from leveret.storage.formats import (
     BODIES_MAGIC,
@@ -12,6 +12,7 @@ from leveret.storage.formats import (
     State,
     decode_file_header,
     encode_file_header,
+    encode_oldest,
     encode_record,
     encode_run,
     encode_state,
@@ -61,12 +62,24 @@ def test_intact_files_are_counted(tmp_path):
     assert problems(tmp_path) == []
 
 
-def test_a_torn_end_is_marked_in_the_newest_log_file_only(tmp_path):
-    log(tmp_path, 1, run(b"a"), b"torn")
-    log(tmp_path, 2, run(b"b"), b"torn")
-    first, second = problems(tmp_path)
-    assert "the node stopped while it wrote" not in first
-    assert "the node stopped while it wrote" in second
+def test_a_torn_end_is_a_problem_in_the_newest_log_file_only_if_it_was_synced(tmp_path):
+    log(tmp_path, 1, encode_oldest(1), run(b"a"), b"damaged", run(b"b"), encode_oldest(1))
+    log(tmp_path, 2, encode_oldest(1), run(b"c"), b"torn", run(b"d")[:-1] + b"?", b"torn")
+    first, second = check_store(tmp_path)
+    assert len(first.problems) == 1
+    assert second.problems == []
+    assert second.counts["messages"] == 2
+    assert second.counts[TORN] == 2 * len(b"torn") + len(run(b"d"))
+
+
+def test_what_was_written_after_the_synced_end_of_an_older_log_file_does_not_count(tmp_path):
+    path = log(tmp_path, 1, encode_oldest(1), run(b"a"))
+    size = len(path.read_bytes())
+    path.write_bytes(path.read_bytes() + b"torn")
+    log(tmp_path, 2, previous=size)
+    first, _ = check_store(tmp_path)
+    assert first.problems == []
+    assert first.counts[TORN] == len(b"torn")
 
 
 def test_zeros_at_the_end_are_space_that_was_allocated(tmp_path):
@@ -113,9 +126,9 @@ def test_a_repaired_log_file_is_not_said_to_be_longer(tmp_path):
 
 def test_records_of_every_feature_survive_a_repair(tmp_path):
     record = encode_record(200, b"\4raft....")
-    path = log(tmp_path, 1, b"garbage", record)
+    path = log(tmp_path, 1, b"garbage", record, encode_oldest(1))
     repair_store(tmp_path)
-    (found,) = read_records(path.read_bytes(), 40)
+    found, _ = read_records(path.read_bytes(), 40)
     assert found.kind == 200
 
 
