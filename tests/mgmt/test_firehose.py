@@ -3,8 +3,8 @@
 import pika
 import pytest
 
+from tests.mgmt.ctl_command import Ctl
 from tests.mgmt.served_node import ServedNode
-from tests.mgmt.test_leveretctl import Ctl
 
 
 def is_traced(node, vhost):

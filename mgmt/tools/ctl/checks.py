@@ -232,7 +232,7 @@ def check_certificate_expiration(ctl: Session) -> None:
     within, unit = ctl.options.get("within", 4), ctl.options.get("unit", "weeks")
     if unit not in TIME_UNITS:
         raise UsageError(
-            f"\"unit '{unit}' is not supported. Please use one of: {', '.join(TIME_UNITS)}\""
+            f"unit '{unit}' is not supported. Please use one of: {', '.join(TIME_UNITS)}"
         )
     ctl.banner(f"Checking certificate expiration on node {ctl.node} ...")
     path = ("health", "checks", "certificate-expiration", str(within), unit)

@@ -25,6 +25,7 @@ from leveret.mgmt.tools.ctl.errors import (
     UNAVAILABLE,
     CtlError,
 )
+from leveret.mgmt.tools.ctl.wording import in_words
 
 CONTROL_SOCKET = "control.socket"
 PATH_BYTES_MAX = 107
@@ -225,16 +226,6 @@ def _content(status: int, raw: bytes) -> Any:
         return content
     reason = content.get("reason", "") if isinstance(content, dict) else content
     raise HttpError(status, in_words(reason), content)
-
-
-def in_words(reason: Any) -> str:
-    """Convert a reason to text: RabbitMQ's API escapes HTML, or returns a word and its details."""
-    if isinstance(reason, list):
-        return ": ".join(map(in_words, reason))
-    text = reason if isinstance(reason, str) else json.dumps(reason)
-    for escaped, plain in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
-        text = text.replace(escaped, plain)
-    return text
 
 
 def _why(error: Exception, place: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leveret.mgmt.tools.ctl.client import HttpError, in_words
+from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
 from leveret.mgmt.tools.ctl.formatters import json_text
+from leveret.mgmt.tools.ctl.wording import in_words
 
 DEFINITIONS = "Definitions"
 SIGNS = {"add": "+", "change": "~", "conflict": "!"}
@@ -87,18 +88,23 @@ def _is_unchanged(ctl: Session, content: Any) -> bool:
     return not ctl.client.post("definitions", body=content, dry_run="true")["changes"]
 
 
+def _shown(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
 def _read(path: str) -> Any:
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         content = json.loads(raw)
     except OSError as error:
-        raise failure(f"{path} cannot be read: {error.strerror}", DATA_ERROR) from None
+        raise failure(f"{_shown(path)} cannot be read: {error.strerror}", DATA_ERROR) from None
     except ValueError as error:
-        raise failure(
-            f"Failed to deserialise input (format: JSON) (error: {error})", DATA_ERROR
-        ) from None
+        raise failure(f"{_shown(path)} is not JSON: {error}", DATA_ERROR) from None
     if not isinstance(content, dict):
-        raise failure("definitions must be a JSON object", DATA_ERROR)
+        raise failure(
+            f"{_shown(path)} must contain a JSON object, as export_definitions writes it",
+            DATA_ERROR,
+        )
     return content
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from leveret.mgmt.tools.ctl.command import FOR_EVER_SECONDS, NODE, NOTHING, Session, command
+from leveret.mgmt.tools.ctl.emphasis import heading
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, bad_argument, failure
-from leveret.mgmt.tools.ctl.formatters import heading
 from leveret.mgmt.tools.ctl.status import (
     CONFIGURATION,
     OBSERVE,
@@ -166,7 +166,9 @@ def resolve_hostname(ctl: Session) -> None:
     try:
         found = socket.getaddrinfo(name, None, family=FAMILIES[family.lower()])
     except OSError as error:
-        raise failure(f"Hostname does not resolve ({error.strerror})", DATA_ERROR) from None
+        raise failure(
+            f"Hostname '{name}' does not resolve ({error.strerror})", DATA_ERROR
+        ) from None
     for address in sorted({str(one[4][0]) for one in found}):
         ctl.out(address)
 

@@ -32,14 +32,20 @@ class StateError(CtlError):
         super().__init__(f"Error: {text}", USAGE)
 
 
-def bad_argument(reason: str = "") -> UsageError:
+def bad_argument(reason: str) -> UsageError:
     """Return the error for an invalid argument."""
-    return UsageError(f"Bad argument: {reason}" if reason else "Bad argument.", DATA_ERROR)
+    return UsageError(f"Bad argument: {reason}", DATA_ERROR)
 
 
 def failure(reason: str, code: int = UNAVAILABLE) -> CtlError:
     """Return the error for a request that cannot be executed. reason: may have several lines."""
     return CtlError(f"Error:\n{reason}", code)
+
+
+def no_such(kind: str, name: str, vhost: str = "", code: int = UNAVAILABLE) -> CtlError:
+    """Return the error for an object that does not exist. kind: `Queue`, with a capital."""
+    where = f" in vhost '{vhost}'" if vhost else ""
+    return failure(f"{kind} '{name}' does not exist{where}", code)
 
 
 def no_such_vhost(name: str) -> CtlError:

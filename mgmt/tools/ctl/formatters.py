@@ -1,4 +1,4 @@
-"""Tables, CSV and JSON in the formats of rabbitmqctl. Pure."""
+"""Tables, CSV and JSON in the formats of rabbitmqctl."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,9 +6,8 @@ from typing import Any
 
 from leveret.broker.erlang.terms import format_term
 from leveret.mgmt.tools.ctl.amqp_tables import AmqpTable, format_table
+from leveret.mgmt.tools.ctl.emphasis import bold
 from leveret.mgmt.tools.ctl.ip_addresses import Address
-
-BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 FORMATTERS = ("table", "json", "csv", "pretty_table", "string", "report")
 FOR_PROGRAMS = ("json", "csv")
@@ -110,7 +109,7 @@ def pretty_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Itera
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     yield _rule("┌┬┐", widths)
     titles = zip(columns, widths, strict=True)
-    yield _cells(f"{BOLD}{name}{PLAIN}{' ' * (width - len(name))}" for name, width in titles)
+    yield _cells(f"{bold(name)}{' ' * (width - len(name))}" for name, width in titles)
     for row in cells:
         yield _rule("├┼┤", widths)
         yield _cells(value.ljust(width) for value, width in zip(row, widths, strict=True))
@@ -149,8 +148,3 @@ def amount(value: float, unit: str) -> str:
     if unit == "bytes":
         return f"{int(value)} bytes"
     return f"{round(value / UNITS[unit], 4)} {unit}"
-
-
-def heading(text: str) -> str:
-    """Format a heading of a report."""
-    return f"{BOLD}{text}{PLAIN}\n"

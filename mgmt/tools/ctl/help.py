@@ -3,16 +3,17 @@
 The headings, their order and the form of a usage are rabbitmqctl's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from leveret.mgmt.tools.ctl.absent import ABSENT
 from leveret.mgmt.tools.ctl.command import NOTHING, Command
-from leveret.mgmt.tools.ctl.errors import USAGE, CtlError
-from leveret.mgmt.tools.ctl.formatters import BOLD, PLAIN, heading
+from leveret.mgmt.tools.ctl.emphasis import bold, heading
+from leveret.mgmt.tools.ctl.errors import USAGE, CtlError, UsageError
 from leveret.mgmt.tools.ctl.index import all_commands
+from leveret.mgmt.tools.ctl.options import FLAG, GLOBAL, NUMBER, Option
+from leveret.mgmt.tools.ctl.similar_names import did_you_mean, suggestion
 
 TOOL = "leveretctl"
-SIMILARITY_MIN = 0.77
 NAME_WIDTH, LINE_WIDTH = 28, 76
 SECTIONS = (
     "Help", "Nodes", "Cluster", "Users", "Access Control",
@@ -20,8 +21,7 @@ SECTIONS = (
     "Configuration and Environment", "Definitions", "Feature flags", "Operations", "Queues",
     "Deprecated",
 )  # fmt: skip
-GENERAL_OPTIONS = f"""{heading("General Options")}
-Common options of most commands.
+GENERAL_OPTIONS = """Common options of most commands.
 
 short        | long                | meaning
 -------------|---------------------|------------------------------------------------
@@ -48,7 +48,8 @@ def usage(one: Command) -> str:
 
 def command_help(one: Command) -> str:
     """Format the help of one command."""
-    return f"{usage(one)}\n\n{one.summary}.\n\n{_columns(one)}{GENERAL_OPTIONS}\n"
+    options = f"{heading('General Options')}\n{GENERAL_OPTIONS}\n"
+    return f"{usage(one)}\n\n{one.summary}.\n\n{_columns(one)}{options}"
 
 
 def _columns(one: Command) -> str:
@@ -80,7 +81,7 @@ def command_list() -> str:
         members = sorted(one.name for one in commands.values() if one.section == section)
         lines = [f"   {name:<{NAME_WIDTH}}  {commands[name].summary}" for name in members]
         if lines:
-            parts.append(f"\n{BOLD}{section}{PLAIN}:\n\n" + "\n".join(lines))
+            parts.append(f"\n{bold(section)}:\n\n" + "\n".join(lines))
     return "\n".join(parts)
 
 
@@ -88,35 +89,32 @@ def unknown_command(name: str, *, with_overview: bool = True) -> CtlError:
     """Return the error for an unknown command, with the reason, the nearest name, or all names."""
     if name in ABSENT:
         return CtlError(f"\nCommand '{name}' does not exist here: {ABSENT[name]}.\n", USAGE)
-    nearest = suggestion(name, all_commands())
-    if nearest:
-        return CtlError(f"\nCommand '{name}' not found. \nDid you mean '{nearest}'? \n", USAGE)
+    question = did_you_mean(name, all_commands())
+    if question:
+        return CtlError(f"\nCommand '{name}' not found. \n{question} \n", USAGE)
     rest = f" \n{overview()}" if with_overview else ""
     return CtlError(f"\nCommand '{name}' not found.{rest}", USAGE)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the most similar name; empty if none is similar enough."""
-    similarity, nearest = max((jaro(one, name), one) for one in known)
-    return nearest if similarity >= SIMILARITY_MIN else ""
+def invalid_options(one: Command, invalid: Iterable[tuple[str, str]]) -> UsageError:
+    """Return the error for options that do not exist, or have a wrong value."""
+    known = {option.shown: option for option in (*one.options, *GLOBAL)}
+    lines = []
+    for shown, value in invalid:
+        lines += [f"{shown} : {value}", *_advice(shown, value, known)]
+    return UsageError("\n".join(["Invalid options for this command:", *lines]))
 
 
-def jaro(first: str, second: str) -> float:
-    """Return Jaro's similarity of two words, 0 to 1."""
-    if first == second:
-        return 1.0
-    reach = max(len(first), len(second)) // 2 - 1
-    taken = [False] * len(second)
-    matched = []
-    for place, letter in enumerate(first):
-        for other in range(max(0, place - reach), min(len(second), place + reach + 1)):
-            if not taken[other] and second[other] == letter:
-                taken[other] = True
-                matched.append(letter)
-                break
-    if not matched:
-        return 0.0
-    in_second = [letter for letter, is_taken in zip(second, taken, strict=True) if is_taken]
-    moved = sum(a != b for a, b in zip(matched, in_second, strict=True)) / 2
-    count = len(matched)
-    return (count / len(first) + count / len(second) + (count - moved) / count) / 3
+def _advice(shown: str, value: str, known: dict[str, Option]) -> Iterator[str]:
+    option = known.get(shown)
+    if option is None:
+        names = [one.name for one in known.values()]
+        names += [f"no-{one.name}" for one in known.values() if one.kind == FLAG]
+        nearest = suggestion(shown.lstrip("-"), names)
+        if nearest:
+            yield f"Did you mean '--{nearest}'?"
+    elif option.kind == FLAG:
+        yield f"{shown} takes no value"
+    else:
+        number = "a whole number" if option.kind == NUMBER else "a value"
+        yield f"{shown} takes {number}" + ("" if value else ", and none is given")

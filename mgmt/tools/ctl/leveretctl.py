@@ -23,7 +23,14 @@ from leveret.mgmt.tools.ctl.command import (
 )
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, OK, USAGE, CtlError, StateError, UsageError
 from leveret.mgmt.tools.ctl.formatters import FORMATTERS, json_facts
-from leveret.mgmt.tools.ctl.help import command_help, command_list, overview, unknown_command, usage
+from leveret.mgmt.tools.ctl.help import (
+    command_help,
+    command_list,
+    invalid_options,
+    overview,
+    unknown_command,
+    usage,
+)
 from leveret.mgmt.tools.ctl.index import all_commands, find
 from leveret.mgmt.tools.ctl.options import GLOBAL, Parsed, parse
 
@@ -112,8 +119,7 @@ def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
 def _check(one: Command, given: Parsed) -> None:
     """Check options and the number of arguments. Raises UsageError."""
     if given.invalid:
-        lines = "".join(f"\n{name} : {value}" for name, value in given.invalid)
-        raise UsageError(f"Invalid options for this command:{lines}")
+        raise invalid_options(one, given.invalid)
     formatter = given.values.get("formatter")
     if formatter is not None and formatter not in FORMATTERS:
         raise UsageError(

@@ -38,16 +38,21 @@ def _watermark(words: list[str]) -> tuple[str, str]:
     if words[0] == "absolute":
         _require_two(words)
         if not _SIZE.fullmatch(words[1]):
-            is_size = words[1][:1].isdigit()
-            raise bad_argument("Invalid units." if is_size else "")
+            raise bad_argument(_not_a_size(words[1]))
         return "absolute", words[1]
     if len(words) > 1:
         raise UsageError("too many arguments.")
     if not _FRACTION.fullmatch(words[0]):
-        raise bad_argument()
+        raise bad_argument(
+            f"'{words[0]}' is neither a fraction, such as 0.4, nor 'absolute' and a size"
+        )
     if not 0 <= float(words[0]) <= 1:
         raise bad_argument("The threshold should be a fraction between 0.0 and 1.0")
     return "relative", words[0]
+
+
+def _not_a_size(text: str) -> str:
+    return f"'{text}' is not a size: a number of bytes, or one with a unit such as 512MB or 2GiB"
 
 
 def _require_two(words: list[str]) -> None:
@@ -71,12 +76,12 @@ def _disk_limit(words: list[str]) -> tuple[str, str]:
     if words[0] == "mem_relative":
         _require_two(words)
         if not _FRACTION.fullmatch(words[1]) or float(words[1]) < 0:
-            raise bad_argument()
+            raise bad_argument(f"'{words[1]}' is not a fraction of the memory, such as 1.5")
         return "relative", words[1]
     if len(words) > 1:
         raise UsageError("too many arguments.")
     if not _SIZE.fullmatch(words[0]):
-        raise bad_argument()
+        raise bad_argument(_not_a_size(words[0]))
     return "absolute", words[0]
 
 
@@ -142,7 +147,7 @@ def enable_feature_flag(ctl: Session) -> None:
         if error.status not in (400, 404):
             raise
         raise failure(
-            f"This feature flag is not supported by node {ctl.node}", USAGE
+            f"Feature flag '{name}' is not supported by node {ctl.node}", USAGE
         ) from None  # fmt: skip
 
 

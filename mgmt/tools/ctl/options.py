@@ -29,6 +29,11 @@ class Option(NamedTuple):
         """The key of its value."""
         return self.name.replace("-", "_")
 
+    @property
+    def shown(self) -> str:
+        """The name with its dashes."""
+        return f"--{self.name}"
+
 
 class Parsed(NamedTuple):
     """The result. words: arguments. invalid: unknown options, or ones with a wrong value."""

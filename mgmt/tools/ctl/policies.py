@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from leveret.mgmt.tools.ctl.command import Session, command
-from leveret.mgmt.tools.ctl.errors import failure
+from leveret.mgmt.tools.ctl.errors import failure, no_such
 from leveret.mgmt.tools.ctl.formatters import json_facts, json_text
 from leveret.mgmt.tools.ctl.users import require_vhost
 from leveret.mgmt.tools.ctl.vhosts import (
@@ -76,7 +76,8 @@ def clear_policy(ctl: Session) -> None:
     """Clear a policy."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing policy "{name}" on vhost "{ctl.vhost}" ...')
-    clear_if_there(ctl, "policies", ctl.vhost, name)
+    missing = no_such("Policy", name, ctl.vhost)
+    clear_if_there(ctl, missing, "policies", ctl.vhost, name)
 
 
 @command("clear_operator_policy", "[--vhost <vhost>] <name>", "Clears an operator policy", POLICIES)
@@ -84,7 +85,8 @@ def clear_operator_policy(ctl: Session) -> None:
     """Clear an operator policy."""
     name = ctl.argument(0)
     ctl.banner(f'Clearing operator policy "{name}" on vhost "{ctl.vhost}" ...')
-    clear_if_there(ctl, "operator-policies", ctl.vhost, name)
+    missing = no_such("Operator policy", name, ctl.vhost)
+    clear_if_there(ctl, missing, "operator-policies", ctl.vhost, name)
 
 
 @command("list_policies", LIST_USAGE, "Lists all policies in a virtual host", POLICIES)
@@ -152,7 +154,8 @@ def clear_parameter(ctl: Session) -> None:
     if component == LIMITS:
         clear_all_vhost_limits(ctl)
         return
-    clear_if_there(ctl, "parameters", component, ctl.vhost, name)
+    missing = no_such(f"Parameter of component '{component}'", name, ctl.vhost)
+    clear_if_there(ctl, missing, "parameters", component, ctl.vhost, name)
 
 
 @command("list_parameters", LIST_USAGE, "Lists runtime parameters for a virtual host", PARAMETERS)
@@ -177,7 +180,8 @@ def set_global_parameter(ctl: Session) -> None:
 def clear_global_parameter(ctl: Session) -> None:
     """Clear a global parameter."""
     ctl.banner(f'Clearing global runtime parameter "{ctl.argument(0)}" ...')
-    clear_if_there(ctl, "global-parameters", ctl.argument(0))
+    name = ctl.argument(0)
+    clear_if_there(ctl, no_such("Global parameter", name), "global-parameters", name)
 
 
 @command("list_global_parameters", "[--no-table-headers]", "Lists global runtime parameters",

@@ -135,7 +135,10 @@ def await_startup(ctl: Session) -> None:
     ctl.connection.wait_longer(seconds + ANSWER_SECONDS)
     while not _is_running(ctl):
         if time.monotonic() > deadline:
-            raise failure("rabbit_is_not_running")
+            raise failure(
+                f"the broker of node {ctl.node} is not running after {seconds} seconds: see its "
+                "log, or start it with 'leveretctl start_app'"
+            )
         time.sleep(POLL_SECONDS)
 
 
@@ -187,9 +190,9 @@ def wait(ctl: Session) -> None:
     """Wait until the broker of a process is running, or the process has ended."""
     ctl.require_local()
     if ctl.arguments and "pid" in ctl.options:
-        raise UsageError('"Cannot specify both pid and pidfile"')
+        raise UsageError("a process id and a file with one are given: give one of them")
     if not ctl.arguments and "pid" not in ctl.options:
-        raise UsageError('"No pid or pidfile specified"')
+        raise UsageError("neither a process id (--pid) nor a file with one is given")
     seconds = ctl.options.get("timeout", WAIT_SECONDS)
     ctl.connection.wait_longer(seconds)
     deadline = time.monotonic() + seconds
@@ -221,7 +224,7 @@ def _read_pid(ctl: Session, path: Path, deadline: float) -> int:
 def _wait_while_alive(ctl: Session, pid: int, deadline: float) -> None:
     while True:
         if not _is_alive(pid):
-            raise failure("process_not_running")
+            raise failure(f"process {pid} is not running")
         try:
             if _is_running(ctl):
                 return

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from leveret.mgmt.tools.ctl.command import NODE, Session, command
+from leveret.mgmt.tools.ctl.emphasis import heading
 from leveret.mgmt.tools.ctl.errors import CtlError, UsageError
-from leveret.mgmt.tools.ctl.formatters import UNITS, amount, heading, json_text
+from leveret.mgmt.tools.ctl.formatters import UNITS, amount, json_text
 from leveret.mgmt.tools.ctl.index import all_commands
 
 OBSERVE, CLUSTER = "Monitoring, observability and health checks", "Cluster"
@@ -30,7 +31,7 @@ def unit_of(ctl: Session, default: str = "gb") -> str:
     """Return the value of `--unit`. Raises UsageError."""
     unit = str(ctl.options.get("unit") or default)
     if unit.lower() not in UNITS:
-        raise UsageError(f"\"unit '{unit}' is not supported. Please use one of: bytes, mb, gb\"")
+        raise UsageError(f"unit '{unit}' is not supported. Please use one of: bytes, mb, gb")
     return unit.lower()
 
 

@@ -4,7 +4,7 @@ import time
 
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
-from leveret.mgmt.tools.ctl.errors import USAGE, failure
+from leveret.mgmt.tools.ctl.errors import UNAVAILABLE, USAGE, CtlError, failure, no_such
 from leveret.mgmt.tools.ctl.listing import pages
 
 QUEUES, OPERATIONS = "Queues", "Operations"
@@ -23,9 +23,12 @@ def purge_queue(ctl: Session) -> None:
     try:
         ctl.client.delete("queues", ctl.vhost, name, "contents")
     except HttpError as error:
-        if error.status == 404:
-            raise failure("not_found") from None
-        raise
+        raise _queue_error(ctl, name, error) from None
+
+
+def _queue_error(ctl: Session, name: str, error: HttpError, code: int = UNAVAILABLE) -> CtlError:
+    """Return the error for a request about a queue."""
+    return no_such("Queue", name, ctl.vhost, code) if error.status == 404 else error
 
 
 @command("delete_queue", "<queue_name> [--if-empty|-e] [--if-unused|-u]", "Deletes a queue",
@@ -33,21 +36,20 @@ def purge_queue(ctl: Session) -> None:
 def delete_queue(ctl: Session) -> None:
     """Delete a queue, and print its number of ready messages."""
     name = ctl.argument(0)
+    where = f"Queue '{name}' in vhost '{ctl.vhost}'"
     conditions = [key for key in ("empty", "unused") if ctl.options.get(f"if_{key}")]
     when = " and".join(f" if queue is {key}" for key in conditions)
     ctl.banner(f"Deleting queue '{name}' on vhost '{ctl.vhost}'{when} ...")
     try:
         queue = ctl.client.get("queues", ctl.vhost, name)
         if "unused" in conditions and queue["consumers"]:
-            raise failure("Queue is in use", USAGE)
+            raise failure(f"{where} is in use (consumers: {queue['consumers']})", USAGE)
         if "empty" in conditions and queue["messages"]:
-            raise failure("Queue is not empty", USAGE)
+            raise failure(f"{where} is not empty (messages: {queue['messages']})", USAGE)
         asked = {f"if-{key}": "true" for key in conditions}
         ctl.client.delete("queues", ctl.vhost, name, headers=None, **asked)
     except HttpError as error:
-        if error.status == 404:
-            raise failure("Queue not found", USAGE) from None
-        raise
+        raise _queue_error(ctl, name, error, USAGE) from None
     ctl.say(f"Queue was successfully deleted with {queue['messages_ready']} ready messages")
 
 
@@ -59,11 +61,11 @@ def quorum_status(ctl: Session) -> None:
     try:
         queue = ctl.client.get("queues", ctl.vhost, name)
     except HttpError as error:
-        if error.status == 404:
-            raise failure("not_found") from None
-        raise
+        raise _queue_error(ctl, name, error) from None
     if queue["type"] != "quorum":
-        raise failure(f"Cannot get quorum status of a {queue['type']} queue")
+        raise failure(
+            f"Cannot get quorum status of a {queue['type']} queue: '{name}' in vhost '{ctl.vhost}'"
+        )
     rows = [
         (member, "leader" if member == queue["leader"] else "follower", *NO_RAFT_LOG)
         for member in queue["members"]

@@ -10,12 +10,14 @@ from leveret.mgmt.tools.ctl.errors import (
     DATA_ERROR,
     SOFTWARE,
     USAGE,
+    CtlError,
     UsageError,
     bad_argument,
     failure,
     no_such_vhost,
 )
 from leveret.mgmt.tools.ctl.formatters import json_facts, json_text
+from leveret.mgmt.tools.ctl.similar_names import did_you_mean
 from leveret.mgmt.tools.ctl.users import find_user, require_vhost
 
 VHOSTS, USERS, ACCESS = "Virtual hosts", "Users", "Access Control"
@@ -41,7 +43,10 @@ def add_vhost(ctl: Session) -> None:
     if not name:
         raise failure("the name of a virtual host cannot be empty", DATA_ERROR)
     if body.get("default_queue_type", "classic") not in QUEUE_TYPES:
-        raise failure("Unsupported default queue type", USAGE)
+        raise failure(
+            f"Unsupported default queue type '{body['default_queue_type']}': it is one of "
+            f"{', '.join(QUEUE_TYPES)}", USAGE,
+        )  # fmt: skip
     if not any(vhost["name"] == name for vhost in ctl.client.get("vhosts")):
         ctl.client.put("vhosts", name, body=body)
 
@@ -73,7 +78,10 @@ def check_columns(wanted: list[str], known: tuple[str, ...]) -> list[str]:
     columns = [name for word in wanted for name in word.split(",") if name]
     unknown = sorted({name for name in columns if name not in known})
     if unknown:
-        raise UsageError(f"Info key(s) {','.join(unknown)} are not supported")
+        questions = filter(None, (did_you_mean(name, known) for name in unknown))
+        raise UsageError(
+            "\n".join([f"Info key(s) {','.join(unknown)} are not supported", *questions])
+        )
     return list(dict.fromkeys(columns))
 
 
@@ -161,7 +169,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise failure(f"JSON decoding error. Reason: {error}") from None
+        raise failure(f"'{text}' is not JSON: {error}") from None
 
 
 def _limits(text: str, known: tuple[str, ...], what: str) -> dict[str, int]:
@@ -222,17 +230,15 @@ def clear_all_vhost_limits(ctl: Session) -> None:
             raise
         count = 0
     if not count:
-        raise failure("Parameter does not exist")
+        raise failure(f"vhost '{ctl.vhost}' has no limits, or does not exist")
 
 
-def clear_if_there(ctl: Session, *path: str) -> None:
-    """Delete a parameter of any kind. Raises CtlError if it does not exist."""
+def clear_if_there(ctl: Session, missing: CtlError, *path: str) -> None:
+    """Delete a parameter of any kind. missing: raised if it does not exist."""
     try:
         ctl.client.delete(*path)
     except HttpError as error:
-        if error.status == 404:
-            raise failure("Parameter does not exist") from None
-        raise
+        raise (missing if error.status == 404 else error) from None
 
 
 @command("list_vhost_limits", "[--vhost <vhost>] [--global] [--no-table-headers]",

@@ -6,6 +6,7 @@ from leveret.mgmt.tools.ctl import help as ctl_help
 from leveret.mgmt.tools.ctl.absent import ABSENT
 from leveret.mgmt.tools.ctl.index import MODULES, all_commands
 from leveret.mgmt.tools.ctl.leveretctl import main
+from leveret.mgmt.tools.ctl.similar_names import jaro
 
 COMMANDS = all_commands()
 
@@ -91,7 +92,7 @@ def test_nothing_is_a_wrong_use(capsys):
     [("martha", "marhta", 0.9444), ("dixon", "dicksonx", 0.7667), ("abc", "xyz", 0), ("a", "a", 1)],
 )
 def test_similarity(first, second, similarity):
-    assert ctl_help.jaro(first, second) == pytest.approx(similarity, abs=0.0001)
+    assert jaro(first, second) == pytest.approx(similarity, abs=0.0001)
 
 
 def test_names_are_completed(capsys):
