@@ -138,7 +138,7 @@ def without_cc(header: ContentHeader) -> ContentHeader:
 
 @route("POST", "/queues/{vhost}/{queue}/messages/move")
 async def move(call: Call) -> Any:
-    """Put messages into another queue, as they are but for CC, which would name more queues."""
+    """Move messages to another queue, without their CC header, which would name more queues."""
     vhost, queue, body = await prepare(call)
     destination = body.get("destination")
     if not isinstance(destination, str) or destination not in vhost.queues:
@@ -158,7 +158,7 @@ async def move(call: Call) -> Any:
 
 @route("POST", "/queues/{vhost}/{queue}/messages/delete")
 async def delete(call: Call) -> Any:
-    """Remove messages for good."""
+    """Delete messages permanently."""
     vhost, queue, body = await prepare(call)
     act = Act(call, vhost, queue, body)
     await note(call, "delete", vhost, queue, body)

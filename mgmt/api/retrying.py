@@ -47,7 +47,7 @@ def target_of(entry: Entry) -> Target:
 
 @route("POST", "/queues/{vhost}/{queue}/messages/targets")
 async def list_targets(call: Call) -> Any:
-    """Where the chosen messages would be published by a retry, to be confirmed."""
+    """Targets to which a retry would publish the chosen messages, to be confirmed."""
     _, queue, body = await prepare(call)
     counts: Counter[Target] = Counter()
     has_more = False
@@ -64,7 +64,7 @@ async def list_targets(call: Call) -> Any:
 
 @route("POST", "/queues/{vhost}/{queue}/messages/retry")
 async def retry(call: Call) -> Any:
-    """Publish messages again to where they came from, or elsewhere."""
+    """Publish messages again, to the exchange of their first death or to a given one."""
     vhost, queue, body = await prepare(call)
     act = Act(call, vhost, queue, body)
     to = _named(body)

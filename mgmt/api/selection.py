@@ -42,7 +42,8 @@ class Filter:
         try:
             return compile_pattern(pattern)
         except re.error as error:
-            raise bad_request(f"{what}: '{pattern}' is no regular expression: {error}") from None
+            reason = f"{what}: '{pattern}' is not a valid regular expression: {error}"
+            raise bad_request(reason) from None
 
     def _header(self, expression: str) -> tuple[str, Pattern[str] | None]:
         name, _, pattern = expression.partition(":")
@@ -145,7 +146,7 @@ class Selection:
         self.filter = filter_of(body)
 
     async def entries(self, give_way: GiveWay) -> AsyncGenerator[Entry, None]:
-        """The chosen messages, left where they are. Raises 400 as `Filter.takes` does."""
+        """The chosen messages, which stay in the queue. Raises 400 as `Filter.takes` does."""
         if self.takes_all:
             async for entry in read(self.inspection, give_way):
                 if self.filter.takes(entry):

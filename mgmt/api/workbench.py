@@ -1,4 +1,4 @@
-"""Looking into a queue for the dead-letter workbench: ready messages, left where they are.
+"""Browsing a queue: its ready messages are shown and stay in the queue.
 
 A page begins at a position, which the page before it tells (`next_position`), so that no message is
 read twice. `offset` counts messages instead, which reads all that come before.
@@ -20,14 +20,14 @@ from leveret.storage.message import Entry
 COUNT_MAX = 500
 POSITION_MAX = 2**63 - 1
 SHOWN_BYTES_MAX = 32 * 1024 * 1024
-"""Payloads in one answer; the rest is further on."""
+"""Of payloads in one answer; `next_position` tells where the next messages are."""
 SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
 
 
 @route("GET", "/queues/{vhost}/{queue}/messages")
 async def peek(call: Call) -> Any:
-    """Ready messages, left where they are."""
+    """Browse ready messages without removing them."""
     _, queue = await inspected(call)
     start = min(max(0, call.number("position", 0)), POSITION_MAX)
     first = call.number("offset", 0)

@@ -221,7 +221,7 @@ class Sampler:
     def _add_all(all_series: dict[Hashable, Series], rows: dict[str, Row], time_ms: int) -> None:
         for name, row in rows.items():
             if name not in all_series:
-                all_series[name] = Series(BASIC)
+                all_series[name] = Series(GLOBAL)
             all_series[name].add(time_ms, row)
 
     # Present values

@@ -41,17 +41,17 @@ function showLogin(problem) {
   keepUpdating(null);
   unwatch();
   part("top").hidden = true;
-  document.title = "Log in – Leveret";
+  document.title = "Login – Leveret";
   const name = input("name", {autocomplete: "username", required: true});
   const password = input("password",
     {type: "password", autocomplete: "current-password", required: true});
   replace(part("main"), h("div", {class: "login panel"},
     h("img", {src: "ui/mark.svg", alt: "", width: 56, height: 56}), h("h1", {}, "Leveret"),
     problem ? h("p", {class: "bad", role: "alert"}, problem) : "",
-    form("Log in", async (values) => {
+    form("Login", async (values) => {
       session.logIn(values.name, values.password);
       await begin();
-    }, field("User name", name), field("Password", password))));
+    }, field("Username", name), field("Password", password))));
   name.focus();
 }
 
@@ -64,7 +64,7 @@ async function begin() {
     return;
   }
   part("top").hidden = false;
-  part("who").textContent = session.user.name;
+  part("who").textContent = `User ${session.user.name}`;
   drawNavigation();
   watch();
   await show();

@@ -68,7 +68,7 @@ export function bindingColumns(vhost) {
   const destination = (row) => (row.destination_type === "queue"
     ? queueLink(vhost, row.destination) : exchangeLink(vhost, row.destination));
   return [
-    {key: "source", title: "From exchange", cell: (row) => exchangeLink(vhost, row.source)},
+    {key: "source", title: "From", cell: (row) => exchangeLink(vhost, row.source)},
     {key: "destination", title: "To", cell: (row) =>
       [destination(row), h("span", {class: "quiet"}, ` ${row.destination_type}`)]},
     {key: "routing_key", title: "Routing key", cell: (row) => code(row.routing_key)},

@@ -8,8 +8,8 @@ import {session} from "./session.js";
 import {ofBrowser} from "./store.js";
 
 const KEY = "leveret.refresh";
-const INTERVALS = [["5", "every 5 s"], ["1", "every second"], ["15", "every 15 s"],
-  ["60", "every minute"], ["0", "paused"]];
+const INTERVALS = [["5", "every 5 seconds"], ["1", "every second"], ["15", "every 15 seconds"],
+  ["60", "every minute"], ["0", "off"]];
 
 let page = null;
 let timer = null;
@@ -69,7 +69,7 @@ function failed(error) {
     return;
   }
   if (error.status === 401) say(`Access refused: ${error.message}`);
-  else if (error.status === 404) say("Not found: it was deleted or never existed.");
+  else if (error.status === 404) say("Not found: the object does not exist, or was deleted.");
   else say(`Cannot refresh: ${error.message}`);
 }
 

@@ -72,7 +72,7 @@ export class List {
     const regex = h("input", {type: "checkbox", id: uniqueId("regex"), checked: this.state.regex,
       onchange: () => this.change({regex: regex.checked, page: 1})});
     return [h("label", {for: this.filter.id}, "Filter"), this.filter,
-      h("span", {}, regex, " ", h("label", {for: regex.id}, "regular expression"))];
+      h("span", {}, regex, " ", h("label", {for: regex.id}, "Regex"))];
   }
 
   vhostControls() {
@@ -87,7 +87,7 @@ export class List {
     const size = select("size", SIZES, this.state.size);
     size.id = uniqueId("size");
     size.onchange = () => this.change({size: size.value, page: 1});
-    return [h("label", {for: size.id}, "Rows"), size];
+    return [h("label", {for: size.id}, "Rows per page"), size];
   }
 
   change(values, delay_ms = 0) {
@@ -119,7 +119,7 @@ export class List {
     this.controls.hidden = Boolean(this.small && total <= FEW && !this.state.name);
     this.drawHead();
     render(this.body, rows.map((row) => h("tr", {"data-key": this.key(row)}, this.cells(row))));
-    const nothing = this.state.name ? `No match for the filter '${this.state.name}'.` : this.empty;
+    const nothing = this.state.name ? `No rows match the filter '${this.state.name}'.` : this.empty;
     render(this.message, rows.length ? "" : nothing);
     this.message.classList.remove("bad");
     this.drawPager(total, pages);

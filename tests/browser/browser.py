@@ -54,9 +54,9 @@ class Browser:
 
     def log_in(self, name, password):
         """Log in with the form."""
-        self.type("User name", name)
+        self.type("Username", name)
         self.type("Password", password)
-        self.press("Log in")
+        self.press("Login")
 
     def go(self, *parts):
         """Go to a page by its address."""

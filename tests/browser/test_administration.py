@@ -10,17 +10,17 @@ def test_users_are_added_permitted_changed_and_deleted(browser, node, vhost):
     browser.press("monitoring", panel)
     browser.press("Add user", panel)
     browser.see("User anna added")
-    browser.see("no virtual host")
+    browser.see("No access")
     browser.follow("anna")
     panel = browser.panel("Permissions")
     browser.choose("Virtual host", vhost, panel)
-    browser.type("Configure", "^a", panel)
+    browser.type("Configure regexp", "^a", panel)
     browser.press("Set permissions", panel)
     browser.see("Permissions set")
     assert node.get(f"permissions/{vhost}/anna")["configure"] == "^a"
     panel = browser.panel("Topic permissions")
     browser.choose("Virtual host", vhost, panel)
-    browser.type("Write", "^b", panel)
+    browser.type("Write regexp", "^b", panel)
     browser.press("Set topic permissions", panel)
     browser.see("Topic permissions set")
     browser.press("Clear topic permissions on amq.topic")
@@ -36,22 +36,22 @@ def test_users_are_added_permitted_changed_and_deleted(browser, node, vhost):
 def test_tags_are_changed_and_the_password_stays(browser, node):
     node.put("users/bert", {"password": "secret", "tags": "management"})
     browser.go("admin", "users", "bert")
-    panel = browser.panel("Change password and tags")
+    panel = browser.panel("Update this user")
     browser.type("Tags", "policymaker", panel)
-    browser.press("Save", panel)
-    browser.see("User bert saved")
+    browser.press("Update user", panel)
+    browser.see("User bert updated")
     assert node.get("whoami", user="bert:secret")["tags"] == ["policymaker"]
     browser.choose("Password", "none", panel)
-    browser.press("Save", panel)
+    browser.press("Update user", panel)
     browser.wait(lambda: node.get("users/bert")["password_hash"] == "", "no password")
-    browser.press("Delete the user")
+    browser.press("Delete this user")
     browser.confirm("Delete")
     browser.see("User bert deleted")
 
 
 def test_virtual_hosts_are_added_changed_and_deleted(browser, node):
     browser.go("admin", "vhosts")
-    panel = browser.panel("Add a virtual host")
+    panel = browser.panel("Add a new virtual host")
     browser.type("Name", "a/b %2F", panel)
     browser.type("Description", "odd", panel)
     browser.press("Add virtual host", panel)
@@ -59,14 +59,14 @@ def test_virtual_hosts_are_added_changed_and_deleted(browser, node):
     browser.follow("a/b %2F")
     browser.see_title("Virtual host a/b %2F")
     browser.see_in(browser.panel("Permissions"), "guest")
-    panel = browser.panel("Change the virtual host")
+    panel = browser.panel("Update this virtual host")
     browser.type("Description", "odder", panel)
-    browser.press("Save", panel)
-    browser.see_in(browser.panel("Virtual host"), "odder")
-    browser.press("Turn tracing on")
-    browser.see("Tracing is on")
+    browser.press("Update virtual host", panel)
+    browser.see_in(browser.panel("Overview"), "odder")
+    browser.press("Start tracing")
+    browser.see("Tracing started")
     assert node.get("vhosts/a%2Fb%20%252F")["tracing"]
-    browser.press("Delete the virtual host")
+    browser.press("Delete this virtual host")
     browser.confirm("Delete")
     browser.see_title("Virtual hosts")
     assert node.request("GET", "vhosts/a%2Fb%20%252F").status == 404
@@ -74,7 +74,7 @@ def test_virtual_hosts_are_added_changed_and_deleted(browser, node):
 
 def test_policies_are_added_changed_and_deleted(browser, node, vhost):
     browser.go("admin", "policies")
-    panel = browser.panel("Add or change a policy")
+    panel = browser.panel("Add / update a policy")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "short", panel)
     browser.type("Pattern", "^q", panel)
@@ -86,7 +86,7 @@ def test_policies_are_added_changed_and_deleted(browser, node, vhost):
     browser.press("Save policy", panel)
     browser.see("Saved policy short")
     assert node.get(f"policies/{vhost}/short")["definition"] == {"max-length": 1000}
-    browser.press("Change policy short")
+    browser.press("Update policy short")
     assert browser.control("Pattern", panel).get_attribute("value") == "^q"
     browser.type("Priority", "7", panel)
     browser.press("Save policy", panel)
@@ -98,7 +98,7 @@ def test_policies_are_added_changed_and_deleted(browser, node, vhost):
 
 def test_operator_policies_are_added(browser, node, vhost):
     browser.go("admin", "operator-policies")
-    panel = browser.panel("Add or change an operator policy")
+    panel = browser.panel("Add / update an operator policy")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "cap", panel)
     browser.type("Pattern", ".*", panel)
@@ -107,12 +107,12 @@ def test_operator_policies_are_added(browser, node, vhost):
     browser.see("Saved operator policy cap")
     node.put(f"queues/{vhost}/capped", {"durable": True})
     browser.go("queues", vhost, "capped")
-    browser.see_in(browser.panel("Queue"), "operator policy cap")
+    browser.see_in(browser.panel("Overview"), "operator policy cap")
 
 
 def test_limits_are_set_and_cleared(browser, node, vhost):
     browser.go("admin", "limits")
-    panel = browser.panel("Virtual hosts")
+    panel = browser.panel("Virtual host limits")
     browser.choose("Virtual host", vhost, panel)
     browser.choose("Limit", "max-queues", panel)
     browser.type("Value", "7", panel)
@@ -122,7 +122,7 @@ def test_limits_are_set_and_cleared(browser, node, vhost):
     browser.press(f"Clear max-queues of {vhost}")
     browser.confirm("Clear")
     browser.see("Limit cleared")
-    panel = browser.panel("Users")
+    panel = browser.panel("User limits")
     browser.type("User", "nobody-of-this-name", panel)
     browser.type("Value", "1", panel)
     browser.press("Set limit", panel)

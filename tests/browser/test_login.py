@@ -88,16 +88,16 @@ def test_a_login_that_ends_leads_back_to_the_login(browser, node, add_user):
     browser.begin("leaving", "secret")
     node.delete("users/leaving")
     browser.see("Logged out")
-    browser.control("User name")
+    browser.control("Username")
 
 
 @pytest.mark.parametrize(
     ("tags", "admin"),
     [
         ("management", None),
-        ("policymaker", ["Policies", "Operator policies", "Limits", "Features"]),
-        ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits", "Features",
-                        "Audit"]),
+        ("policymaker", ["Policies", "Operator policies", "Limits", "Feature flags"]),
+        ("monitoring", ["Virtual hosts", "Policies", "Operator policies", "Limits",
+                        "Feature flags", "Audit"]),
     ],
 )  # fmt: skip
 def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add_user, tags, admin):
@@ -106,8 +106,8 @@ def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add
     node.put("permissions/%2F/lesser", {"configure": "", "write": "", "read": ""})
     browser.begin("lesser", "secret")
     assert ("Admin" in navigation(browser)) == (admin is not None)
-    browser.see("Listeners" if tags == "monitoring" else "Queued messages")
-    assert ("Listeners" in browser.text()) == (tags == "monitoring")
+    browser.see("Ports and contexts" if tags == "monitoring" else "Queued messages")
+    assert ("Ports and contexts" in browser.text()) == (tags == "monitoring")
     for page in ("Connections", "Channels", "Exchanges", "Queues", "Bindings"):
         browser.follow(page)
         browser.see_title(page)

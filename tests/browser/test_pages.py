@@ -45,7 +45,7 @@ def test_the_overview_shows_the_node_and_its_charts_live(browser, node, vhost):
 def test_a_node_has_a_page_with_what_its_memory_is_for(browser, node):
     browser.follow(node.name)
     browser.see_title(f"Node {node.name}")
-    memory = browser.panel("Memory")
+    memory = browser.panel("Memory details")
     browser.see_in(memory, "Queues: ")
     picture = memory.find_element(By.CSS_SELECTOR, ".stacked").get_attribute("aria-label")
     assert "Code: " in picture
@@ -79,8 +79,8 @@ def test_definitions_that_are_none_are_refused(browser, tmp_path):
 def test_definitions_are_downloaded(browser, vhost, tmp_path):
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
-    browser.press("Download definitions")
-    browser.see("Definitions downloaded")
+    browser.press("Download broker definitions")
+    browser.see("Definitions exported")
     path = tmp_path / "definitions.json"
     browser.wait(path.exists, "the file")
     assert vhost in [one["name"] for one in json.loads(path.read_text())["vhosts"]]
@@ -97,7 +97,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
     browser.follow(f"{name} (1)")
     browser.see_in(browser.panel("Consumers"), "watcher")
     browser.go("connections", name)
-    browser.press("Close the connection")
+    browser.press("Force close")
     browser.type("Reason sent to the client", "Wartung läuft ☃", browser.dialog())
     browser.confirm("Close")
     browser.see("Connection closed")
@@ -108,7 +108,7 @@ def test_connections_and_channels_are_shown_and_closed(browser, node, client, vh
 def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost):
     node.put(f"queues/{vhost}/q", {"durable": True})
     browser.follow("Exchanges")
-    panel = browser.panel("Add an exchange")
+    panel = browser.panel("Add a new exchange")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "events", panel)
     browser.choose("Type", "topic", panel)
@@ -116,23 +116,23 @@ def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost
     browser.see("Exchange events added")
     browser.go("exchanges", vhost, "events")
     bind(browser, "q", "a.#")
-    panel = browser.panel("Publish a message")
+    panel = browser.panel("Publish message")
     browser.type("Routing key", "a.b", panel)
     browser.type("Headers", '{"tenant": "eu"}', panel)
     browser.press("content_type", panel)
     browser.type("Payload", "hello", panel)
-    browser.press("Publish", panel)
-    browser.see("Published")
+    browser.press("Publish message", panel)
+    browser.see("Message published")
     (message,) = node.get(f"queues/{vhost}/q/messages")["messages"]
     assert message["properties"]["headers"] == {"tenant": "eu"}
     assert message["properties"]["content_type"] == "application/json"
     browser.type("Routing key", "nobody", panel)
-    browser.press("Publish", panel)
+    browser.press("Publish message", panel)
     browser.see("not routed: no binding matches")
     browser.press("Unbind q from events with a.#")
     browser.confirm("Unbind")
     browser.see("Unbound")
-    browser.press("Delete the exchange")
+    browser.press("Delete this exchange")
     browser.confirm("Delete")
     browser.see_title("Exchanges")
     assert node.request("GET", f"exchanges/{vhost}/events").status == 404
@@ -140,18 +140,18 @@ def test_an_exchange_is_made_bound_published_to_and_deleted(browser, node, vhost
 
 def bind(browser, queue, key):
     """Bind a queue to the displayed exchange."""
-    panel = browser.panel("Bind to this exchange")
+    panel = browser.panel("Add binding from this exchange")
     browser.type("Name", queue, panel)
     browser.type("Routing key", key, panel)
     browser.press("Bind", panel)
     browser.see("Bound")
-    browser.see_in(browser.panel("Bindings from here"), key)
+    browser.see_in(browser.panel("Bindings from this exchange"), key)
 
 
 def test_an_exchange_that_is_refused_is_told_beforehand(browser, node, vhost):
     node.put(f"exchanges/{vhost}/there", {"type": "topic", "durable": True})
     browser.follow("Exchanges")
-    panel = browser.panel("Add an exchange")
+    panel = browser.panel("Add a new exchange")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "there", panel)
     browser.choose("Type", "fanout", panel)

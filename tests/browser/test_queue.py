@@ -15,7 +15,7 @@ def quoted(name):
 
 def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.follow("Queues")
-    panel = browser.panel("Add a queue")
+    panel = browser.panel("Add a new queue")
     browser.choose("Virtual host", vhost, panel)
     browser.type("Name", "orders", panel)
     browser.type("Arguments", '{"x-max-length": 10}', panel)
@@ -29,20 +29,20 @@ def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.press("Preview", panel)
     browser.see("x-max-length: requested null, existing 10")
     browser.go("queues", vhost, "orders")
-    panel = browser.panel("Publish to this queue")
+    panel = browser.panel("Publish message")
     browser.type("Payload", "first", panel)
-    browser.press("Publish", panel)
-    browser.see("Published")
+    browser.press("Publish message", panel)
+    browser.see("Message published")
     panel = browser.panel("Get messages")
-    browser.press("Get", panel)
+    browser.press("Get messages", panel)
     browser.see_in(panel, "first")
     assert node.get(f"queues/{vhost}/orders")["messages"] == 1
-    browser.choose("Acknowledgement", "ack_requeue_false", panel)
-    browser.press("Get", panel)
+    browser.choose("Ack mode", "ack_requeue_false", panel)
+    browser.press("Get messages", panel)
     browser.see_in(panel, "redelivered")
-    browser.press("Get", panel)
+    browser.press("Get messages", panel)
     browser.see_in(panel, "The queue is empty.")
-    browser.press("Delete the queue")
+    browser.press("Delete this queue")
     browser.confirm("Delete")
     browser.see_title("Queues")
     assert node.request("GET", f"queues/{vhost}/orders").status == 404
@@ -56,20 +56,20 @@ def test_messages_are_moved_and_purged(browser, node, vhost):
     browser.go("queues", vhost, "here")
     panel = browser.panel("Operations")
     browser.type("To queue", "nowhere", panel)
-    browser.press("Move all messages", panel)
+    browser.press("Move messages", panel)
     browser.confirm("Move")
     browser.see("destination must be a queue")
     browser.type("To queue", "there", panel)
-    browser.press("Move all messages", panel)
+    browser.press("Move messages", panel)
     browser.confirm("Move")
-    browser.see("Moved to there")
+    browser.see("Messages moved to there")
     moved = node.get(f"queues/{vhost}/there/messages")["messages"]
     assert [message["payload"] for message in moved] == ["0", "1", "2"]
     browser.go("queues", vhost, "there")
-    browser.press("Purge")
+    browser.press("Purge messages")
     assert "3 ready messages in there will be deleted" in browser.dialog().text
     browser.confirm("Purge")
-    browser.see("Purged")
+    browser.see("Messages purged")
     assert node.get(f"queues/{vhost}/there")["messages"] == 0
 
 
@@ -87,8 +87,8 @@ def test_where_messages_are_and_how_old_they_are(browser, node, vhost):
     widths = [one.rect["width"] for one in bar.find_elements(By.TAG_NAME, "span")]
     assert widths[0] > 100
     assert widths[1:] == [0, 0, 0, 0]
-    ages = browser.panel("Age")
-    assert "Oldest ready" in ages.text
+    ages = browser.panel("Message age")
+    assert "Oldest ready message" in ages.text
     rows = ages.find_elements(By.CSS_SELECTOR, "tbody tr")
     counts = [int(row.find_element(By.CSS_SELECTOR, "td.number").text) for row in rows]
     assert sum(counts) == 1
@@ -118,12 +118,12 @@ def test_dead_letters_are_found_edited_and_retried(browser, node, vhost, dead_le
     browser.press("Search", panel)
     browser.wait(lambda: "job 1" in panel.text and "job 0" not in panel.text, "one message")
     timeline = panel.find_element(By.CSS_SELECTOR, "ol.timeline")
-    assert "rejected in work" in timeline.text
+    assert "rejected in queue work" in timeline.text
     assert payloads(node, vhost, "dead") == ["job 0", "job 1", "job 2"]
     browser.press("Edit and retry message 2", panel)
     browser.type("Payload", "mended", browser.dialog())
     browser.press("Retry with these changes", browser.dialog())
-    browser.see("Retry: 1 message done")
+    browser.see("Retried 1 message")
     assert payloads(node, vhost, "work") == ["mended"]
     (message,) = node.get(f"queues/{vhost}/work/messages")["messages"]
     assert message["properties"]["headers"] == {"number": 1}
@@ -142,13 +142,13 @@ def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, v
     browser.see_in(panel, "1 selected")
     browser.press("Retry selected", panel)
     browser.confirm("Retry")
-    browser.see("Retry: 1 message done")
+    browser.see("Retried 1 message")
     assert payloads(node, vhost, "work") == ["job 1"]
     browser.type("Body matches", "2$", panel)
     browser.press("Search", panel)
     browser.press("Delete all matching", panel)
     browser.confirm("Delete")
-    browser.see("Delete: 1 message done")
+    browser.see("Deleted 1 message")
     assert payloads(node, vhost, "dead") == ["job 0"]
     browser.type("Body matches", "", panel)
     browser.press("Search", panel)
@@ -163,7 +163,7 @@ def test_a_bad_expression_is_told(browser, node, vhost, dead_letters):
     panel = browser.panel("Messages and dead letters")
     browser.type("Body matches", "(", panel)
     browser.press("Search", panel)
-    browser.see_in(panel, "is no regular expression")
+    browser.see_in(panel, "is not a valid regular expression")
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=["addresses", "quotes"])
@@ -183,7 +183,7 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     browser.see("Unbound")
     browser.press("Delete message 1")
     browser.confirm("Delete")
-    browser.see("Delete: 1 message done")
+    browser.see("Deleted 1 message")
     assert node.get(f"queues/{vhost}/{quoted(name)}")["messages"] == 0
     browser.go("graph")
     browser.choose("Virtual host", vhost)

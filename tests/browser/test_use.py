@@ -11,7 +11,7 @@ PAGES = (
     ("User guest", "admin", "users", "guest"), ("Virtual hosts", "admin", "vhosts"),
     ("Virtual host /", "admin", "vhosts", "/"), ("Policies", "admin", "policies"),
     ("Operator policies", "admin", "operator-policies"), ("Limits", "admin", "limits"),
-    ("Features", "admin", "features"), ("Audit", "admin", "audit"),
+    ("Feature flags", "admin", "features"), ("Audit", "admin", "audit"),
 )  # fmt: skip
 
 WIDTH = "return document.scrollingElement.scrollWidth"
@@ -59,7 +59,7 @@ def test_lists_sort_filter_and_page_and_stand_in_the_address(browser, node, vhos
     browser.follow("Queues")
     browser.type("Filter", "n")
     browser.choose("In", vhost)
-    browser.choose("Rows", "25")
+    browser.choose("Rows per page", "25")
     browser.press("Name")
     browser.see("page 1 of 2")
     browser.press("Name")
@@ -82,14 +82,14 @@ def test_a_filter_may_be_a_regular_expression(browser, node, vhost):
         node.put(f"queues/{vhost}/{name}", {"durable": True})
     browser.follow("Queues")
     browser.choose("In", vhost)
-    browser.check("regular expression")
+    browser.check("Regex")
     browser.type("Filter", "^be")
     browser.see("beta")
     browser.see_not("alpha")
     browser.type("Filter", "(")
     browser.see("unterminated subpattern")
     browser.type("Filter", "^nothing")
-    browser.see("No match for the filter")
+    browser.see("No rows match the filter")
 
 
 def test_a_list_that_has_become_shorter_goes_back_to_its_first_page(browser, node, vhost):
@@ -130,7 +130,7 @@ def test_the_keyboard_is_enough(browser, node, vhost):
     node.put(f"queues/{vhost}/doomed", {"durable": True})
     browser.go("queues", vhost, "doomed")
     browser.see_title("Queue doomed")
-    button = browser.button("Delete the queue")
+    button = browser.button("Delete this queue")
     browser.driver.execute_script("arguments[0].focus()", button)
     button.send_keys(Keys.ENTER)
     browser.dialog()
@@ -138,7 +138,7 @@ def test_the_keyboard_is_enough(browser, node, vhost):
     assert focused.text == "Cancel"
     focused.send_keys(Keys.ESCAPE)
     browser.wait(lambda: not browser.driver.find_elements(By.TAG_NAME, "dialog"), "it closed")
-    assert browser.driver.switch_to.active_element.text == "Delete the queue"
+    assert browser.driver.switch_to.active_element.text == "Delete this queue"
     browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
     browser.dialog()
     browser.driver.switch_to.active_element.send_keys(Keys.SHIFT, Keys.TAB)

@@ -16,8 +16,8 @@ const TABS = [
   {name: "policies", title: "Policies", isFor: everybody},
   {name: "operator-policies", title: "Operator policies", isFor: everybody},
   {name: "limits", title: "Limits", isFor: everybody},
-  {name: "features", title: "Features", isFor: everybody},
-  {name: "traces", title: "Traces", isFor: mayAdminister},
+  {name: "features", title: "Feature flags", isFor: everybody},
+  {name: "traces", title: "Tracing", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
 ];
 

@@ -19,7 +19,7 @@ administration("audit", () => {
       {key: "user", title: "User"}, {key: "action", title: "Action"},
       {key: "vhost", title: "Virtual host"},
       {key: "queue", title: "Queue", cell: (row) => queueLink(row.vhost, row.queue)},
-      {key: "detail", title: "Detail", sortable: false, wide: true,
+      {key: "detail", title: "Details", sortable: false, wide: true,
         cell: (row) => code(row.detail)}],
   });
   return {title: "Audit", lists: [list], pause_ms: PAUSE_MS,

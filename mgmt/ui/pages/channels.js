@@ -1,18 +1,22 @@
 // Channels: the list, and a single channel with its rates and consumers.
 
 import {get, path} from "../api.js";
-import {Chart, Period, rates} from "../chart.js";
+import {Chart} from "../chart.js";
 import {code, facts, h, panel, render, tag} from "../dom.js";
 import {count, details, rate} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {route, to} from "../router.js";
+import {messageRates} from "../samples.js";
 import {List} from "../table.js";
 
 const STATES = {running: "good", idle: "quiet", blocked: "bad", blocking: "bad", flow: "warn",
   down: "bad", crashed: "bad", stopped: "bad"};
-const COUNTED = {Published: "publish", Confirmed: "confirm", Unroutable: "return_unroutable",
-  "Delivered, to be acked": "deliver", "Delivered without acks": "deliver_no_ack", Got: "get",
-  Acknowledged: "ack", Redelivered: "redeliver"};
+const COUNTED = {Publish: "publish", "Publisher confirm": "confirm",
+  "Unroutable (return)": "return_unroutable", "Unroutable (drop)": "drop_unroutable",
+  "Deliver (manual ack)": "deliver", "Deliver (auto ack)": "deliver_no_ack",
+  "Get (manual ack)": "get", "Get (auto ack)": "get_no_ack", "Get (empty)": "get_empty",
+  "Consumer ack": "ack", Redelivered: "redeliver"};
 
 const inVhost = (vhost) => (vhost ? `${path("vhosts", vhost)}/channels` : "channels");
 
@@ -29,16 +33,16 @@ export function channelColumns() {
   return [
     {key: "name", title: "Name", cell: (row) => h("a", {href: to("channels", row.name)}, row.name)},
     {key: "vhost", title: "Virtual host"},
-    {key: "user", title: "User"},
+    {key: "user", title: "User name"},
     {key: "mode", title: "Mode", sortable: false, cell: (row) => [
-      row.confirm && tag("confirms"), row.transactional && tag("transactions")]},
+      row.confirm && tag("confirm"), row.transactional && tag("transactional")]},
     {key: "state", title: "State", cell: (row) => stateOf(row.state)},
     numberColumn("consumer_count", "Consumers"),
     numberColumn("prefetch_count", "Prefetch"),
     numberColumn("messages_unacknowledged", "Unacked"),
     numberColumn("messages_unconfirmed", "Unconfirmed"),
     rateColumn("publish", "Publish"),
-    rateColumn("deliver_get", "Deliver"),
+    rateColumn("deliver_get", "Deliver / get"),
     rateColumn("ack", "Ack"),
   ];
 }
@@ -56,7 +60,7 @@ route("channels/:name", ({name}) => {
   const consumers = consumerList();
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
-  const element = h("div", {}, panel("Channel", about), period.element,
+  const element = h("div", {}, panel("Overview", about), period.element,
     h("div", {class: "grid"}, flow.element, panel("Messages", totals)),
     panel("Consumers", consumers.element));
   return {title: `Channel ${name}`, element, async refresh() {
@@ -65,8 +69,7 @@ route("channels/:name", ({name}) => {
     render(about, aboutChannel(row));
     render(totals, facts(Object.fromEntries(Object.entries(COUNTED).map(([title, key]) =>
       [title, [count(stats[key] ?? 0), h("small", {}, ` ${details(stats, key)}`)]]))));
-    flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
-      Acknowledged: rates(stats.ack_details), Redelivered: rates(stats.redeliver_details)});
+    flow.draw(messageRates(stats));
     await consumers.show(row.consumer_details);
   }};
 });
@@ -75,9 +78,9 @@ function aboutChannel(row) {
   const connection = row.connection_details?.name;
   return facts({
     Connection: connection ? h("a", {href: to("connections", connection)}, connection) : "–",
-    User: row.user, "Virtual host": row.vhost, State: stateOf(row.state),
-    Mode: row.confirm ? "confirms" : row.transactional ? "transactions" : "plain",
-    Prefetch: count(row.prefetch_count), "Global prefetch": count(row.global_prefetch_count),
+    "User name": row.user, "Virtual host": row.vhost, State: stateOf(row.state),
+    Mode: row.confirm ? "confirm" : row.transactional ? "transactional" : "–",
+    "Prefetch count": count(row.prefetch_count), "Global prefetch": count(row.global_prefetch_count),
     Unacked: count(row.messages_unacknowledged), Unconfirmed: count(row.messages_unconfirmed),
     Uncommitted: count(row.messages_uncommitted),
   });
@@ -100,16 +103,16 @@ export function consumerList() {
 
 function consumerColumns() {
   return [
-    {key: "consumer_tag", title: "Tag"},
+    {key: "consumer_tag", title: "Consumer tag"},
     {key: "queue.name", title: "Queue", cell: ({queue}) =>
       h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)},
     {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
       h("a", {href: to("channels", name)}, name)},
-    {key: "ack_required", title: "Acks", cell: (row) =>
-      (row.ack_required ? "manual" : "automatic")},
+    {key: "ack_required", title: "Ack required", cell: (row) =>
+      (row.ack_required ? "yes" : "no")},
     {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
-    numberColumn("prefetch_count", "Prefetch"),
-    {key: "activity_status", title: "Activity", cell: activityOf},
+    numberColumn("prefetch_count", "Prefetch count"),
+    {key: "activity_status", title: "Activity status", cell: activityOf},
     {key: "arguments", title: "Arguments", cell: (row) =>
       (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
   ];

@@ -1,13 +1,15 @@
 // Connections: the list, and a single connection with its channels and client properties.
 
 import {del, get, path} from "../api.js";
-import {Chart, Period, rates} from "../chart.js";
+import {Chart} from "../chart.js";
 import {attempt, confirm} from "../dialog.js";
 import {facts, h, panel, render} from "../dom.js";
 import {dangerous, field, input} from "../forms.js";
 import {byteRate, bytes, count, json, time} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {go, route, to} from "../router.js";
+import {rates} from "../samples.js";
 import {asBytes, session} from "../session.js";
 import {List} from "../table.js";
 import {channelColumns, stateOf} from "./channels.js";
@@ -25,7 +27,7 @@ route("connections", () => {
     columns: [
       {key: "name", title: "Name", cell: link},
       {key: "vhost", title: "Virtual host", minor: true},
-      {key: "user", title: "User"},
+      {key: "user", title: "User name"},
       {key: "state", title: "State", cell: (row) => stateOf(row.state)},
       {key: "ssl", title: "TLS", minor: true,
         cell: (row) => (row.ssl ? row.ssl_protocol ?? "yes" : "no")},
@@ -35,7 +37,7 @@ route("connections", () => {
         cell: (row) => byteRate(row.recv_oct_details?.rate)},
       {key: "send_oct_details.rate", title: "To client", number: true,
         cell: (row) => byteRate(row.send_oct_details?.rate)},
-      {key: "connected_at", title: "Since", cell: (row) => time(row.connected_at)},
+      {key: "connected_at", title: "Connected at", cell: (row) => time(row.connected_at)},
     ],
   });
   return {title: "Connections", element: h("section", {class: "panel"}, list.element),
@@ -51,35 +53,34 @@ route("connections/:name", ({name}) => {
     caption: "Channels", small: true, load: () => get(path("connections", name, "channels")),
     key: (row) => row.name, columns: channelColumns(), empty: "No channels.",
   });
-  const end = dangerous("Close the connection", () => closeConnection(name));
-  const element = h("div", {}, panel("Connection", about, end), panel("Channels", channels.element),
+  const end = dangerous("Force close", () => closeConnection(name));
+  const element = h("div", {}, panel("Overview", about, end), panel("Channels", channels.element),
     period.element,
     h("div", {class: "grid"}, flow.element, panel("Client properties", properties)));
   return {title: `Connection ${name}`, element, async refresh() {
     const row = await get(path("connections", name), period.query("data_rates"));
     render(about, aboutConnection(row));
     render(properties, json(row.client_properties));
-    flow.draw({"From client": rates(row.recv_oct_details),
-      "To client": rates(row.send_oct_details)});
+    flow.draw({"From client": rates(row, "recv_oct"), "To client": rates(row, "send_oct")});
     await channels.refresh();
   }};
 });
 
 function aboutConnection(row) {
   return facts({
-    State: stateOf(row.state), User: row.user, "Virtual host": row.vhost,
+    State: stateOf(row.state), "User name": row.user, "Virtual host": row.vhost,
     Client: `${row.peer_host}:${row.peer_port}`, Server: `${row.host}:${row.port}`,
-    Protocol: row.protocol, Mechanism: row.auth_mechanism,
+    Protocol: row.protocol, "Authentication": row.auth_mechanism,
     TLS: row.ssl ? [row.ssl_protocol, row.ssl_cipher].filter(Boolean).join(" ") : "no",
     Heartbeat: row.timeout ? `${row.timeout} s` : "off", "Frame max": bytes(row.frame_max),
-    "Channel max": count(row.channel_max), Since: time(row.connected_at),
+    "Channel max": count(row.channel_max), "Connected at": time(row.connected_at),
     "From client": bytes(row.recv_oct), "To client": bytes(row.send_oct),
     ...(row.peer_cert_subject ? {Certificate: row.peer_cert_subject} : {}),
   });
 }
 
 async function closeConnection(name) {
-  const reason = input("reason", {value: `closed by ${session.user.name} in the management pages`});
+  const reason = input("reason", {value: `Closed by ${session.user.name} in the management UI`});
   const detail = `${name} and all its channels will be closed, and its unacknowledged `
     + "messages requeued.";
   const isSure = await confirm("Close this connection?", detail, "Close",

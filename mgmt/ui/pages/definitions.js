@@ -18,14 +18,14 @@ export function definitionsPanel() {
     element.reset();
   }, field("File", file), field("Into one virtual host", input("into"), "all, if empty"));
   return panel("Definitions", h("div", {class: "halves"},
-    h("div", {}, h("h3", {}, "Download"),
+    h("div", {}, h("h3", {}, "Export definitions"),
       h("p", {class: "quiet"}, "All definitions, including password hashes."),
-      button("Download definitions", save)),
-    h("div", {}, h("h3", {}, "Upload"), take)));
+      button("Download broker definitions", save)),
+    h("div", {}, h("h3", {}, "Import definitions"), take)));
 }
 
 async function save() {
-  await attempt("Definitions downloaded", async () => {
+  await attempt("Definitions exported", async () => {
     const content = JSON.stringify(await get("definitions"), null, 2);
     const href = URL.createObjectURL(new Blob([content], {type: "application/json"}));
     h("a", {href, download: "definitions.json"}).click();

@@ -18,9 +18,9 @@ export function edit(message, target, retry) {
       ids: [message.id], edit: changesOf(original, values), to: {exchange, routing_key: key},
     };
     if (await retry(body)) dialog.close();
-    else notice("The message was not changed.", true);
+    else notice("The message stays in the queue unchanged.", true);
   }, h("p", {class: "quiet"},
-    "Where it is published is what its x-death header says, which a client may have forged."),
+    "The exchange and routing key are those of the x-death header, which a client can forge."),
   fields(field("To exchange", input("exchange",
     {value: target.exchange, placeholder: "the default exchange"})),
   field("Routing key", input("key", {value: target.routing_keys[0]}))),

@@ -1,14 +1,16 @@
 // A single exchange: rates, bindings, publishing, and deletion.
 
 import {del, get, path, post} from "../api.js";
-import {Chart, Period, rates} from "../chart.js";
+import {Chart} from "../chart.js";
 import {DEFAULT, bindFromForm, bindingList, featureTags, titleOf} from "../declared.js";
 import {attempt, confirm, notice} from "../dialog.js";
 import {facts, fold, h, panel, render} from "../dom.js";
 import {checkbox, dangerous, field, form, input, messageFields, messageOf} from "../forms.js";
 import {details, json, rate} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {go, route} from "../router.js";
+import {rates} from "../samples.js";
 
 route("exchanges/:vhost/:name", ({vhost, name}) => {
   const shown = name === DEFAULT ? "" : name;
@@ -20,18 +22,19 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
   const incoming = bindingList("to", vhost, `${where}/bindings/destination`);
   const isOwn = shown && !shown.startsWith("amq.");
   const element = h("div", {},
-    panel("Exchange", about, isOwn
-      ? dangerous("Delete the exchange", () => remove(vhost, shown, where)) : ""),
+    panel("Overview", about, isOwn
+      ? dangerous("Delete this exchange", () => remove(vhost, shown, where)) : ""),
     period.element, h("div", {class: "grid"}, flow.element),
-    panel("Bindings from here", shown ? outgoing.element : everyQueue()),
-    shown ? fold("Bind to this exchange", bindFromForm(vhost, shown)) : "",
-    shown ? panel("Bindings to here", incoming.element) : "",
-    fold("Publish a message", publishForm(where)));
+    panel("Bindings from this exchange", shown ? outgoing.element : everyQueue()),
+    shown ? fold("Add binding from this exchange", bindFromForm(vhost, shown)) : "",
+    shown ? panel("Bindings to this exchange", incoming.element) : "",
+    fold("Publish message", publishForm(where)));
   return {title: `Exchange ${titleOf(shown)}`, element, async refresh() {
     const row = await get(where, period.query("msg_rates"));
     render(about, aboutExchange(row));
-    flow.draw({In: rates(row.message_stats?.publish_in_details),
-      Out: rates(row.message_stats?.publish_out_details)});
+    const stats = row.message_stats;
+    flow.draw({"Publish (in)": rates(stats, "publish_in"),
+      "Publish (out)": rates(stats, "publish_out")});
     if (shown) await Promise.all([outgoing.refresh(), incoming.refresh()]);
   }};
 });
@@ -42,18 +45,19 @@ const everyQueue = () => h("p", {}, "The default exchange routes to the queue na
 function aboutExchange(row) {
   const policy = row.effective_policy_definition ?? {};
   return [facts({"Virtual host": row.vhost, Type: row.type,
-    In: details(row.message_stats, "publish_in"), Out: details(row.message_stats, "publish_out"),
-    ...row.messages_delayed === undefined ? {} : {"Messages delayed": row.messages_delayed}}),
+    "Message rate in": details(row.message_stats, "publish_in"),
+    "Message rate out": details(row.message_stats, "publish_out"),
+    ...row.messages_delayed === undefined ? {} : {"Delayed messages": row.messages_delayed}}),
   h("p", {}, featureTags(row)),
   Object.keys(policy).length > 0 && [h("h3", {}, "Effective policy"), h("pre", {}, json(policy))]];
 }
 
 function publishForm(where) {
-  return form("Publish", async (values) => {
+  return form("Publish message", async (values) => {
     const message = {routing_key: values.key, ...messageOf(values)};
     const {routed} = await post(`${where}/publish`, message);
-    if (routed) notice("Published");
-    else notice("Published, but not routed: no binding matches", true);
+    if (routed) notice("Message published");
+    else notice("Message published, but not routed: no binding matches", true);
     refreshNow();
   }, field("Routing key", input("key")), messageFields());
 }

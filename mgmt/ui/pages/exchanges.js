@@ -21,15 +21,15 @@ route("exchanges", () => {
       {key: "vhost", title: "Virtual host", minor: true},
       {key: "type", title: "Type"},
       {key: "features", title: "Features", sortable: false, minor: true, cell: shortTags},
-      {key: "message_stats.publish_in_details.rate", title: "In", number: true,
+      {key: "message_stats.publish_in_details.rate", title: "Message rate in", number: true,
         cell: (one) => details(one.message_stats, "publish_in")},
-      {key: "message_stats.publish_out_details.rate", title: "Out", number: true,
+      {key: "message_stats.publish_out_details.rate", title: "Message rate out", number: true,
         cell: (one) => details(one.message_stats, "publish_out")},
     ],
   });
   return {title: "Exchanges", refresh: () => list.refresh(),
     element: h("div", {}, h("section", {class: "panel"}, list.element),
-      fold("Add an exchange", addForm(list)))};
+      fold("Add a new exchange", addForm(list)))};
 });
 
 const bodyOf = (values) => ({type: values.type, durable: values.durable,
@@ -41,7 +41,7 @@ function addForm(list) {
     work: (values) => put(path("exchanges", values.vhost, values.name), bodyOf(values)),
     after: () => list.refresh(),
   }, fields(vhostField(), nameField(), field("Type", typeChoice())),
-  row(checkbox("Durable", "durable", true), checkbox("Delete when unused", "auto_delete"),
+  row(checkbox("Durable", "durable", true), checkbox("Auto delete", "auto_delete"),
     checkbox("Internal", "internal")),
   objectField("Arguments", "arguments", ARGUMENTS));
   return addPlan(element, "exchanges", bodyOf);

@@ -52,7 +52,7 @@ route("graph", () => {
   const controls = fields(field("Virtual host", vhost),
     field("Filter by name or key", filter));
   const page = {title: "Bindings", refresh, element: h("div", {},
-    panel("Bindings", controls, said, picture), fold("As a list", list.element))};
+    panel("Bindings", controls, said, picture), fold("List of bindings", list.element))};
   return page;
 });
 

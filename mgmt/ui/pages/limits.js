@@ -10,8 +10,8 @@ import {List} from "../table.js";
 import {administration, removal} from "./administration.js";
 
 const KINDS = {
-  vhost: {title: "Virtual hosts", of: "Virtual host", names: ["max-connections", "max-queues"]},
-  user: {title: "Users", of: "User", names: ["max-connections", "max-channels"]},
+  vhost: {title: "Virtual host limits", of: "Virtual host", names: ["max-connections", "max-queues"]},
+  user: {title: "User limits", of: "User", names: ["max-connections", "max-channels"]},
 };
 
 administration("limits", () => {
@@ -32,7 +32,7 @@ function limitList(kind) {
   ];
   const load = async () => (await get(`${kind}-limits`)).flatMap((row) =>
     Object.entries(row.value).map(([name, value]) => ({of: row[kind], name, value})));
-  return new List({id: kind, caption: `Limits of ${title.toLowerCase()}`, small: true, columns,
+  return new List({id: kind, caption: title, small: true, columns,
     load, key: (row) => `${row.of}\n${row.name}`, empty: "No limits."});
 }
 
@@ -43,5 +43,5 @@ function setForm(kind) {
     work: (values) => put(path(`${kind}-limits`, values[kind], values.name),
       {value: Number(values.value)}),
   }, fields(of, field("Limit", select("name", KINDS[kind].names)),
-    field("Value", input("value", {type: "number", required: true}), "negative: unlimited")));
+    field("Value", input("value", {type: "number", required: true}), "-1: no limit")));
 }

@@ -9,37 +9,36 @@ import {bytes, json} from "../format.js";
 import {refreshNow} from "../live.js";
 
 const TRUNCATE_BYTES = 50_000;
-const ACK_MODES = [["ack_requeue_true", "requeued, marked as redelivered"],
-  ["ack_requeue_false", "acknowledged and removed"],
-  ["reject_requeue_true", "rejected with requeue"],
-  ["reject_requeue_false", "rejected without requeue: dead-lettered or dropped"]];
+const ACK_MODES = [["ack_requeue_true", "Nack message requeue true"],
+  ["ack_requeue_false", "Automatic ack"], ["reject_requeue_true", "Reject requeue true"],
+  ["reject_requeue_false", "Reject requeue false (dead-letters or drops)"]];
 
 export function publishForm(vhost, queue) {
   const where = `${path("exchanges", vhost, DEFAULT)}/publish`;
-  return form("Publish", async (values) => {
+  return form("Publish message", async (values) => {
     const message = {routing_key: queue, ...messageOf(values)};
-    await attempt("Published", () => post(where, message));
+    await attempt("Message published", () => post(where, message));
     refreshNow();
   }, messageFields());
 }
 
 export function getForm(where) {
   const shown = h("div", {role: "status"});
-  return h("div", {}, form("Get", async ({count, ackmode, encoding}) => {
+  return h("div", {}, form("Get messages", async ({count, ackmode, encoding}) => {
     const body = {count: Number(count), ackmode, encoding, truncate: TRUNCATE_BYTES};
     const found = await post(`${where}/get`, body);
     render(shown, found.length ? found.map(gotten) : h("p", {}, "The queue is empty."));
     refreshNow();
   }, fields(
-    field("Number of messages", input("count", {type: "number", min: 1, max: 1000, value: 1})),
-    field("Acknowledgement", select("ackmode", ACK_MODES)),
-    field("Encoding", select("encoding", [["auto", "text if possible"], ["base64", "base64"]])))),
+    field("Messages", input("count", {type: "number", min: 1, max: 1000, value: 1})),
+    field("Ack mode", select("ackmode", ACK_MODES)),
+    field("Encoding", select("encoding", [["auto", "Auto string / base64"], ["base64", "base64"]])))),
   shown);
 }
 
 function gotten(message, place) {
   return h("article", {class: "message", "aria-label": `Message ${place + 1}`},
-    h("p", {}, h("b", {}, `Message ${place + 1}`), ` from ${message.exchange || "(default)"} with `,
+    h("p", {}, h("b", {}, `Message ${place + 1}`), `: exchange ${message.exchange || "(default)"}, routing key `,
       h("code", {}, message.routing_key), `, ${bytes(message.payload_bytes)} `,
       message.redelivered && tag("redelivered")),
     bodyOf(message));

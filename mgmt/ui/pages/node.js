@@ -2,11 +2,13 @@
 
 import {get, path} from "../api.js";
 import {bars, meter, stacked} from "../bars.js";
-import {Chart, Period, lengths} from "../chart.js";
+import {Chart} from "../chart.js";
 import {facts, h, panel, render, table} from "../dom.js";
 import {bytes, count, duration} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {route} from "../router.js";
+import {values} from "../samples.js";
 import {mayMonitor} from "../session.js";
 
 // Groups the API's memory categories by what this node can measure. RabbitMQ has more categories.
@@ -31,12 +33,12 @@ route("nodes/:name", ({name}) => {
   const memory = new Chart("Memory in use", bytes);
   const disk = new Chart("Free disk space", bytes);
   const files = new Chart("File descriptors and sockets", count);
-  const period = new Period(refreshNow);
-  const element = h("div", {}, panel("Node", parts.about),
-    h("div", {class: "grid"}, panel("Limits", parts.limits), panel("Memory", parts.memory)),
+  const period = new Period(refreshNow, true);
+  const element = h("div", {}, panel("Overview", parts.about),
+    h("div", {class: "grid"}, panel("Resource limits", parts.limits), panel("Memory details", parts.memory)),
     period.element, h("div", {class: "grid"}, memory.element, disk.element, files.element),
-    h("div", {class: "grid"}, panel("Listeners", parts.listeners),
-      panel("Software", parts.software)));
+    h("div", {class: "grid"}, panel("Ports and contexts", parts.listeners),
+      panel("Applications", parts.software)));
   return {title: `Node ${name}`, element, async refresh() {
     const [row, found] = await Promise.all([
       get(path("nodes", name), {...period.query("node_stats"), memory: true}),
@@ -44,19 +46,18 @@ route("nodes/:name", ({name}) => {
     render(parts.about, aboutNode(row));
     render(parts.limits, nodeMeters(row));
     render(parts.memory, memoryOf(row.memory));
-    memory.draw({"In use": lengths(row.mem_used_details)});
-    disk.draw({Free: lengths(row.disk_free_details)});
-    files.draw({"File descriptors": lengths(row.fd_used_details),
-      Sockets: lengths(row.sockets_used_details)});
+    memory.draw({"In use": values(row, "mem_used")});
+    disk.draw({Free: values(row, "disk_free")});
+    files.draw({"File descriptors": values(row, "fd_used"), Sockets: values(row, "sockets_used")});
     render(parts.listeners, listenerTable(found));
-    render(parts.software, table("Software", ["Name", "Version"],
+    render(parts.software, table("Applications", ["Name", "Version"],
       row.applications.map((one) => [one.name, one.version])));
   }};
 });
 
 function aboutNode(row) {
   return facts({
-    "Uptime": duration(row.uptime), Process: row.os_pid, Processors: count(row.processors),
+    "Uptime": duration(row.uptime), "OS process ID": row.os_pid, Cores: count(row.processors),
     Partitions: row.partitions.length ? row.partitions.join(", ") : "none",
     "Memory alarm": alarm(row.mem_alarm), "Disk alarm": alarm(row.disk_free_alarm),
     "Data directory": h("code", {}, row.db_dir || "none"),
@@ -79,7 +80,7 @@ function memoryOf(breakdown) {
   return [...stacked("Memory", parts),
     h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in total, measured as `
       + `${breakdown.strategy}.`),
-    bars("Categories of the API", all)];
+    bars("Memory by category", all)];
 }
 
 // Parts shared with the overview
@@ -110,6 +111,6 @@ export function listenerTable({listeners, contexts = []}) {
     table("Listeners", ["Protocol", "Address", "Port"],
       listeners.map((one) => [one.protocol, one.ip_address, one.port])),
     contexts.length > 0 && h("p", {class: "quiet"},
-      `Served over HTTP: ${contexts.map((one) => one.description).join(", ")}.`),
+      `Web contexts: ${contexts.map((one) => one.description).join(", ")}.`),
   ];
 }

@@ -34,7 +34,7 @@ for (const [kind, {title, one, may, ...options}] of Object.entries(KINDS)) {
     const list = new List({caption: title, load: () => get(kind), columns: columns(kind, one, form),
       key: (row) => `${row.vhost}\n${row.name}`, empty: `No ${title.toLowerCase()}.`});
     return {title, lists: [list], panels: [plainPanel(title, list.element),
-      form ? panel(`Add or change an ${one}`.replace("an policy", "a policy"), form) : ""]};
+      form ? panel(`Add / update an ${one}`.replace("an policy", "a policy"), form) : ""]};
   });
 }
 
@@ -42,15 +42,15 @@ function columns(kind, one, form) {
   const all = [
     {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
     {key: "pattern", title: "Pattern", cell: (row) => code(row.pattern)},
-    {key: "apply-to", title: "Applies to", cell: (row) => row["apply-to"].replaceAll("_", " ")},
+    {key: "apply-to", title: "Apply to", cell: (row) => row["apply-to"].replaceAll("_", " ")},
     {key: "definition", title: "Definition", sortable: false, wide: true, cell: (row) =>
       Object.entries(row.definition).map(([key, value]) =>
         h("div", {"data-key": key}, code(`${key}: ${JSON.stringify(value)}`)))},
     {key: "priority", title: "Priority", number: true},
   ];
   if (!form) return all;
-  const change = (row) => button("Change", () => fill(form, row),
-    {"aria-label": `Change ${one} ${row.name}`});
+  const change = (row) => button("Update", () => fill(form, row),
+    {"aria-label": `Update ${one} ${row.name}`});
   return [...all, {key: "change", title: "", sortable: false, cell: change},
     removal({label: (row) => `Delete ${one} ${row.name}`, done: "Deleted",
       detail: () => "It stops applying to matching queues and exchanges at once.",
@@ -64,9 +64,9 @@ function saveForm(kind, one, {appliesTo, known}) {
       pattern: values.pattern, definition: object(values.definition, "The definition"),
       priority: Number(values.priority), "apply-to": values.apply}),
   }, fields(vhostField(), field("Name", input("name", {required: true})),
-    field("Pattern", input("pattern", {required: true}), "regular expression for names"),
-    field("Applies to", select("apply", appliesTo.map((to) => [to, to.replaceAll("_", " ")]))),
-    field("Priority", input("priority", {type: "number", value: 0}), "the highest applies")),
+    field("Pattern", input("pattern", {required: true}), "regular expression of names"),
+    field("Apply to", select("apply", appliesTo.map((to) => [to, to.replaceAll("_", " ")]))),
+    field("Priority", input("priority", {type: "number", value: 0}), "the highest is applied")),
   objectField("Definition", "definition", known, {required: true}));
 }
 

@@ -2,14 +2,16 @@
 
 import {del, get, path, post} from "../api.js";
 import {bars, stacked} from "../bars.js";
-import {Chart, Period, lengths, rates} from "../chart.js";
+import {Chart} from "../chart.js";
 import {bindToForm, bindingList, featureTags} from "../declared.js";
 import {attempt, confirm} from "../dialog.js";
 import {facts, fold, h, panel, render, tag} from "../dom.js";
 import {checkbox, dangerous, field, form, input, row} from "../forms.js";
 import {bytes, count, duration, plural, rate, time} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {go, route} from "../router.js";
+import {messageRates, queuedMessages} from "../samples.js";
 import {consumerList} from "./channels.js";
 import {getForm, publishForm} from "./messages.js";
 import {stateOfQueue} from "./queues.js";
@@ -27,18 +29,19 @@ route("queues/:vhost/:name", ({vhost, name}) => {
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
   const bindings = bindingList("bindings", vhost, `${where}/bindings`);
-  const element = h("div", {}, panel("Queue", parts.about), period.element,
+  const element = h("div", {}, panel("Overview", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
-      panel("Storage tiers", parts.tiers), panel("Age", parts.ages)),
+      panel("Storage tiers", parts.tiers), panel("Message age", parts.ages)),
     panel("Consumers", consumers.element), panel("Bindings", bindings.element),
-    fold("Bind this queue", bindToForm(vhost, name)),
-    fold("Publish to this queue", publishForm(vhost, name)), fold("Get messages", getForm(where)),
+    fold("Add binding to this queue", bindToForm(vhost, name)),
+    fold("Publish message", publishForm(vhost, name)), fold("Get messages", getForm(where)),
     panel("Messages and dead letters", workbench(vhost, name)),
     panel("Operations", operations(vhost, name, where)));
   return {title: `Queue ${name}`, element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
     render(parts.about, aboutQueue(found));
-    drawCharts(messages, flow, found);
+    messages.draw(queuedMessages(found));
+    flow.draw(messageRates(found.message_stats));
     render(parts.tiers, tiersOf(found));
     render(parts.ages, agesOf(found));
     await Promise.all([consumers.show(found.consumer_details), bindings.refresh()]);
@@ -51,7 +54,7 @@ function aboutQueue(one) {
     facts({"Virtual host": one.vhost, Type: one.type, State: stateOfQueue(one),
       Ready: count(one.messages_ready), Unacked: count(one.messages_unacknowledged),
       Total: count(one.messages), Persistent: count(one.messages_persistent),
-      Size: bytes(one.message_bytes), Memory: bytes(one.memory), Consumers: count(one.consumers),
+      "Message bytes": bytes(one.message_bytes), "Process memory": bytes(one.memory), Consumers: count(one.consumers),
       "Idle since": one.idle_since ? time(Date.parse(one.idle_since)) : "–"}),
     h("p", {}, featureTags(one)),
     h("h3", {}, "Effective policy"),
@@ -59,13 +62,6 @@ function aboutQueue(one) {
       ? h("p", {}, policy.map(([key, value]) => tag(`${key}: ${JSON.stringify(value)}`)))
       : h("p", {class: "quiet"}, "No policy applies."),
   ];
-}
-
-function drawCharts(messages, flow, {message_stats: stats = {}, ...found}) {
-  messages.draw({Ready: lengths(found.messages_ready_details),
-    Unacked: lengths(found.messages_unacknowledged_details)});
-  flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
-    Acknowledged: rates(stats.ack_details), Redelivered: rates(stats.redeliver_details)});
 }
 
 function tiersOf({tiers}) {
@@ -85,10 +81,10 @@ function agesOf(one) {
     return `over ${duration(bounds.at(-1))}`;
   };
   return [
-    facts({"Oldest ready": duration(one.oldest_ready_age_ms),
-      "Oldest unacked": duration(one.oldest_unacked_age_ms),
+    facts({"Oldest ready message": duration(one.oldest_ready_age_ms),
+      "Oldest unacked message": duration(one.oldest_unacked_age_ms),
       "Mean time in queue": delivered ? duration(sum / delivered) : "–"}),
-    bars("Waiting time of delivered messages", counts.map((value, place) =>
+    bars("Time in queue of delivered messages", counts.map((value, place) =>
       ({label: label(place), value, text: count(value)}))),
   ];
 }
@@ -96,14 +92,14 @@ function agesOf(one) {
 // Operations that cannot be undone
 
 function operations(vhost, name, where) {
-  const move = form("Move all messages", async ({destination}) => {
+  const move = form("Move messages", async ({destination}) => {
     const detail = `All ready messages of ${name} will be moved to the end of ${destination}.`;
     if (!await confirm("Move all messages?", detail, "Move")) return;
-    await attempt(`Moved to ${destination}`, () => moved(where, {all: true, destination}));
+    await attempt(`Messages moved to ${destination}`, () => moved(where, {all: true, destination}));
     refreshNow();
   }, field("To queue", input("destination", {required: true})));
-  return h("div", {}, move, row(dangerous("Purge", () => purge(name, where)),
-    dangerous("Delete the queue", () => remove(vhost, name, where))));
+  return h("div", {}, move, row(dangerous("Purge messages", () => purge(name, where)),
+    dangerous("Delete this queue", () => remove(vhost, name, where))));
 }
 
 async function moved(where, body) {
@@ -118,7 +114,7 @@ async function purge(name, where) {
   const detail = `${plural(ready, "ready message")} in ${name} will be deleted, but no `
     + "unacknowledged ones.";
   if (!await confirm(`Purge ${name}?`, detail, "Purge")) return;
-  await attempt("Purged", () => del(`${where}/contents`));
+  await attempt("Messages purged", () => del(`${where}/contents`));
   refreshNow();
 }
 

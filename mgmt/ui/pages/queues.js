@@ -31,18 +31,18 @@ route("queues", () => {
       lengthColumn("messages_ready", "Ready"),
       lengthColumn("messages_unacknowledged", "Unacked"),
       lengthColumn("messages", "Total"),
-      {key: "oldest_ready_age_ms", title: "Oldest", number: true,
+      {key: "oldest_ready_age_ms", title: "Oldest message", number: true,
         cell: (one) => duration(one.oldest_ready_age_ms)},
-      {key: "message_bytes", title: "Size", number: true, cell: (one) => bytes(one.message_bytes)},
+      {key: "message_bytes", title: "Message bytes", number: true, cell: (one) => bytes(one.message_bytes)},
       lengthColumn("consumers", "Consumers"),
-      rateColumn("publish", "In"),
-      rateColumn("deliver_get", "Out"),
+      rateColumn("publish", "Incoming"),
+      rateColumn("deliver_get", "Deliver / get"),
       rateColumn("ack", "Ack"),
     ],
   });
   return {title: "Queues", refresh: () => list.refresh(),
     element: h("div", {}, h("section", {class: "panel"}, list.element),
-      fold("Add a queue", addForm(list)))};
+      fold("Add a new queue", addForm(list)))};
 });
 
 // Running, or idle if there was no recent traffic.
@@ -60,7 +60,7 @@ function addForm(list) {
     work: (values) => put(path("queues", values.vhost, values.name), bodyOf(values)),
     after: () => list.refresh(),
   }, fields(vhostField(), nameField()),
-  row(checkbox("Durable", "durable", true), checkbox("Delete when unused", "auto_delete")),
+  row(checkbox("Durable", "durable", true), checkbox("Auto delete", "auto_delete")),
   objectField("Arguments", "arguments", ARGUMENTS));
   return addPlan(element, "queues", bodyOf);
 }

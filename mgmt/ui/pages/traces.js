@@ -7,16 +7,16 @@ import {button, changing, checkbox, field, fields, input, select, vhostField} fr
 import {bytes, count} from "../format.js";
 import {refreshNow} from "../live.js";
 import {List} from "../table.js";
-import {administration, plainPanel, removal} from "./administration.js";
+import {administration, removal} from "./administration.js";
 
 // How long the browser has to start a download.
 const KEPT_MS = 60_000;
-const FORMATS = [["text", "text, RabbitMQ format"], ["json", "JSON, RabbitMQ format"],
-  ["log", "log for analysis"]];
+const FORMATS = [["text", "text"], ["json", "JSON"],
+  ["log", "log for leveret analytics"]];
 
 administration("traces", () => {
   const traces = new List({
-    id: "traces", caption: "Traces", small: true, load: () => get("traces"),
+    id: "traces", caption: "All traces", small: true, load: () => get("traces"),
     key: (row) => `${row.vhost}\n${row.name}`, empty: "No traces.",
     columns: [
       {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
@@ -24,18 +24,18 @@ administration("traces", () => {
       {key: "pattern", title: "Pattern", cell: (row) => code(row.pattern)},
       {key: "max_payload_bytes", title: "Payloads", cell: payloads},
       {key: "sample", title: "Sample", cell: (row) => (row.sample > 1 ? `1 in ${row.sample}` : "")},
-      {key: "written", title: "Written", number: true, cell: (row) => count(row.written)},
-      {key: "lost", title: "Lost", number: true, cell: (row) =>
+      {key: "written", title: "Written messages", number: true, cell: (row) => count(row.written)},
+      {key: "lost", title: "Lost messages", number: true, cell: (row) =>
         h("span", {class: row.lost ? "bad" : ""}, count(row.lost))},
       {key: "problem", title: "State", wide: true, cell: (row) =>
-        h("span", {class: row.problem ? "bad" : "good"}, row.problem || "well")},
+        h("span", {class: row.problem ? "bad" : "good"}, row.problem || "running")},
       removal({text: "Stop", label: (row) => `Stop trace ${row.name}`, done: "Trace stopped",
-        detail: () => "Its files are kept.",
+        detail: () => "Its log files are kept.",
         work: (row) => del(path("traces", row.vhost, row.name))}),
     ],
   });
   const files = new List({
-    id: "files", caption: "Trace files", small: true, load: () => get("trace-files"),
+    id: "files", caption: "Trace log files", small: true, load: () => get("trace-files"),
     key: (row) => row.name, empty: "No files.",
     columns: [
       {key: "name", title: "Name", wide: true, cell: (row) => code(row.name)},
@@ -47,9 +47,9 @@ administration("traces", () => {
         work: (row) => del(path("trace-files", row.name))}),
     ],
   });
-  return {title: "Traces", lists: [traces, files],
-    panels: [plainPanel("Traces", traces.element), panel("Add a trace", addForm()),
-      plainPanel("Trace files", files.element)]};
+  return {title: "Tracing", lists: [traces, files],
+    panels: [panel("All traces", traces.element), panel("Add a new trace", addForm()),
+      panel("Trace log files", files.element)]};
 });
 
 function payloads({format, payload, max_payload_bytes: most}) {
@@ -65,10 +65,10 @@ function addForm() {
     field("Format", select("format", FORMATS)),
     field("Pattern", input("pattern", {required: true, value: "#"}),
       "such as #, publish.# or deliver.orders"),
-    field("Payload bytes", input("most", {type: "number", min: 0}), "empty for all"),
+    field("Max payload bytes", input("most", {type: "number", min: 0}), "empty: no limit"),
     field("Sample", input("sample", {type: "number", min: 1, value: 1}),
-      "for logs: one message in this number")),
-  checkbox("Payloads in a log", "bodies"));
+      "log format: one message of this many")),
+  checkbox("Payloads in the log", "bodies"));
 }
 
 function bodyOf({format, pattern, most, sample, bodies}) {

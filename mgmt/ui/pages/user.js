@@ -24,17 +24,17 @@ administration("users/:name", ({name}) => {
     await Promise.all([permissions.refresh(), topics.refresh()]);
   };
   return {title: `User ${name}`, refresh, panels: [
-    panel("User", about),
+    panel("Overview", about),
     panel("Permissions", permissions.element, permissionForm(name)),
     panel("Topic permissions", topics.element, topicForm(name)),
-    fold("Change password and tags", change),
-    panel("Operations", dangerous("Delete the user", () => remove(name, where)))]};
+    fold("Update this user", change),
+    panel("Operations", dangerous("Delete this user", () => remove(name, where)))]};
 });
 
 function aboutUser(user) {
   const limits = Object.entries(user.limits ?? {}).map(([key, value]) => `${key}: ${value}`);
   return facts({Tags: user.tags.length ? user.tags.map((one) => tag(one)) : "none",
-    Password: user.password_hash ? "yes" : "none", Limits: limits.join(", ") || "none"});
+    "Can log in with password": user.password_hash ? "yes" : "no", Limits: limits.join(", ") || "none"});
 }
 
 const patternColumn = (key, title) => ({key, title, cell: (row) => code(row[key])});
@@ -56,7 +56,7 @@ function topicList(name) {
   return new List({
     id: "topics", caption: "Topic permissions", small: true,
     load: () => get(path("users", name, "topic-permissions")),
-    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "No restrictions of routing keys.",
+    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "No topic permissions: every routing key is permitted.",
     columns: [{key: "vhost", title: "Virtual host"}, {key: "exchange", title: "Exchange"},
       patternColumn("write", "Write"), patternColumn("read", "Read"),
       removal({text: "Clear", label: (row) => `Clear topic permissions on ${row.exchange}`,
@@ -67,15 +67,15 @@ function topicList(name) {
 }
 
 const patternField = (label, name) =>
-  field(label, input(name, {value: ".*"}), "regular expression");
+  field(label, input(name, {value: ".*"}));
 
 function permissionForm(name) {
   return changing("Set permissions", {
     done: () => "Permissions set", after: refreshNow,
     work: ({vhost, configure, write, read}) =>
       put(path("permissions", vhost, name), {configure, write, read}),
-  }, fields(field("Virtual host", vhostChoice()), patternField("Configure", "configure"),
-    patternField("Write", "write"), patternField("Read", "read")));
+  }, fields(field("Virtual host", vhostChoice()), patternField("Configure regexp", "configure"),
+    patternField("Write regexp", "write"), patternField("Read regexp", "read")));
 }
 
 function topicForm(name) {
@@ -85,7 +85,7 @@ function topicForm(name) {
       put(path("topic-permissions", vhost, name), {exchange, write, read}),
   }, fields(field("Virtual host", vhostChoice()),
     field("Exchange", input("exchange", {value: "amq.topic", required: true})),
-    patternField("Write", "write"), patternField("Read", "read")));
+    patternField("Write regexp", "write"), patternField("Read regexp", "read")));
 }
 
 async function remove(name, where) {

@@ -10,9 +10,9 @@ import {List} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
 
 const TAGS = ["administrator", "monitoring", "policymaker", "management", "impersonator"];
-const KEEP = ["keep", "unchanged"];
-const SECRETS = [["password", "new password"], ["hash", "password hash"],
-  ["none", "none: no password login"]];
+const KEEP = ["keep", "Unchanged"];
+const SECRETS = [["password", "New password"], ["hash", "Hashed password"],
+  ["none", "No password"]];
 
 administration("users", () => {
   const list = new List({
@@ -21,9 +21,9 @@ administration("users", () => {
       {key: "name", title: "Name", cell: (row) =>
         h("a", {href: to("admin", "users", row.name)}, row.name)},
       {key: "tags", title: "Tags", cell: (row) => row.tags.map((one) => tag(one))},
-      {key: "vhosts", title: "Access to", cell: (row) => (row.vhosts.length ? row.vhosts.join(", ")
-        : h("span", {class: "warn"}, "no virtual host"))},
-      {key: "login", title: "Login with", cell: (row) => row.login},
+      {key: "vhosts", title: "Can access virtual hosts", cell: (row) => (row.vhosts.length ? row.vhosts.join(", ")
+        : h("span", {class: "warn"}, "No access"))},
+      {key: "login", title: "Has password", cell: (row) => row.login},
       removal({label: (row) => `Delete user ${row.name}`, done: "User deleted",
         detail: (row) => `The permissions of ${row.name} will be deleted, and its connections `
           + "closed."
@@ -39,7 +39,7 @@ async function usersWithVhosts() {
   const [users, permissions] = await Promise.all([get("users"), get("permissions")]);
   const vhosts = new Map(users.map((user) => [user.name, []]));
   for (const one of permissions) vhosts.get(one.user)?.push(one.vhost);
-  return users.map((user) => ({...user, login: user.password_hash ? "password" : "no password",
+  return users.map((user) => ({...user, login: user.password_hash ? "yes" : "no",
     vhosts: vhosts.get(user.name)}));
 }
 
@@ -61,7 +61,7 @@ function secretFields(choices) {
     text.required = isAsked;
     text.type = choice.value === "hash" ? "text" : "password";
     secret.querySelector("label").textContent =
-      choice.value === "hash" ? "Password hash" : "New password";
+      choice.value === "hash" ? "Hashed password" : "New password";
   };
   choice.onchange = settle;
   settle();
@@ -91,8 +91,8 @@ function bodyOf({secret, password, tags}, current) {
 
 // The form that changes a user's password and tags.
 export function changeForm(user) {
-  return changing("Save", {
-    done: () => `User ${user.name} saved`, after: refreshNow,
+  return changing("Update user", {
+    done: () => `User ${user.name} updated`, after: refreshNow,
     work: async (values) => {
       const current = await get(path("users", user.name));
       await put(path("users", user.name), bodyOf(values, current));

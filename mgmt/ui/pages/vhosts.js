@@ -1,13 +1,15 @@
 // The list of virtual hosts, adding one, and a single virtual host with its permissions.
 
 import {del, get, path, put} from "../api.js";
-import {Chart, Period, lengths, rates} from "../chart.js";
+import {Chart} from "../chart.js";
 import {attempt, confirm} from "../dialog.js";
 import {code, facts, fold, h, panel, render, tag} from "../dom.js";
 import {button, changing, dangerous, field, fields, input} from "../forms.js";
 import {byteRate, count, plural, rate} from "../format.js";
 import {refreshNow} from "../live.js";
+import {Period} from "../period.js";
 import {go, to} from "../router.js";
+import {messageRates, queuedMessages} from "../samples.js";
 import {mayAdminister} from "../session.js";
 import {List} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
@@ -26,9 +28,9 @@ administration("vhosts", () => {
       countColumn("messages_ready", "Ready"),
       countColumn("messages_unacknowledged", "Unacked"),
       countColumn("messages", "Total"),
-      {key: "recv_oct_details.rate", title: "From clients", number: true,
+      {key: "recv_oct_details.rate", title: "From client", number: true,
         cell: (row) => byteRate(row.recv_oct_details?.rate)},
-      {key: "send_oct_details.rate", title: "To clients", number: true,
+      {key: "send_oct_details.rate", title: "To client", number: true,
         cell: (row) => byteRate(row.send_oct_details?.rate)},
       {key: "tracing", title: "Tracing", cell: (row) => (row.tracing ? "on" : "off")},
       removal({label: (row) => `Delete virtual host ${row.name}`, detail: consequence,
@@ -37,7 +39,7 @@ administration("vhosts", () => {
     ],
   });
   return {title: "Virtual hosts", lists: [list], panels: [plainPanel("Virtual hosts", list.element),
-    mayAdminister() ? panel("Add a virtual host", addForm()) : ""]};
+    mayAdminister() ? panel("Add a new virtual host", addForm()) : ""]};
 });
 
 const consequence = (row) => `${row.name} has ${plural(row.messages, "message")}: they, its `
@@ -61,26 +63,23 @@ administration("vhosts/:name", ({name}) => {
   const parts = {about: h("div"), change: h("div"), operations: h("div", {class: "row"})};
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
-  const period = new Period(refreshNow);
+  const period = new Period(refreshNow, true);
   const permissions = permissionList(where);
   const refresh = async () => {
     const row = await get(where, period.query("lengths", "msg_rates"));
     render(parts.about, aboutVhost(row));
-    messages.draw({Ready: lengths(row.messages_ready_details),
-      Unacked: lengths(row.messages_unacknowledged_details)});
-    const stats = row.message_stats ?? {};
-    flow.draw({Published: rates(stats.publish_details), Delivered: rates(stats.deliver_get_details),
-      Acknowledged: rates(stats.ack_details)});
+    messages.draw(queuedMessages(row));
+    flow.draw(messageRates(row.message_stats));
     if (!mayAdminister()) return;
     if (!parts.change.firstChild) parts.change.append(changeForm(row));
     render(parts.operations, tracing(row, where),
-      dangerous("Delete the virtual host", () => remove(row, where)));
+      dangerous("Delete this virtual host", () => remove(row, where)));
     await permissions.refresh();
   };
-  const mine = [panel("Virtual host", parts.about), period.element,
+  const mine = [panel("Overview", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element)];
   const administrators = () => [panel("Permissions", permissions.element),
-    fold("Change the virtual host", parts.change), panel("Operations", parts.operations)];
+    fold("Update this virtual host", parts.change), panel("Operations", parts.operations)];
   return {title: `Virtual host ${name}`, refresh,
     panels: mayAdminister() ? [...mine, ...administrators()] : mine};
 });
@@ -108,19 +107,19 @@ function permissionList(where) {
 }
 
 function changeForm(row) {
-  return changing("Save", {
-    done: () => `Virtual host ${row.name} saved`, after: refreshNow,
+  return changing("Update virtual host", {
+    done: () => `Virtual host ${row.name} updated`, after: refreshNow,
     work: (values) => put(path("vhosts", row.name), bodyOf(values)),
   }, describing(row));
 }
 
 function tracing(row, where) {
-  const next = row.tracing ? "off" : "on";
-  return button(`Turn tracing ${next}`, async () => {
-    const done = await attempt(`Tracing is ${next}`, () => put(where, {
+  const [action, done] = row.tracing ? ["Stop", "stopped"] : ["Start", "started"];
+  return button(`${action} tracing`, async () => {
+    const isDone = await attempt(`Tracing ${done}`, () => put(where, {
       description: row.description, tags: row.tags.join(","), tracing: !row.tracing,
     }));
-    if (done) refreshNow();
+    if (isDone) refreshNow();
   });
 }
 

@@ -14,9 +14,9 @@ const PAGE = 20;
 // offset counts messages, for their numbers; position is where the node reads on.
 const FIRST_PAGE = {offset: 0, position: ""};
 const WORDS = {
-  retry: ["Retry", "They are published as listed here, and removed from this queue."],
-  move: ["Move", "They are removed from this queue."],
-  delete: ["Delete", "They are deleted permanently."],
+  retry: ["Retry", "Retried", "They are published as listed here, and removed from this queue."],
+  move: ["Move", "Moved", "They are removed from this queue."],
+  delete: ["Delete", "Deleted", "They are deleted permanently."],
 };
 
 export function workbench(vhost, queue) {
@@ -122,7 +122,7 @@ class Workbench {
 
   // Returns whether it succeeded.
   async act(action, body) {
-    const [word, consequence] = WORDS[action];
+    const [word, done, consequence] = WORDS[action];
     const which = body.ids ? plural(body.ids.length, "message")
       : Object.values(this.filters).some(Boolean) ? "all matching messages" : "all messages";
     const target = body.destination ? ` Destination: ${body.destination}.` : "";
@@ -133,7 +133,7 @@ class Workbench {
       if (!body.edit && !await confirm(`${word} ${which}?`, detail, word, ...more.shown)) {
         return false;
       }
-      isDone = report(word, await post(`${this.where}/${action}`, {...body, ...more.confirmed}));
+      isDone = report(done, await post(`${this.where}/${action}`, {...body, ...more.confirmed}));
     } catch (error) {
       notice(`Failed: ${error.message}`, true);
     }
@@ -171,10 +171,11 @@ class Workbench {
     const act = (action) => () => this.act(action, {ids: [message.id]});
     return h("article", {class: "message", "data-key": uniqueId("shown"), "aria-label": name},
       h("div", {class: "row"}, box,
-        h("label", {for: id}, h("b", {}, `#${message.position + 1}`), " ",
-          h("code", {}, message.routing_key), ` by ${message.exchange || "(default)"}`),
+        h("label", {for: id}, h("b", {}, `#${message.position + 1}`),
+          ` exchange ${message.exchange || "(default)"}, routing key `,
+          h("code", {}, message.routing_key)),
         h("span", {class: "quiet"},
-          `${bytes(message.payload_bytes)}, ${duration(message.age_ms)} old`),
+          `${bytes(message.payload_bytes)}, age ${duration(message.age_ms)}`),
         message.redelivered && tag("redelivered"),
         h("span", {class: "row end"},
           button("Retry", act("retry"), {"aria-label": `Retry ${name}`}),
@@ -205,13 +206,14 @@ function describe({exchange, routing_keys: keys}) {
 }
 
 // Reports the result; returns whether all succeeded.
-function report(word, {done, failed}) {
+function report(did, {done, failed}) {
   if (!failed.length) {
-    notice(`${word}: ${plural(done, "message")} done`);
+    notice(`${did} ${plural(done, "message")}`);
     return true;
   }
   const reasons = [...new Set(failed.map((one) => one.reason))].join("; ");
-  notice(`${word}: ${done} done, ${failed.length} not, because ${reasons}`, true);
+  notice(`${did} ${plural(done, "message")}; ${plural(failed.length, "message")} failed: ${reasons}`,
+    true);
   return false;
 }
 
@@ -220,10 +222,10 @@ function deaths(found) {
   if (!found.length) return "";
   const first = [...found].reverse();
   return h("ol", {class: "timeline", "aria-label": "Deaths"}, first.map((death) =>
-    h("li", {}, h("b", {}, death.reason ?? "dead-lettered"), ` in ${death.queue}`,
+    h("li", {}, h("b", {}, death.reason ?? "dead-lettered"), ` in queue ${death.queue}`,
       death.count > 1 ? ` ${death.count} times, first` : "",
       death.time ? ` ${time(death.time * 1000)}` : "",
-      h("div", {class: "quiet"}, `published to ${death.exchange || "(default)"} with `
-        + `${death.routing_keys.join(", ")}`,
+      h("div", {class: "quiet"}, `exchange ${death.exchange || "(default)"}, routing `
+        + `keys ${death.routing_keys.join(", ")}`,
       death.original_expiration ? `; original expiration ${death.original_expiration} ms` : ""))));
 }

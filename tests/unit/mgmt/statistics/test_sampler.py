@@ -5,6 +5,7 @@ import pytest
 
 from leveret.broker.declarations import DeleteVhost, PutVhost
 from leveret.mgmt.statistics.sampler import CHURN, LENGTHS, MESSAGES, QUEUE, Sampler
+from leveret.mgmt.statistics.series import Window
 from leveret.testing import EmbeddedBroker
 from tests.declaring import declare
 
@@ -125,3 +126,21 @@ async def test_churn_is_counted(embedded, sampler, connection):
     row = dict(zip(CHURN, sampler.churn.last, strict=True))
     assert row["connection_created"] == row["channel_created"] == 1
     assert row["queue_created"] == row["queue_deleted"] == 1
+
+
+async def test_samples_of_a_virtual_host_are_kept_for_a_day(embedded, sampler):
+    connection = await aio_pika.connect(f"{embedded.url}?heartbeat=0")
+    channel = await connection.channel()
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 3)
+    await round_of(embedded, sampler)
+    await queue.purge()
+    for _ in range(2):
+        embedded.advance(10 * 3600)
+        await sampler.sample()
+        await publish(channel, "q", 1)
+    await connection.close()
+    window = Window(86_400, 1800)
+    column = LENGTHS.index("messages_ready")
+    shown = sampler.vhost_lengths["/"].samples(column, sampler.now_ms(), window)
+    assert 3 in [one["sample"] for one in shown]
