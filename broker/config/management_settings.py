@@ -92,6 +92,13 @@ class ManagementSettings:
         300_000,
         "How long a request's body may take to arrive.",
     )
+    login_session_min: int | None = setting(
+        "management.login_session_timeout",
+        whole_number("minutes", minimum=1),
+        None,
+        "How long a login on the web pages is valid.",
+        default_text="480",
+    )
     tls_port: int = setting(
         "management.ssl.port", PORT, 0, "The port of management over HTTPS; 0 disables it."
     )

@@ -16,8 +16,10 @@ from leveret.mgmt.api.routes import NoContent, route
 
 @route("GET", "/whoami")
 async def whoami(call: Call) -> Any:
-    """The current user."""
-    return {"name": text(call.identity.name), "tags": list(call.identity.tags)}
+    """The current user; with the configured length of a session, in minutes, for the pages."""
+    user = {"name": text(call.identity.name), "tags": list(call.identity.tags)}
+    minutes = call.node.config.management.login_session_min
+    return user if minutes is None else {**user, "login_session_timeout": minutes}
 
 
 @route("GET", "/auth", is_open=True)

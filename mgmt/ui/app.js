@@ -5,7 +5,7 @@ import {h, replace} from "./dom.js";
 import {field, form, input} from "./forms.js";
 import {beginUpdates, keepUpdating} from "./live.js";
 import {current} from "./router.js";
-import {session} from "./session.js";
+import {session, watchOtherTabs} from "./session.js";
 import {beginTheme} from "./theme.js";
 import {unwatch, watch} from "./alarms.js";
 import "./pages/overview.js";
@@ -57,7 +57,7 @@ function showLogin(problem) {
 
 async function begin() {
   try {
-    session.user = await get("whoami");
+    session.accepted(await get("whoami"));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     showLogin(error.status === 401 ? error.message : `Login failed: ${error.message}`);
@@ -121,6 +121,12 @@ function start() {
     toggleMenu(false);
     if (session.user) show();
   });
+  watchOtherTabs(beginOrAsk);
+  beginOrAsk();
+}
+
+// The address stays as it is, so that the login leads to the page that was asked for.
+function beginOrAsk() {
   if (session.credentials) begin();
   else showLogin();
 }

@@ -40,7 +40,11 @@ export async function keepUpdating(shown) {
 export async function refreshNow() {
   clearTimeout(timer);
   const shown = page;
-  if (!shown || !session.credentials) return;
+  if (!shown) return;
+  if (!session.credentials) {
+    isOver("Logged out: the session has ended.");
+    return;
+  }
   let isWorthwhile = true;
   try {
     await shown.refresh?.();

@@ -1,34 +1,29 @@
-// Browser storage: the login until the tab is closed, and settings such as the theme permanently.
-// If the browser blocks storage for the site, access throws, and values are kept until the page is
-// reloaded.
+// Browser storage, for all tabs: the login, and settings such as the theme. If the browser blocks
+// storage for the site, access throws, and values are kept until the page is reloaded.
 
 const memory = new Map();
 
-function kept(which, work) {
+function kept(work) {
   try {
-    return work(window[which]);
+    return work(window.localStorage);
   } catch (error) {
     if (error.name === "SecurityError" || error.name === "QuotaExceededError") return null;
     throw error;
   }
 }
 
-function store(which) {
-  const nameOf = (key) => `${which} ${key}`;
-  return {
-    get: (key) => kept(which, (place) => place.getItem(key)) ?? memory.get(nameOf(key)) ?? null,
+export const ofBrowser = {
+  get: (key) => kept((place) => place.getItem(key)) ?? memory.get(key) ?? null,
 
-    set(key, value) {
-      memory.set(nameOf(key), value);
-      kept(which, (place) => place.setItem(key, value));
-    },
+  // Memory has what the browser's storage has not, else another tab's removal would not be seen.
+  set(key, value) {
+    memory.delete(key);
+    kept((place) => place.setItem(key, value));
+    if (kept((place) => place.getItem(key)) !== value) memory.set(key, value);
+  },
 
-    remove(key) {
-      memory.delete(nameOf(key));
-      kept(which, (place) => place.removeItem(key));
-    },
-  };
-}
-
-export const ofTab = store("sessionStorage");
-export const ofBrowser = store("localStorage");
+  remove(key) {
+    memory.delete(key);
+    kept((place) => place.removeItem(key));
+  },
+};

@@ -14,10 +14,10 @@ from selenium.webdriver.common.by import By
 
 WAIT_SECONDS = 20
 BEGIN = """
-sessionStorage.clear();
 localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
-sessionStorage.setItem("leveret.credentials", arguments[0]);
+localStorage.setItem("leveret.login",
+  JSON.stringify({credentials: arguments[0], until: Date.now() + 600_000}));
 """
 # The search runs inside the page: one request instead of one for each element.
 CONTROL = """

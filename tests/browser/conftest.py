@@ -10,8 +10,12 @@ from selenium.webdriver.chrome.service import Service
 from tests.browser.browser import Browser
 from tests.mgmt.served_node import ServedNode
 
+SESSION_MINUTES = 30
 # The pages load nothing from other servers and have no inline code.
-STRICT = "management.csp.policy = default-src 'self'; object-src 'none'"
+CONFIGURATION = f"""
+management.csp.policy = default-src 'self'; object-src 'none'
+management.login_session_timeout = {SESSION_MINUTES}
+"""
 _numbers = itertools.count(1)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -24,7 +28,7 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory):
-    served = ServedNode(tmp_path_factory.mktemp("node"), STRICT)
+    served = ServedNode(tmp_path_factory.mktemp("node"), CONFIGURATION)
     yield served
     served.stop()
 

@@ -3,13 +3,13 @@
 import pytest
 from selenium.webdriver.common.by import By
 
+from tests.browser.conftest import SESSION_MINUTES
+
 # Like a browser that blocks all cookies.
 NO_STORAGE = """
-for (const name of ["sessionStorage", "localStorage"]) {
-  Object.defineProperty(window, name, {get() {
-    throw new DOMException("Access is denied for this document.", "SecurityError");
-  }});
-}
+Object.defineProperty(window, "localStorage", {get() {
+  throw new DOMException("Access is denied for this document.", "SecurityError");
+}});
 """
 REQUESTS = "return performance.getEntriesByType('resource').length"
 HIDE = """
@@ -144,3 +144,56 @@ def test_nothing_is_asked_for_while_the_tab_is_hidden(browser, node):
     assert script(f"return {begun}.length") == 0
     script(HIDE, False)
     browser.wait(lambda: script(f"return {begun}.length"), "that it catches up")
+
+
+@pytest.fixture
+def tab(browser):
+    """Opens the pages in a second tab."""
+    first = browser.driver.current_window_handle
+    opened = []
+
+    def open_at(address):
+        browser.driver.switch_to.new_window("tab")
+        opened.append(browser.driver.current_window_handle)
+        browser.driver.get(browser.url + address)
+        return opened[-1]
+
+    yield open_at
+    for handle in opened:
+        browser.driver.switch_to.window(handle)
+        browser.driver.close()
+    browser.driver.switch_to.window(first)
+
+
+def test_one_login_and_one_logout_are_for_all_tabs(browser, tab):
+    first = browser.driver.current_window_handle
+    second = tab("#/queues")
+    browser.see_title("Queues")
+    browser.press("Log out")
+    browser.control("Username")
+    browser.driver.switch_to.window(first)
+    browser.control("Username")
+    browser.log_in("guest", "guest")
+    browser.see_title("Overview")
+    browser.driver.switch_to.window(second)
+    browser.see_title("Queues")
+
+
+def test_an_address_that_was_sent_asks_for_the_login_and_then_shows_its_page(browser, node, vhost):
+    node.put(f"queues/{vhost}/sent", {"durable": True})
+    browser.press("Log out")
+    browser.driver.get("about:blank")
+    browser.driver.get(f"{browser.url}#/queues/{vhost}/sent")
+    browser.log_in("guest", "guest")
+    browser.see_title("Queue sent")
+    until = "return JSON.parse(localStorage.getItem('leveret.login')).until - Date.now()"
+    assert 0 < browser.driver.execute_script(until) <= SESSION_MINUTES * 60_000
+
+
+def test_a_session_that_has_ended_asks_for_the_login(browser):
+    script = """
+    const login = JSON.parse(localStorage.getItem("leveret.login"));
+    localStorage.setItem("leveret.login", JSON.stringify({...login, until: Date.now()}));
+    """
+    browser.driver.execute_script(script)
+    browser.see("Logged out: the session has ended.")

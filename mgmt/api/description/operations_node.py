@@ -75,7 +75,10 @@ HEALTH = (
     _health.shows("/health/checks/node-is-quorum-critical", ref("CriticalOk")),
 )
 LOGINS = (
-    _logins.shows("/whoami", record({"name": TEXT, "tags": list_of(TEXT)})),
+    _logins.shows(
+        "/whoami",
+        record({"name": TEXT, "tags": list_of(TEXT)}, {"login_session_timeout": COUNT}),
+    ),
     _logins.shows(
         "/auth",
         record(
