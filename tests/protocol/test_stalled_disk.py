@@ -1,0 +1,85 @@
+"""A disk that answers no sync: memory stays bounded, and only those wait who need the disk."""
+
+import asyncio
+import threading
+
+import aiormq
+
+from leveret.storage.disk import Disk
+from leveret.storage.log import PENDING_BYTES_HIGH
+from tests.stored_broker import StoredBroker
+
+PUBLISHERS = 3
+PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
+EMPTY = b""
+
+
+class StalledDisk(Disk):
+    """A disk whose syncs of files wait while `is_well` is not set."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_well = threading.Event()
+        self.is_well.set()
+
+    def sync(self, descriptor, path):
+        self.is_well.wait()
+        super().sync(descriptor, path)
+
+
+async def channel_on(url, **options):
+    connection = await aiormq.connect(url)
+    return await connection.channel(**options)
+
+
+async def flood(url, name, counts, is_over):
+    """Publish persistent messages without a body until it is over."""
+    channel = await channel_on(url, publisher_confirms=False)
+    counts[name] = 0
+    while not is_over.is_set():
+        await channel.basic_publish(EMPTY, routing_key=name, properties=PERSISTENT)
+        counts[name] += 1
+    await channel.connection.close()
+
+
+async def until(condition):
+    async with asyncio.timeout(50):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_disk_that_stands_still(tmp_path):
+    disk = StalledDisk()
+    async with StoredBroker(tmp_path, disk=disk) as node:
+        broker, log = node.broker, node.broker._store.log
+        names = [f"flood-{number}" for number in range(PUBLISHERS)]
+        channel = await channel_on(node.url)
+        for name in (*names, "confirmed"):
+            await channel.queue_declare(name, durable=True)
+        await channel.queue_declare("transient")
+        disk.is_well.clear()
+        confirm = asyncio.create_task(
+            channel.basic_publish(b"safe", routing_key="confirmed", properties=PERSISTENT)
+        )
+        counts, is_over = {}, asyncio.Event()
+        floods = [asyncio.create_task(flood(node.url, name, counts, is_over)) for name in names]
+        await until(lambda: sum(c.publishing_state == "flow" for c in broker.connections) == 3)
+
+        # Who needs no disk is served meanwhile.
+        other = await channel_on(node.url)
+        for _ in range(20):
+            await other.basic_publish(b"quick", routing_key="transient")
+            assert (await other.basic_get("transient", no_ack=True)).body == b"quick"
+        assert log.pending_bytes < 2 * PENDING_BYTES_HIGH
+        assert not confirm.done()
+
+        disk.is_well.set()
+        await confirm
+        is_over.set()
+        await asyncio.gather(*floods)
+        queues = broker.services.vhosts["/"].queues
+        await until(
+            lambda: [queues[name].backing.ready_count for name in names] == list(counts.values())
+        )
+        await other.connection.close()
+        await channel.connection.close()
