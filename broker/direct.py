@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content import Piece, encode_address
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.auth.identity import Identity
@@ -67,7 +67,7 @@ class NoOutput:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.pieces: list[bytes] = []
+        self.pieces: list[Piece] = []
         self.gathered_bytes = 0
         self.is_congested = False
         self.frame_bytes_max = 0

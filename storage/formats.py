@@ -301,6 +301,15 @@ def encode_run(
     return encode_record(RUN, head, sum(sizes))
 
 
+def run_bytes(targets: int, bodies: int, texts_bytes: int, number: int = 0) -> int:
+    """The size of the RUN record that `encode_run` returns: without bodies.
+
+    targets, bodies: how many. texts_bytes: of the address and the properties.
+    """
+    head = _RUN.size + _TARGET.size * targets + 2 * _CRC.size * bodies + texts_bytes
+    return RECORD_BYTES + head + (_NUMBER.size if number else 0)
+
+
 def _encode_single(
     expires_wall_ms: int,
     flags: int,

@@ -39,6 +39,7 @@ from collections.abc import Callable
 from leveret.storage.backing_queue import Waiter
 from leveret.storage.disk import Disk, DiskFull
 from leveret.storage.formats import CLOSED, encode_oldest, encode_record
+from leveret.storage.large_records import LogRecord, joined, pieces_of
 from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, LogFiles
 from leveret.storage.worker import Worker
@@ -184,7 +185,7 @@ class Log:
         file, is_new_file = self._files.to_write()
         pending_bytes = self.pending_bytes
         try:
-            data = b"".join(self._take_records(file))
+            records = joined(self._take_records(file))
         except Exception as error:
             # Some records were taken and are lost: later records must not be confirmed.
             self._fail(error)
@@ -192,14 +193,14 @@ class Log:
         # Encoding may register callbacks; what they wait for is in this batch.
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
-        batch = _Batch(self.batch, file, is_new_file, data, pending_bytes, waiters, callbacks)
+        batch = _Batch(self.batch, file, is_new_file, records, pending_bytes, waiters, callbacks)
         self.batch += 1
         self._submit(batch)
 
-    def _take_records(self, file: LogFile) -> list[bytes]:
+    def _take_records(self, file: LogFile) -> list[LogRecord]:
         """OLDEST (L6), the records of all clients, then those of the log itself; or nothing."""
         has_records, self._has_records = self._has_records or bool(self._own_records), False
-        pieces = [encode_oldest(self._files.oldest_needed)]
+        pieces: list[LogRecord] = [encode_oldest(self._files.oldest_needed)]
         offset = file.size + len(pieces[0])
         for client in self.clients:
             records = client.take_records(file, offset)
@@ -222,7 +223,7 @@ class Log:
     def _write(self, batch: "_Batch") -> None:
         file = batch.file
         assert file.size == batch.offset, "L3: a batch starts where the synced bytes end"
-        self._files.write(file, batch.data)
+        self._files.write(file, pieces_of(batch.records), batch.size)
         self._sync_metadata()
         try:
             self._disk.sync(file.descriptor, file.path)
@@ -245,7 +246,7 @@ class Log:
             logger.warning("the disk has room again: %s is written", batch.file.path)
             self.disk_filled(False)
         assert batch.number == self.written + 1, "L1: batches end in the order they were begun"
-        batch.file.size += len(batch.data)
+        batch.file.size += batch.size
         self.pending_bytes -= batch.pending_bytes
         self._is_writing = False
         self.written = batch.number
@@ -307,10 +308,11 @@ class SyncFailed(Exception):
 
 
 class _Batch:
-    """Records that are written and synced together. offset: in the file, in bytes."""
+    """Records that are written and synced together. offset, size: in the file, in bytes."""
 
     __slots__ = (
-        "callbacks", "data", "file", "is_new_file", "number", "offset", "pending_bytes", "waiters",
+        "callbacks", "file", "is_new_file", "number", "offset", "pending_bytes", "records", "size",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -318,7 +320,7 @@ class _Batch:
         number: int,
         file: LogFile,
         is_new_file: bool,
-        data: bytes,
+        records: list[LogRecord],
         pending_bytes: int,
         waiters: list[tuple[Waiter, int, object]],
         callbacks: list[Callable[[], object]],
@@ -327,7 +329,8 @@ class _Batch:
         self.file = file
         self.offset = file.size
         self.is_new_file = is_new_file
-        self.data = data
+        self.records = records
+        self.size = sum(map(len, records))
         self.pending_bytes = pending_bytes
         self.waiters = waiters
         self.callbacks = callbacks

@@ -19,6 +19,7 @@ nothing about the order of two clients' records within a batch.
 from typing import NamedTuple, Protocol
 
 from leveret.storage.formats import Record
+from leveret.storage.large_records import LogRecord
 from leveret.storage.log_files import LogFile
 
 
@@ -39,7 +40,7 @@ class LogClient(Protocol):
     name: str
     kinds: frozenset[int]
 
-    def take_records(self, file: LogFile, offset: int) -> list[bytes]:
+    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """Encode all records gathered since the last call, as pieces to be written in this order.
 
         They begin at this offset of the file, and are durable when the batch's sync has returned.

@@ -12,6 +12,7 @@ F2  Data are written only to the last file, at the offset where the synced data 
 F3  A file is removed only when it is the oldest, so no record is removed before an older one.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from leveret.storage.disk import Disk
@@ -142,18 +143,20 @@ class LogFiles:
 
     # In the worker's thread, but for the first file
 
-    def write(self, file: LogFile, data: bytes) -> None:
-        """Append a batch to the file, without a sync. Raises StoreError."""
+    def write(self, file: LogFile, pieces: Iterable[bytes], size: int) -> None:
+        """Append a batch to the file, without a sync. size: of all pieces. Raises StoreError."""
         assert file is self.files[-1], "F2: only the last file is written"
         if file.descriptor < 0:
             self._create(file)
-        if not data:
+        if not size:
             return
-        end = file.size + len(data)
+        offset, end = file.size, file.size + size
         if end > file.reserved_to:
-            self._disk.reserve(file.descriptor, file.size, len(data) + RESERVED_BYTES)
+            self._disk.reserve(file.descriptor, offset, size + RESERVED_BYTES)
             file.reserved_to = end + RESERVED_BYTES
-        self._disk.write(file.descriptor, file.path, data, file.size)
+        for piece in pieces:
+            self._disk.write(file.descriptor, file.path, piece, offset)
+            offset += len(piece)
         self._disk.passed("log.written")
 
     def _create(self, file: LogFile) -> None:

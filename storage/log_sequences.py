@@ -34,6 +34,7 @@ from zlib import crc32
 
 from leveret.storage.disk import StoreError
 from leveret.storage.formats import Record
+from leveret.storage.large_records import LogRecord
 from leveret.storage.log import Log
 from leveret.storage.log_client import LogPosition
 from leveret.storage.log_files import LogFile, LogFiles
@@ -129,7 +130,7 @@ class LogSequences:
         self._pending.append((item, entry))
         self._log.write_later(len(item.data))
 
-    def take_records(self, file: LogFile, offset: int) -> list[bytes]:
+    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """All pending operations, as one record."""
         if not self._pending:
             return []

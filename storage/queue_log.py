@@ -20,9 +20,19 @@ Q3  A file is needed while it has records of a queue that exists and no later ST
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from leveret.storage.formats import PERSISTENT, PROGRESS, RUN, STATE, Record, encode_run
+from leveret.storage.formats import (
+    PERSISTENT,
+    PROGRESS,
+    RUN,
+    STATE,
+    Record,
+    encode_run,
+    run_bytes,
+)
+from leveret.storage.large_records import LARGE_BODIES_BYTES, LargeRecord, LogRecord
 from leveret.storage.log import Log
 from leveret.storage.log_files import LogFile
 from leveret.storage.message import ENTRY_BYTES, Message
@@ -63,10 +73,11 @@ class Mover(Protocol[Queue]):
 class PendingRun:
     """Messages that wait to be written. Only persistent messages do."""
 
-    __slots__ = ("expires_wall_ms", "messages", "targets")
+    __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets")
 
-    def __init__(self, messages: list[Message], expires_wall_ms: int) -> None:
+    def __init__(self, messages: list[Message], body_bytes: int, expires_wall_ms: int) -> None:
         self.messages = messages
+        self.body_bytes = body_bytes
         self.expires_wall_ms = expires_wall_ms
         self.targets: list[tuple[LoggedQueue, int]] = []
 
@@ -122,21 +133,21 @@ class QueueLog(Generic[Queue]):
         """
         runs = self._runs
         run = runs[-1] if runs else None
-        body_bytes = 0
+        pending_bytes = 0
         if run is None or run.messages is not messages or run.expires_wall_ms != expires_wall_ms:
-            run = PendingRun(messages, expires_wall_ms)
-            runs.append(run)
             body_bytes = sum([len(message.body) for message in messages])
-            body_bytes += ENTRY_BYTES * len(messages)
+            run = PendingRun(messages, body_bytes, expires_wall_ms)
+            runs.append(run)
+            pending_bytes = body_bytes + ENTRY_BYTES * len(messages)
         run.targets.append((queue, position))
-        self._log.write_later(body_bytes)
+        self._log.write_later(pending_bytes)
 
     def note_dirty(self, queue: LoggedQueue) -> None:
         """The queue will have progress to record."""
         self._dirty.append(queue)
         self._log.write_later()
 
-    def take_records(self, file: LogFile, offset: int) -> list[bytes]:
+    def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """RUN records, then STATE, then PROGRESS."""
         if not (self._dirty or self._runs or self._states):
             return []
@@ -152,7 +163,7 @@ class QueueLog(Generic[Queue]):
             if record is not None:
                 touched.add(queue.key)
                 progress.append(record)
-        pieces: list[bytes] = []
+        pieces: list[LogRecord] = []
         for run in runs:
             self._encode_run(file, contents, run, pieces)
         for key, record in states:
@@ -168,7 +179,7 @@ class QueueLog(Generic[Queue]):
 
     @staticmethod
     def _encode_run(
-        file: LogFile, contents: FileContents, run: PendingRun, pieces: list[bytes]
+        file: LogFile, contents: FileContents, run: PendingRun, pieces: list[LogRecord]
     ) -> None:
         messages = run.messages
         count = len(messages)
@@ -182,13 +193,19 @@ class QueueLog(Generic[Queue]):
             return
         first = messages[0]
         bodies = [message.body for message in messages]
-        encoded, header = first.address.encoded, first.header.stored
-        pieces.append(
-            encode_run(
-                run.expires_wall_ms, PERSISTENT, targets, encoded, header, bodies, first.number
+        address, header, number = first.address.encoded, first.header.stored, first.number
+
+        expires = run.expires_wall_ms
+        if run.body_bytes < LARGE_BODIES_BYTES:
+            pieces.append(encode_run(expires, PERSISTENT, targets, address, header, bodies, number))
+            pieces += bodies
+        else:
+            texts_bytes = len(address) + len(header)
+            size = run_bytes(len(targets), count, texts_bytes, number) + run.body_bytes
+            encode = partial(
+                encode_run, expires, PERSISTENT, targets, address, header, bodies, number
             )
-        )
-        pieces += bodies
+            pieces.append(LargeRecord(size, encode, bodies))
         file.messages += count
         file.records += 1
 

@@ -22,6 +22,9 @@ _FRAME_START = struct.Struct(">BHI")
 _HEADER_START = struct.Struct(">BHIHHQ")
 _DELIVER_START = struct.Struct(">BHIHH")
 _BASIC_DELIVER = 60
+Piece = bytes | memoryview
+"""A part of a connection's output."""
+LARGE_BODY_BYTES = 1024 * 1024
 _DELIVER_FIXED_BYTES = 13
 """Class, method, delivery tag and redelivered flag of a basic.deliver."""
 
@@ -55,22 +58,25 @@ def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:
     return start + properties + FRAME_END_BYTE
 
 
-def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[bytes]:
-    """The body in as few frames as frame_max allows; none for an empty body."""
-    room = frame_bytes_max - FRAME_OVERHEAD_BYTES if frame_bytes_max else len(body) or 1
-    if len(body) <= room:
-        pieces = [body] if body else []
-    else:
-        pieces = [body[start : start + room] for start in range(0, len(body), room)]
-    parts: list[bytes] = []
-    for piece in pieces:
+def body_frames(channel: int, body: bytes, frame_bytes_max: int) -> list[Piece]:
+    """The body in as few frames as frame_max allows; none for an empty body.
+
+    A large body is not copied: to copy 100 MB takes 25 ms.
+    """
+    if not body:
+        return []
+    room = frame_bytes_max - FRAME_OVERHEAD_BYTES if frame_bytes_max else len(body)
+    whole: Piece = memoryview(body) if len(body) >= LARGE_BODY_BYTES else body
+    parts: list[Piece] = []
+    for start in range(0, len(body), room):
+        piece = whole[start : start + room]
         parts += (_FRAME_START.pack(BODY, channel, len(piece)), piece, FRAME_END_BYTE)
     return parts
 
 
 def content_frames(
     channel: int, method_payload: bytes, properties: bytes, body: bytes, frame_bytes_max: int
-) -> list[bytes]:
+) -> list[Piece]:
     """All frames of a method with content."""
     method = _FRAME_START.pack(METHOD, channel, len(method_payload)) + method_payload
     header = header_frame(channel, properties, len(body))

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content import content_frames, deliver_prefix, pack_tag
+from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, pack_tag
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.methods import encode_method, method_frame
@@ -44,7 +44,7 @@ class ConnectionOutput(Protocol):
     """
 
     services: Services
-    pieces: list[bytes]
+    pieces: list[Piece]
     gathered_bytes: int
     is_congested: bool
     frame_bytes_max: int

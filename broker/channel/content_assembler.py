@@ -5,6 +5,7 @@ several frames, frames that arrived in different reads, frames of several channe
 of order raise 505 with RabbitMQ's texts (`rabbit_command_assembler`).
 """
 
+from io import BytesIO
 from typing import NamedTuple
 
 from leveret.broker.amqp.errors import (
@@ -16,6 +17,9 @@ from leveret.broker.amqp.errors import (
 from leveret.broker.amqp.frames import BASIC_PUBLISH, BODY, CLASS_BASIC, HEADER
 
 HEADER_BYTES_MIN = 14
+GATHERED_BYTES_MIN = 1024 * 1024
+"""A body of this size is gathered as it arrives: to join 100 MB at its end takes 50 ms. `BytesIO`
+gives its buffer away without a copy."""
 
 
 class Content(NamedTuple):
@@ -32,12 +36,15 @@ class ContentAssembler:
     arguments: those of its basic.publish, as they were received.
     """
 
-    __slots__ = ("_arguments", "_body_bytes", "_missing_bytes", "_pieces", "_properties")
+    __slots__ = (
+        "_arguments", "_body_bytes", "_gathered", "_missing_bytes", "_pieces", "_properties",
+    )  # fmt: skip
 
     def __init__(self, arguments: bytes) -> None:
         self._arguments = arguments
         self._properties: bytes | None = None
         self._pieces: list[bytes] = []
+        self._gathered: BytesIO | None = None
         self._body_bytes = 0
         self._missing_bytes = 0
 
@@ -54,8 +61,12 @@ class ContentAssembler:
             self._add_body(kind, payload)
         if self._missing_bytes or self._properties is None:
             return None
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        return Content(self._arguments, self._properties, body)
+        return Content(self._arguments, self._properties, self._body())
+
+    def _body(self) -> bytes:
+        if self._gathered is not None:
+            return self._gathered.getvalue()
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def _add_header(self, kind: int, payload: bytes) -> None:
         expected = f"expected content header for class {CLASS_BASIC}, "
@@ -72,13 +83,18 @@ class ContentAssembler:
             )
         self._body_bytes = self._missing_bytes = int.from_bytes(payload[4:12], "big")
         self._properties = payload[12:]
+        if self._body_bytes >= GATHERED_BYTES_MIN:
+            self._gathered = BytesIO()
 
     def _add_body(self, kind: int, payload: bytes) -> None:
         if kind != BODY or len(payload) > self._missing_bytes:
             raise _blaming_publish(
                 unexpected_frame("expected content body, got non content body frame instead")
             )
-        self._pieces.append(payload)
+        if self._gathered is not None:
+            self._gathered.write(payload)
+        else:
+            self._pieces.append(payload)
         self._missing_bytes -= len(payload)
 
 

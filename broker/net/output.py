@@ -14,6 +14,7 @@ from typing import Any
 
 from pamqp import base
 
+from leveret.broker.amqp.content import Piece
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.channel.channel import Channel
@@ -47,7 +48,7 @@ class Output:
         """caught_up: called when the output is no longer congested."""
         self.services = services
         self.frame_bytes_max = services.config.initial_frame_max_bytes
-        self.pieces: list[bytes] = []
+        self.pieces: list[Piece] = []
         self.gathered_bytes = 0
         self.confirming: list[Channel] = []
         self.is_congested = False

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pamqp import commands
 
-from leveret.broker.amqp.content import body_frames, header_frame
+from leveret.broker.amqp.content import Piece, body_frames, header_frame
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.frames import METHOD, encode_frame
 from leveret.broker.amqp.methods import encode_method
@@ -139,5 +139,5 @@ class MessageMaker:
     def _header(self, properties: Properties, body_bytes: int) -> bytes:
         return header_frame(self._address.channel, encode_properties(properties), body_bytes)
 
-    def _body(self, body: bytes) -> list[bytes]:
+    def _body(self, body: bytes) -> list[Piece]:
         return body_frames(self._address.channel, body, self._address.frame_bytes_max)

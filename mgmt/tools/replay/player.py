@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content import body_frames, header_frame
+from leveret.broker.amqp.content import Piece, body_frames, header_frame
 from leveret.broker.amqp.frames import METHOD, encode_frame
 from leveret.broker.amqp.methods import encode_method
 from leveret.mgmt.tools.perf.confirms import Confirms
@@ -54,7 +54,7 @@ class Player:
         self._first_us: int | None = None
         self._exchanges: set[str] = set()
         self._methods: dict[tuple[str, str], bytes] = {}
-        self._buffer: list[bytes] = []
+        self._buffer: list[Piece] = []
         self._buffered_bytes = self._buffered = self._last_place = 0
         self._oldest_due = 0.0
         self._changed = asyncio.Event()

@@ -24,7 +24,7 @@ def files(tmp_path, disk):
 def fill(files):
     """Write enough that the next batch gets a new file."""
     file, _ = files.to_write()
-    files.write(file, bytes(100))
+    files.write(file, [bytes(50), bytes(50)], 100)
     file.size += 100
     return file
 
@@ -40,7 +40,7 @@ def test_f1_the_next_file_has_the_next_number(files, tmp_path):
     fill(files)
     file, is_new = files.to_write()
     assert (file.number, is_new) == (2, True)
-    files.write(file, b"data")
+    files.write(file, [b"data"], 4)
     header = decode_file_header(log_path(tmp_path, 2).read_bytes(), LOG_MAGIC)
     assert header.number == 2
     assert header.oldest == 1
@@ -56,13 +56,13 @@ def test_f2_only_the_last_file_is_written(files):
     first = fill(files)
     files.to_write()
     with pytest.raises(AssertionError, match="F2"):
-        files.write(first, b"more")
+        files.write(first, [b"more"], 4)
 
 
 def test_f2_data_are_written_where_the_synced_bytes_end(files, tmp_path):
     file, _ = files.to_write()
-    files.write(file, b"one")
-    files.write(file, b"two")  # As when the first write found the disk full.
+    files.write(file, [b"one"], 3)
+    files.write(file, [b"two"], 3)  # As when the first write found the disk full.
     assert files.read(1, FILE_HEADER_BYTES, 3) == b"two"
 
 
@@ -86,9 +86,9 @@ def test_a_file_that_could_not_be_created_is_created_by_the_next_try(files, disk
     file, _ = files.to_write()
     disk.errors["write"] = DiskFull("cannot write")
     with pytest.raises(DiskFull):
-        files.write(file, b"data")
+        files.write(file, [b"data"], 4)
     assert file.descriptor == -1
-    files.write(file, b"data")
+    files.write(file, [b"data"], 4)
     assert files.read(2, FILE_HEADER_BYTES, 4) == b"data"
 
 

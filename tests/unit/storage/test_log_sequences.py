@@ -119,7 +119,7 @@ async def test_n1_what_follows_a_gap_is_left_out_until_numbers_go_on_before_it(r
     await rig.write()
     # Another batch follows, so the record with a gap before it was synced.
     record += encode_oldest(1)
-    rig.files.write(file, record)
+    rig.files.write(file, [record], len(record))
     file.size += len(record)
     assert recovered(rig) == [(1, b"a")]
     assert "entries 5 to 5 of 'raft'" in rig.problems[0]
@@ -132,7 +132,7 @@ async def test_left_out_entries_do_not_come_back_when_what_was_before_them_is_re
     late, _ = encode_items(KIND, "raft", [Item(ENTRY, 1, 5, b"late")])
     again, _ = encode_items(KIND, "raft", [Item(ENTRY, 1, 4, b"again")])
     file = rig.files.files[0]
-    rig.files.write(file, late + again)
+    rig.files.write(file, [late + again], len(late + again))
     assert recovered(rig) == [(1, b"again")]
 
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from leveret.storage import queue_log
 from leveret.storage.formats import (
     OLDEST,
     PROGRESS,
@@ -13,10 +14,12 @@ from leveret.storage.formats import (
     State,
     decode_run,
     encode_progress,
+    encode_run,
     encode_state,
     read_records,
 )
 from leveret.storage.intervals import Intervals
+from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.log import PENDING_BYTES_HIGH
 from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_log import QueueLog
@@ -93,6 +96,27 @@ async def test_a_run_in_several_queues_is_one_record(rig):
     await rig.write()
     (record,) = records_of(rig)
     assert decode_run(record.head).targets == [(256, 10), (512, 10)]
+
+
+async def test_a_large_body_is_encoded_when_it_is_written(rig, monkeypatch):
+    encoded_by_worker = []
+    monkeypatch.setattr(
+        queue_log,
+        "encode_run",
+        lambda *arguments: encoded_by_worker.append(is_working) or encode_run(*arguments),
+    )
+    is_working = False
+    large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
+    for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
+        rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
+    rig.log.write_later()
+    rig.log._commit()
+    is_working = True
+    await rig.write()
+    assert encoded_by_worker == [False, False, True]
+    runs = [decode_run(record.head) for record in records_of(rig)]
+    assert [run.sizes for run in runs] == [(1, 1), (LARGE_BODIES_BYTES, 1), (1,)]
+    assert records_of(rig)[-1].end == rig.files.files[0].size
 
 
 async def test_what_is_gone_before_its_batch_is_left_out(rig):

@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content import (
+    LARGE_BODY_BYTES,
     body_frames,
     content_frames,
     deliver_prefix,
@@ -80,6 +81,13 @@ def test_a_body_goes_into_as_few_frames_as_frame_max_allows(body_bytes, frame_by
     assert [len(payload) for _, _, payload in frames] == sizes
     assert b"".join(payload for _, _, payload in frames) == body
     assert all((kind, channel) == (BODY, 3) for kind, channel, _ in frames)
+
+
+def test_a_large_body_is_not_copied():
+    body = bytes(LARGE_BODY_BYTES)
+    frames = body_frames(1, body, 131072)
+    assert all(piece.obj is body for piece in frames[1::3])
+    assert b"".join(payload for _, _, payload in scanned(b"".join(frames))) == body
 
 
 def test_a_method_with_content():

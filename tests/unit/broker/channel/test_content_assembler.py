@@ -50,6 +50,15 @@ def test_a_body_in_one_frame():
     assert in_the_middle(3).add(BODY, b"one") == (ARGUMENTS, PROPERTIES, b"one")
 
 
+def test_a_large_body():
+    pieces = [bytes((number % 256,)) * 100_000 for number in range(12)]
+    assembler = in_the_middle(1_200_000)
+    *rest, last = [assembler.add(BODY, piece) for piece in pieces]
+    assert rest == [None] * 11
+    assert last.body == b"".join(pieces)
+    assert type(last.body) is bytes
+
+
 def test_empty_body_frames_add_nothing():
     assembler = in_the_middle(1)
     assert assembler.add(BODY, b"") is None
