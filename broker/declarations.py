@@ -20,6 +20,7 @@ import msgspec
 
 from leveret.broker.names import NODE_ITSELF, QUEUE
 from leveret.broker.pending import Answer
+from leveret.broker.requester import THE_NODE, Requester
 
 NO_ARGUMENTS = bytes(4)
 """The encoded empty field table."""
@@ -278,7 +279,11 @@ class Submit(Protocol):
     """Has declarations written and applied (registry/declaration_log.py)."""
 
     def __call__(
-        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+        self,
+        *declarations: Declaration,
+        answer: Answer[None] | None = None,
+        nowait: bool = False,
+        requester: Requester = THE_NODE,
     ) -> Answer[None]:
         """See `DeclarationLog.submit`."""
 

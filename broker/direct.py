@@ -23,6 +23,7 @@ from leveret.broker.names import QUEUE
 from leveret.broker.pending import Steps
 from leveret.broker.pending_in_task import finish
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.requester import Requester
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Entry, Message
@@ -84,13 +85,19 @@ class DirectConnection:
     """
 
     def __init__(
-        self, services: Services, user: Identity, vhost: VirtualHost, peer_host: str
+        self,
+        services: Services,
+        user: Identity,
+        vhost: VirtualHost,
+        peer_host: str,
+        requester: Requester,
     ) -> None:
         """peer_host: the address from which the user sent the request."""
         self.services = services
         self.user = user
         self.vhost = vhost
         self.peer_host = peer_host
+        self.requester = requester
         self.peer_port = 0
         self.name = f"<management of {user.name}>"
         self.output = NoOutput(services)

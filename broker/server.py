@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
@@ -79,6 +80,7 @@ def make_services(
     events = Events(clock.wall_time_s, config.node_name)
     registry = Registry(events, node.make_vhost, node, turns.call_soon)
     internal = InternalBackend(registry.users, registry.permissions)
+    audit = Audit()
     chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
     return Services(
         config=config,
@@ -86,9 +88,10 @@ def make_services(
         turns=turns,
         metadata=metadata,
         registry=registry,
-        declarations=LocalDeclarationLog(registry, metadata, sync, node.new_storage_id),
+        declarations=LocalDeclarationLog(registry, metadata, sync, node.new_storage_id, audit),
         access=AccessControl(config, clock, internal, chain),
         events=events,
+        audit=audit,
     )
 
 

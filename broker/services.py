@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from leveret.broker.amqp.properties import HeaderCache
+from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.permissions import PermissionTable
 from leveret.broker.auth.users import UserDirectory
@@ -52,6 +53,7 @@ class Services:
     declarations: the log to which changes of declared objects are submitted.
     reply_consumers: the direct reply-to names in use, and their channels.
     header_cache: shared by all connections, since many publishers send equal headers.
+    audit: told of changes, with their requester.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     """
 
@@ -63,6 +65,7 @@ class Services:
     declarations: DeclarationLog
     access: AccessControl
     events: Events
+    audit: Audit
     queue_kinds: QueueKinds = field(default_factory=served_kinds)
     vhosts: dict[str, VirtualHost] = field(init=False)
     users: UserDirectory = field(init=False)

@@ -23,13 +23,14 @@ from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.long_work import LongWork
-from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
+from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_kinds import QueueKinds
 from leveret.broker.queues.served_kinds import served_kinds
+from leveret.broker.requester import THE_NODE, Requester
 from leveret.broker.routing import publish_delayed
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
@@ -155,7 +156,7 @@ class VirtualHost:
     def delete_queue(
         self,
         queue: QueueClient,
-        acting_user: str = NODE_ITSELF,
+        requester: Requester = THE_NODE,
         answer: Answer[None] | None = None,
     ) -> None:
         """Have a queue deleted, unless it is already, or its vhost is.
@@ -167,8 +168,8 @@ class VirtualHost:
             if answer is not None:
                 answer.give(None)
             return
-        declaration = DeleteQueue(self.name, queue.name, acting_user=acting_user)
-        deleted = self._submit(declaration, answer=answer)
+        declaration = DeleteQueue(self.name, queue.name, acting_user=requester.user)
+        deleted = self._submit(declaration, answer=answer, requester=requester)
         if answer is None and deleted.is_given:
             deleted.result()
 

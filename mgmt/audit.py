@@ -1,10 +1,16 @@
-"""The audit log: who moved, edited or removed messages by hand, and when.
+"""The audit log: who changed what on this node, from where, and when (broker/audit.py).
 
-Each action is one line of JSON in a file in the data directory; the newest lines are also in memory
-for the API. The line is written before the action is carried out.
+Each act is one line of JSON in a file in the data directory; the newest lines are also in memory
+for the API. Lines are written in the order of the acts by a thread, as many as are there at once.
+What a person does to messages by hand waits for its line (`note`), and is refused if that cannot be
+written. Declarations are told of when they have been applied, so they do not wait (`add`).
+
+The file is opened for each write and never shortened: an operator may move it away at any time.
 """
 
 import asyncio
+import json
+import logging
 import time
 from collections import deque
 from pathlib import Path
@@ -13,9 +19,13 @@ from typing import Any
 import aiofiles
 import msgspec
 
+from leveret.broker.audit import Act, log_act
 from leveret.broker.private_files import opened
+from leveret.broker.requester import Requester
 
 KEPT_MAX = 1000
+
+logger = logging.getLogger("leveret.audit")
 
 
 class AuditLog:
@@ -23,8 +33,8 @@ class AuditLog:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._writing = asyncio.Lock()
-        """Keeps the lines in memory in the order of those in the file."""
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
         self._last: deque[dict[str, Any]] = deque(maxlen=KEPT_MAX)
         if path is not None and path.exists():
             with path.open("rb") as file:
@@ -38,20 +48,77 @@ class AuditLog:
             # The process was killed while it wrote its last line.
             return
 
-    async def note(
-        self, user: str, action: str, vhost: str, queue: str, detail: dict[str, Any]
-    ) -> None:
-        """Write a line. Raises OSError if that fails: the action must then be refused."""
+    async def note(self, requester: Requester, act: Act) -> None:
+        """Write an act to the log of the node and to this one. Raises OSError if that fails."""
+        log_act(requester, act)
+        await self._write_later(requester, act)
+
+    def add(self, requester: Requester, act: Act) -> None:
+        """Write an act soon; one that cannot be written is in the log of the node only."""
+
+        def written(future: asyncio.Future[None]) -> None:
+            error = future.exception()
+            if error is not None:
+                logger.error("%s cannot be written: %s; it lacks: %s", self._path, error, act.text)
+
+        self._write_later(requester, act).add_done_callback(written)
+
+    def _write_later(self, requester: Requester, act: Act) -> asyncio.Future[None]:
         line = {
-            "time": int(time.time() * 1000), "user": user, "action": action, "vhost": vhost,
-            "queue": queue, "detail": detail,
+            "time": int(time.time() * 1000), "user": requester.user, "address": requester.address,
+            "way": requester.way, "action": act.action, "vhost": act.vhost, "kind": act.kind,
+            "name": act.name, "text": act.text, "detail": act.detail,
         }  # fmt: skip
-        async with self._writing:
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((_encoded(line) + b"\n", written))
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write_all())
+        return written
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting, []
+                await self._write(taken)
+        finally:
+            self._writing = None
+
+    async def _write(self, taken: list[tuple[bytes, asyncio.Future[None]]]) -> None:
+        try:
             if self._path is not None:
                 async with aiofiles.open(self._path, "ab", opener=opened) as file:
-                    await file.write(msgspec.json.encode(line) + b"\n")
-            self._last.append(line)
+                    await file.write(b"".join(line for line, _ in taken))
+        except OSError as error:
+            for _, written in taken:
+                _settle(written, error)
+            return
+        for line, written in taken:
+            self._add_line(line)
+            _settle(written, None)
+
+    async def wait_until_written(self) -> None:
+        """Wait until all acts so far are in the file."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
 
     def last(self, count: int) -> list[dict[str, Any]]:
         """The newest lines, the latest first."""
         return list(reversed(self._last))[:count]
+
+
+def _settle(written: asyncio.Future[None], error: OSError | None) -> None:
+    if written.done():
+        # The request that waited for it was cancelled.
+        return
+    if error is None:
+        written.set_result(None)
+    else:
+        written.set_exception(error)
+
+
+def _encoded(line: dict[str, Any]) -> bytes:
+    """JSON; bytes of names that are not UTF-8 become question marks."""
+    try:
+        return msgspec.json.encode(line)
+    except UnicodeEncodeError:
+        return json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")

@@ -13,8 +13,10 @@ import aiofiles
 
 from leveret.broker.config import Listener, SettingError
 from leveret.broker.config.tls_settings import TlsOptions
+from leveret.broker.names import NODE_ITSELF
 from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.requester import Requester
 from leveret.broker.server import Broker
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
@@ -54,7 +56,8 @@ class Management:
             async with aiofiles.open(path, "rb") as file:
                 content = await file.read()
             definitions = await read_definitions(content, None, give_way)
-            await Import(broker, definitions, give_way).run()
+            source = Requester(NODE_ITSELF, str(path))
+            await Import(broker, definitions, give_way, source).run()
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror}"
             raise SettingError("definitions_file", reason) from None

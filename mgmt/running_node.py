@@ -109,6 +109,7 @@ class Node:
     def attach(self, broker: Broker) -> None:
         """Take statistics of a running broker, and stop the node when it fails."""
         self.broker = broker
+        broker.services.audit.listen(self.audit.add)
         self._sampler = Sampler(broker, self.config.collect_statistics_interval_ms)
         self._sampler.node_row = self.node_row
         self._sampler.start()
@@ -124,6 +125,7 @@ class Node:
         self.memory_watermark = None
         if broker is not None:
             await broker.stop()
+        await self.audit.wait_until_written()
 
     def reset(self) -> None:
         """Remove all definitions and messages. Raises NodeError unless the broker is stopped."""

@@ -1,6 +1,7 @@
 """Declaring things in tests: in a broker that runs, or in a registry without one."""
 
 from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.audit import Audit
 from leveret.broker.declarations import (
     DeleteBinding,
     DeleteExchange,
@@ -107,10 +108,11 @@ class Declared:
         self.events = events or Events()
         self.turns, self.clock = turns or NeverTurns(), clock or VirtualClock()
         self.dependents = NoDependents()
+        self.audit = Audit()
         self.registry = Registry(self.events, self._make_vhost, self.dependents, call_soon)
         self._storage_id = 0
         self.log = LocalDeclarationLog(
-            self.registry, self.metadata, SyncedAtOnce(), self._new_storage_id
+            self.registry, self.metadata, SyncedAtOnce(), self._new_storage_id, self.audit
         )
 
     def _make_vhost(self, name):

@@ -28,6 +28,7 @@ from leveret.broker.events.channel_events import channel_closed, consumer_delete
 from leveret.broker.long_work import LongWork
 from leveret.broker.pending import Answer, PendingOperation
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
+from leveret.broker.requester import Requester
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
@@ -66,6 +67,7 @@ class ConnectionLink(Protocol):
     name: str
     peer_host: str
     peer_port: int
+    requester: Requester
     targets: dict[bytes, Any]
     exclusive_queues: dict[str, QueueClient]
 
@@ -141,7 +143,10 @@ class Channel:
 
         nowait: the client wants no answer, so the disk is not waited for.
         """
-        return self.connection.services.declarations.submit(declaration, nowait=nowait)
+        connection = self.connection
+        return connection.services.declarations.submit(
+            declaration, nowait=nowait, requester=connection.requester
+        )
 
     def synced(self) -> Answer[None]:
         """An answer that is given when all earlier declarations are on disk.

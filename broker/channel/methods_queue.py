@@ -6,6 +6,7 @@ from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.methods import table_argument
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.audit import Act
 from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import (
     check,
@@ -166,7 +167,7 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     check_exclusive_access(channel, queue)
     # Sent when the answer is given: before basic.cancel to this channel's consumers.
     deleted: Answer[int] = Answer(send_ok)
-    queue.delete(method.if_unused, method.if_empty, channel.connection.user.name, deleted)
+    queue.delete(method.if_unused, method.if_empty, channel.connection.requester, deleted)
     await deleted
 
 
@@ -177,6 +178,10 @@ async def purge(channel: Channel, method: commands.Queue.Purge) -> None:
     purged: Answer[int] = Answer()
     find_queue(channel, name).purge(purged)
     count = await purged
+    what = resource(QUEUE, name, channel.vhost.name)
+    act = Act("queue.purged", QUEUE, name, f"Purged {what} of {count} messages",
+              channel.vhost.name, {"messages": count})  # fmt: skip
+    channel.connection.services.audit.note(channel.connection.requester, act)
     if not method.nowait:
         channel.send(commands.Queue.PurgeOk, message_count=count)
 

@@ -23,6 +23,7 @@ from leveret.broker.amqp.methods import method_name
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.channel import Channel
 from leveret.broker.clock import Timer
+from leveret.broker.config import Listener
 from leveret.broker.events.connection_events import (
     connection_closed,
     connection_created,
@@ -41,6 +42,7 @@ from leveret.broker.net.output import Output
 from leveret.broker.net.reading import BIG_READ_BYTES, Reading
 from leveret.broker.net.tls import session_facts
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.requester import AMQP, Requester
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
 
@@ -58,11 +60,12 @@ class Connection(asyncio.Protocol):
         "_heartbeat", "_registry", "bytes_in", "client_properties", "closing", "connected_at_s",
         "exclusive_queues", "expiry_timer", "incoming", "login", "mechanism", "name",
         "open_channels", "output", "own_host", "own_port", "peer_host", "peer_port", "reading",
-        "reads", "scanner", "services", "targets", "tls", "tuning", "user", "vhost",
+        "reads", "requester", "scanner", "services", "targets", "tls", "tuning", "user", "vhost",
     )  # fmt: skip
 
     user: Identity
     vhost: VirtualHost
+    requester: Requester
 
     def __init__(self, services: Services, registry: "set[Connection]") -> None:
         """registry: all connections of the node; contains this one while its socket is open."""
@@ -206,6 +209,7 @@ class Connection(asyncio.Protocol):
     def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is complete: open the connection to the vhost."""
         self.user, self.vhost = user, vhost
+        self.requester = Requester(user.name, str(Listener(self.peer_host, self.peer_port)), AMQP)
         credentials.watch_expiry(self)
         self.login = None
         self.closing.open()

@@ -19,7 +19,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.long_work import LongWork
-from leveret.broker.names import NODE_ITSELF, QUEUE, resource
+from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.arguments import REJECT_PUBLISH_DLX, QueueOptions, read_options
@@ -41,6 +41,7 @@ from leveret.broker.queues.queue_client import (
 from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, STREAM_POLICIES, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
+from leveret.broker.requester import Requester
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Message
 
@@ -427,7 +428,7 @@ class ClassicQueue:
 
     def _unused_for(self, unused_ms: int) -> None:
         logger.info("%r was not used for %d ms and is deleted", self, unused_ms)
-        self._owner.delete_queue(self, NODE_ITSELF)
+        self._owner.delete_queue(self)
 
     def _reading_changed(self) -> None:
         """The queue has crashed, or its messages can be read again."""
@@ -466,7 +467,9 @@ class ClassicQueue:
         LongWork(self._turns, f"the purge of {self!r}", freeing).start()
         answer.give(count)
 
-    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
         """Delete the queue; how many ready messages went with it."""
         self.settle_deliveries()
         what = resource(QUEUE, self.name, self.vhost_name)
@@ -475,7 +478,7 @@ class ClassicQueue:
         elif if_unused and self.ring.consumers:
             answer.refuse(precondition_failed(f"{what} in use"))
         else:
-            self._owner.delete_queue(self, user, answer.preceding(self.backing.ready_count))
+            self._owner.delete_queue(self, requester, answer.preceding(self.backing.ready_count))
 
     def delete_now(self) -> Sequence[Consumer]:
         """The virtual host has deleted the queue: free everything; which consumers it had."""

@@ -27,6 +27,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions
 from leveret.broker.queues.queue_kind import QueueKind
 from leveret.broker.queues.status import ConsumerFigures, QueueFigures
+from leveret.broker.requester import Requester
 from leveret.storage.message import Entry, Message
 
 UNLIMITED = 1 << 62
@@ -200,12 +201,14 @@ class QueueClient(Protocol):
     def purge(self, answer: Answer[int]) -> None:
         """Drop all ready messages; answers with their number."""
 
-    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
         """Delete the queue; answers with the number of its ready messages.
 
         The answer is given when the deletion is on disk, and before the consumers are told
         (`Consumer.tell_cancelled`), as in RabbitMQ. Refused with 406 if `if_unused` is
-        set and the queue is in use, or `if_empty` and it is not empty. user: who requested it.
+        set and the queue is in use, or `if_empty` and it is not empty.
         """
 
     def delete_now(self) -> Sequence[Consumer]:

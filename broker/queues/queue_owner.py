@@ -7,6 +7,7 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.requester import Requester
 from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
@@ -30,7 +31,7 @@ class QueueOwner(Protocol):
         """A message died in a queue that has no dead-letter exchange."""
 
     def delete_queue(
-        self, queue: QueueClient, acting_user: str = ..., answer: Answer[None] | None = ...
+        self, queue: QueueClient, requester: Requester = ..., answer: Answer[None] | None = ...
     ) -> None:
         """Have the queue deleted: `QueueClient.delete_now` is called when it is.
 

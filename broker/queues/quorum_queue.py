@@ -45,6 +45,7 @@ from leveret.broker.queues.returned import (
     returned,
     without_mark,
 )
+from leveret.broker.requester import Requester
 from leveret.storage.message import Entry, Header, Message
 
 RETURN_WORK = 50
@@ -214,7 +215,9 @@ class QuorumQueue(ClassicQueue):
         self.settle_deliveries()
         answer.give(QueueLength(self.backing.ready_count, len(self.ring.consumers)))
 
-    def delete(self, if_unused: bool, if_empty: bool, user: str, answer: Answer[int]) -> None:
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
         """Delete the queue. Refused with 540 if a condition is set."""
         for is_set, flag in ((if_unused, "if-unused"), (if_empty, "if-empty")):
             if is_set:
@@ -226,7 +229,7 @@ class QuorumQueue(ClassicQueue):
                     )
                 )
                 return
-        super().delete(False, False, user, answer)
+        super().delete(False, False, requester, answer)
 
     def delete_now(self) -> Sequence[Consumer]:
         """The virtual host has deleted the queue: free everything; which consumers it had."""

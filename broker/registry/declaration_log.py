@@ -17,6 +17,7 @@ L5. Declarations of what survives a restart are answered after a sync of all tha
     then, also if they change nothing: another client may have declared the same a moment ago.
     Others are answered immediately.
 L6. Consumers of a deleted queue are told after the answer: delete-ok comes before basic.cancel.
+L7. The audit is told of declarations that were applied, in the order of L3, and before the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +25,14 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from leveret.broker.audit import Audit
 from leveret.broker.declarations import Declaration
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.registry.acts import ActsOfDeclarations
 from leveret.broker.registry.registry import Registry
 from leveret.broker.registry.rows import write
+from leveret.broker.requester import THE_NODE, Requester
 from leveret.storage.metadata import Metadata, MetadataError
 from leveret.storage.metadata_sync import MetadataSync
 
@@ -37,12 +41,16 @@ class DeclarationLog(Protocol):
     """Accepts declarations."""
 
     def submit(
-        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+        self,
+        *declarations: Declaration,
+        answer: Answer[None] | None = None,
+        nowait: bool = False,
+        requester: Requester = THE_NODE,
     ) -> Answer[None]:
         """Write and apply declarations; the answer is given when they are applied and on disk.
 
         answer: the one to give and return, for a caller that acts on it before consumers of deleted
-        queues are told. nowait: it is given when they are applied.
+        queues are told. nowait: it is given when they are applied. requester: for the audit.
 
         Raises what `Registry.check` raises. The answer is refused with MetadataError if they
         cannot be written.
@@ -65,14 +73,21 @@ class LocalDeclarationLog:
         metadata: Metadata,
         sync: MetadataSync,
         new_storage_id: Callable[[], int],
+        audit: Audit,
     ) -> None:
         self._registry = registry
+        self._acts = ActsOfDeclarations(registry.users, registry.vhosts)
+        self._audit = audit
         self._metadata = metadata
         self._sync = sync
         self._new_storage_id = new_storage_id
 
     def submit(
-        self, *declarations: Declaration, answer: Answer[None] | None = None, nowait: bool = False
+        self,
+        *declarations: Declaration,
+        answer: Answer[None] | None = None,
+        nowait: bool = False,
+        requester: Requester = THE_NODE,
     ) -> Answer[None]:
         """See `DeclarationLog.submit`; the declarations are applied immediately."""
         registry = self._registry
@@ -86,8 +101,11 @@ class LocalDeclarationLog:
         except MetadataError as error:
             answer.refuse(error)
             return answer
+        acts = self._acts.of(kept, requester)
         for declaration in kept:
             registry.apply(declaration)
+        for act in acts:
+            self._audit.note(requester, act)
         self._answer(answer, needs_sync, registry.take_cancelled())
         return answer
 

@@ -11,6 +11,7 @@ from typing import Any
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.direct import DirectConnection
+from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -25,6 +26,8 @@ Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
 NOT_ROUTED = "no queue would have got the message"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
 """What the audit log tells of a request."""
+ACTIONS = {"Retrying": "retry", "Moving": "move", "Deleting": "delete"}
+"""The names of what is done, in the audit log."""
 NOTED_MAX = 500
 NOTED_CHARACTERS_MAX = 500
 
@@ -108,7 +111,7 @@ async def prepare(call: Call) -> tuple[VirtualHost, ClassicQueue, dict[str, Any]
 
 
 async def note(
-    call: Call, action: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
+    call: Call, doing: str, vhost: VirtualHost, queue: ClassicQueue, body: dict[str, Any]
 ) -> None:
     """Write the audit line, before the act: what cannot be written down is not done."""
     detail = {key: _noted(body[key]) for key in NOTED if key in body}
@@ -116,7 +119,9 @@ async def note(
         detail["ids_count"] = len(body["ids"])
     if isinstance(body.get("edit"), dict):
         detail["edited"] = sorted(set(body["edit"]) & {"payload", "properties"})
-    await call.node.audit.note(call.identity.name, action, vhost.name, queue.name, detail)
+    what = resource(QUEUE, queue.name, vhost.name)
+    text = f"{doing} messages of {what}"
+    await call.note(ACTIONS[doing], QUEUE, queue.name, text, vhost.name, detail)
 
 
 def _noted(value: Any) -> Any:
@@ -146,7 +151,7 @@ async def move(call: Call) -> Any:
     if destination == queue.name:
         raise bad_request("destination must be another queue")
     act = Act(call, vhost, queue, body)
-    await note(call, "move", vhost, queue, body)
+    await note(call, "Moving", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> str | None:
         header = without_cc(header_of(entry))
@@ -161,5 +166,5 @@ async def delete(call: Call) -> Any:
     """Delete messages permanently."""
     vhost, queue, body = await prepare(call)
     act = Act(call, vhost, queue, body)
-    await note(call, "delete", vhost, queue, body)
+    await note(call, "Deleting", vhost, queue, body)
     return await act.run(None)

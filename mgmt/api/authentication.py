@@ -89,5 +89,7 @@ async def reset_attempts(call: Call) -> Any:
     """Reset the counts of login attempts."""
     call.require_monitor()
     require_this_node(call)
+    name = call.node.name
+    await call.note("login.attempts.reset", "node", name, "Resetting the counts of login attempts")
     call.broker.services.access.attempts.reset()
     return NoContent()

@@ -5,15 +5,20 @@ everything; a monitor may see all vhosts, connections and nodes; other users may
 they have access to, and their own connections.
 """
 
+import pwd
+import socket
+import struct
 from typing import Any
 
 from aiohttp import web
 
+from leveret.broker.audit import Act
 from leveret.broker.auth.identity import Identity
 from leveret.broker.binding import Exchange
 from leveret.broker.declarations import Declaration
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.requester import CONTROL, HTTP, Requester
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api import incoming
@@ -21,6 +26,8 @@ from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_f
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
+CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer: struct ucred of unix(7)."""
 NO_VHOST_ACCESS = "User not authorised to access virtual host"
 NO_OBJECT_ACCESS = "User not authorised to access object"
 
@@ -48,6 +55,13 @@ class Call:
     def peer_host(self) -> str:
         """The address that the request comes from."""
         return self.request.remote or "127.0.0.1"
+
+    @property
+    def requester(self) -> Requester:
+        """The user and where it is, for the audit."""
+        if self.request.remote:
+            return Requester(self.identity.name, self.request.remote, HTTP)
+        return Requester(self.identity.name, _system_user(self.request), CONTROL)
 
     # The path and the query
 
@@ -148,7 +162,29 @@ class Call:
 
     async def declare(self, *declarations: Declaration) -> None:
         """Submit declarations and wait until they are stored. Raises the errors of their checks."""
-        await in_task(self.broker.services.declarations.submit(*declarations))
+        submit = self.broker.services.declarations.submit
+        await in_task(submit(*declarations, requester=self.requester))
+
+    async def note(
+        self,
+        action: str,
+        kind: str,
+        name: str,
+        text: str,
+        vhost: str = "",
+        detail: dict[str, Any] | None = None,
+    ) -> None:
+        """Write an act that is no declaration to the audit log. Raises 500 if that fails.
+
+        Called before the act, so that what cannot be written down is not done. The arguments are
+        those of `Act`.
+        """
+        act = Act(action, kind, name, text, vhost, detail or {})
+        try:
+            await self.node.audit.note(self.requester, act)
+        except OSError as error:
+            reason = f"the audit log cannot be written, so nothing was done: {error}"
+            raise ApiError(500, "internal_server_error", reason) from None
 
     # The user
 
@@ -210,3 +246,17 @@ class Call:
         if missing:
             raise bad_request("[" + ",".join(f"{{key_missing,{key}}}" for key in missing) + "]")
         return content
+
+
+def _system_user(request: web.Request) -> str:
+    """Who uses the control socket, as the system knows it (SO_PEERCRED of socket(7))."""
+    connected = None if request.transport is None else request.transport.get_extra_info("socket")
+    if connected is None:
+        return ""
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    number = CREDENTIALS.unpack(credentials)[1]
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        name = str(number)
+    return f"system user {name}"

@@ -70,9 +70,12 @@ async def close_connections_of_user(call: Call) -> Any:
     """Close all connections of one user."""
     user = call.path("user")
     call.require_owner(user)
+    reason = _reason(call)
+    text = f"Closing all connections of user '{user}' because '{reason}'"
+    await call.note("connection.closed", "user", user, text)
     for connection in open_connections(call.node.sampler):
         if connection.user.name == user:
-            connection.force_close(_reason(call))
+            connection.force_close(reason)
     return NoContent()
 
 
@@ -98,7 +101,11 @@ async def show_connection(call: Call) -> Any:
 @route("DELETE", "/connections/{connection}")
 async def close_connection(call: Call) -> Any:
     """Close one connection; the header X-Reason says why."""
-    _find(call).force_close(_reason(call))
+    connection, reason = _find(call), _reason(call)
+    text = f"Closing connection {connection.name} because '{reason}'"
+    vhost = connection.vhost.name
+    await call.note("connection.closed", "connection", connection.name, text, vhost)
+    connection.force_close(reason)
     return NoContent()
 
 

@@ -49,6 +49,10 @@ async def show_environment(call: Call) -> Any:
     return environment(call)
 
 
+async def _note(call: Call, action: str, text: str) -> None:
+    await call.note(action, "node", call.node.name, text)
+
+
 def _amount(body: dict[str, Any]) -> tuple[str, float]:
     """The kind of limit, `absolute` (bytes) or `relative` (a share), and its value. Raises 400."""
     try:
@@ -70,6 +74,7 @@ async def set_memory_limit(call: Call) -> Any:
     monitor = call.node.memory_monitor
     if monitor is None:
         raise conflict("memory is not monitored on this node")
+    await _note(call, "memory.limit.set", f"Setting the memory limit to {value:g} ({kind})")
     call.node.memory_watermark = kind, value
     monitor.set_limit(int(value if kind == "absolute" else value * call.node.total_memory))
     monitor.check()
@@ -83,6 +88,7 @@ async def set_disk_limit(call: Call) -> Any:
     monitor = call.node.disk_monitor
     if monitor is None:
         raise conflict("the disk is not monitored on this node")
+    await _note(call, "disk.limit.set", f"Setting the limit of free disk to {value:g} ({kind})")
     monitor.limit_bytes = int(value if kind == "absolute" else value * call.node.total_memory)
     monitor.check()
     return NoContent()
@@ -98,6 +104,8 @@ async def set_log_level(call: Call) -> Any:
         raise bad_request(f"'{body['level']}' is not a log level")
     if category is not None and category not in CATEGORIES:
         raise bad_request(f"category must be one of {', '.join(CATEGORIES)}")
+    text = f"Setting the log level of {category or 'all categories'} to {body['level']}"
+    await _note(call, "log.level.set", text)
     logging.getLogger(f"leveret.{category}" if category else "leveret").setLevel(level)
     return NoContent()
 
@@ -114,6 +122,7 @@ async def stop_app(call: Call) -> Any:
     """Stop the broker; the process stays."""
     if call.node.is_booting:
         raise conflict("the broker is starting: try again when it has started")
+    await _note(call, "broker.stopped", "Stopping the broker")
     await call.node.stop_broker()
     return NoContent()
 
@@ -123,6 +132,7 @@ async def start_app(call: Call) -> Any:
     """Start the broker again."""
     if call.node.is_booting:
         raise conflict("the broker is starting: try again when it has started")
+    await _note(call, "broker.started", "Starting the broker")
     try:
         await call.node.start_broker()
     except SettingError as error:
@@ -135,6 +145,7 @@ async def start_app(call: Call) -> Any:
 @route("POST", "/node/suspend-listeners", control_only=True)
 async def suspend_listeners(call: Call) -> Any:
     """Stop accepting new clients."""
+    await _note(call, "listeners.suspended", "Suspending all listeners")
     call.broker.suspend_listeners()
     return NoContent()
 
@@ -142,6 +153,7 @@ async def suspend_listeners(call: Call) -> Any:
 @route("POST", "/node/resume-listeners", control_only=True)
 async def resume_listeners(call: Call) -> Any:
     """Accept clients again."""
+    await _note(call, "listeners.resumed", "Resuming all listeners")
     await _resume(call)
     return NoContent()
 
@@ -156,6 +168,7 @@ async def _resume(call: Call) -> None:
 @route("POST", "/node/drain", control_only=True)
 async def drain(call: Call) -> Any:
     """Put the node into maintenance: disconnect all clients and accept no new ones."""
+    await _note(call, "node.drained", "Putting this node into maintenance mode")
     call.node.is_under_maintenance = True
     call.broker.suspend_listeners()
     for connection in open_connections(call.node.sampler):
@@ -166,6 +179,7 @@ async def drain(call: Call) -> Any:
 @route("POST", "/node/revive", control_only=True)
 async def revive(call: Call) -> Any:
     """End maintenance: accept clients again."""
+    await _note(call, "node.revived", "Ending the maintenance mode of this node")
     await _resume(call)
     call.node.is_under_maintenance = False
     return NoContent()
@@ -180,6 +194,9 @@ async def collect_garbage(call: Call) -> Any:
 @route("POST", "/node/reset", control_only=True, works_stopped=True)
 async def reset(call: Call) -> Any:
     """Remove all definitions and messages."""
+    if call.node.broker is None:
+        text = "Resetting this node: removing all definitions and messages"
+        await _note(call, "node.reset", text)
     try:
         call.node.reset()
     except NodeError as error:
@@ -190,6 +207,7 @@ async def reset(call: Call) -> Any:
 @route("POST", "/node/stop", control_only=True, works_stopped=True)
 async def stop(call: Call) -> Any:
     """Stop the process after this request is answered."""
+    await _note(call, "node.stopped", "Stopping this node")
     asyncio.get_running_loop().call_later(0.05, call.node.stop_requested.set)
     return NoContent()
 
@@ -212,6 +230,9 @@ async def close_connections(call: Call) -> Any:
     body = await call.body()
     reason = str(body.get("reason") or CLOSED_BY_MANAGEMENT)
     vhost, user, limit = body.get("vhost"), body.get("user"), body.get("limit") or 0
+    text = f"Closing connections because '{reason}'"
+    await call.note("connection.closed", "node", call.node.name, text, str(vhost or ""),
+                    {"user": user, "limit": limit})  # fmt: skip
     closed = 0
     for connection in open_connections(call.node.sampler):
         if vhost not in (None, connection.vhost.name) or user not in (None, connection.user.name):

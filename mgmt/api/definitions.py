@@ -63,7 +63,7 @@ async def _import(call: Call, vhost: str | None) -> Any:
         wanted = await definitions.read_definitions(raw, vhost, give_way)
         if call.query("dry_run") == "true":
             return await definitions.changes(call.broker, wanted, give_way)
-        await definitions.Import(call.broker, wanted, give_way, call.identity.name).run()
+        await definitions.Import(call.broker, wanted, give_way, call.requester).run()
     except definitions.DefinitionsError as error:
         if not error.problems:
             raise bad_request(error.reason) from None

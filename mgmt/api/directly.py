@@ -23,7 +23,9 @@ Method = TypeVar("Method", bound=base.Frame)
 
 def connect(call: Call, vhost: VirtualHost) -> DirectConnection:
     """A direct connection of the user to the vhost."""
-    return DirectConnection(call.broker.services, call.identity, vhost, call.peer_host)
+    return DirectConnection(
+        call.broker.services, call.identity, vhost, call.peer_host, call.requester
+    )
 
 
 def make(method: type[Method], **fields: Any) -> Method:

@@ -10,7 +10,7 @@ from pamqp import base, commands
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.binding import Exchange
-from leveret.broker.names import EXCHANGE, QUEUE, without_line_breaks
+from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -115,6 +115,10 @@ async def publish(call: Call) -> Any:
         header = header_of_json(body["properties"])
     except PropertyError as error:
         raise bad_request(error.reason) from None
+    text = (
+        f"Publishing a message to {resource(EXCHANGE, name, vhost.name)} with routing key '{key}'"
+    )
+    await call.note("message.published", EXCHANGE, name, text, vhost.name, {"routing_key": key})
     routed = await _publish(call, vhost, name, key, header, payload)
     return {"routed": routed}
 

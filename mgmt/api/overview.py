@@ -190,6 +190,7 @@ async def reset_statistics(call: Call) -> Any:
     call.require_administrator()
     if "node" in call.request.match_info:
         require_this_node(call)
+    await call.note("statistics.reset", "node", call.node.name, "Deleting the statistics")
     call.node.sampler.objects = {}
     return NoContent()
 
@@ -203,6 +204,8 @@ async def rebalance(call: Call) -> Any:
 
 @route("GET", "/audit")
 async def audit(call: Call) -> Any:
-    """The audit log: what users did to messages."""
+    """The audit log: who changed what on this node (docs/management.md)."""
     call.require_monitor()
-    return call.node.audit.last(call.number("count", 100))
+    count = call.number("count", 100)
+    await call.node.audit.wait_until_written()
+    return call.node.audit.last(count)

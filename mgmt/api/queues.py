@@ -148,6 +148,8 @@ async def get_messages(call: Call) -> Any:
     if body["encoding"] not in ENCODINGS:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     truncate = None if body.get("truncate") is None else _count(body["truncate"])
+    if not body["ackmode"].endswith("true"):
+        await _note_removal(call, vhost.name, queue.name, count)
     try:
         with connect(call, vhost) as connection:
             got: list[Reply] = []
@@ -167,6 +169,13 @@ async def get_messages(call: Call) -> Any:
         if fault.reply_code == ACCESS_REFUSED:
             raise not_authorised(fault.reply_text) from None
         raise as_closed_channel(fault) from None
+
+
+async def _note_removal(call: Call, vhost: str, queue: str, count: int) -> None:
+    text = (
+        f"Getting up to {count} messages from {resource(QUEUE, queue, vhost)}, which removes them"
+    )
+    await call.note("messages.get", QUEUE, queue, text, vhost, {"count": count})
 
 
 def _count(value: Any) -> int:

@@ -70,7 +70,7 @@ async def retry(call: Call) -> Any:
     to = _named(body)
     confirmed = _confirmed(body) if to is None else set()
     edit = _edit_of(body)
-    await note(call, "retry", vhost, queue, body)
+    await note(call, "Retrying", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> str | None:
         target, header = target_of(entry), without_deaths(header_of(entry))

@@ -19,6 +19,7 @@ from leveret.mgmt.api.errors import bad_request, not_found
 from leveret.mgmt.api.routes import Created, NoContent, route
 
 GZIP = ".gz"
+TRACE = "trace"
 
 
 def _prepare(call: Call) -> None:
@@ -67,6 +68,8 @@ async def put_trace(call: Call) -> Any:
     try:
         trace = of_json(vhost.name, call.path("name"), body)
         await _check_login(call, trace, body.get("tracer_connection_password"))
+        text = f"Starting trace '{trace.name}' in virtual host '{vhost.name}'"
+        await call.note("trace.started", TRACE, trace.name, text, vhost.name)
         await in_task(call.broker.traces.begin(vhost, trace, call.identity.name))
     except TraceError as error:
         raise bad_request(str(error)) from None
@@ -95,7 +98,10 @@ async def delete_trace(call: Call) -> Any:
     """Stop a trace; its files stay."""
     _prepare(call)
     running = _running(call)
-    ended = call.broker.traces.end(call.vhost(), running.trace.name, call.identity.name)
+    name, vhost = running.trace.name, call.vhost()
+    text = f"Stopping trace '{name}' in virtual host '{vhost.name}'"
+    await call.note("trace.stopped", TRACE, name, text, vhost.name)
+    ended = call.broker.traces.end(vhost, name, call.identity.name)
     await in_task(ended)
     return NoContent()
 
@@ -133,6 +139,7 @@ async def delete_trace_file(call: Call) -> Any:
     """Delete a file. A trace that still writes it creates it again."""
     _prepare(call)
     path = await _file_of(call)
+    await call.note("trace.file.deleted", TRACE, path.name, f"Deleting trace file '{path.name}'")
     try:
         await aiofiles.os.remove(path)
     except OSError as error:

@@ -116,8 +116,8 @@ async def put_vhost(call: Call) -> Any:
     put = PutVhost(name, description, ",".join(tags), acting_user=user)
     if is_new:
         await call.declare(*services.registry.new_vhost(name, description, put.tags, user))
-    if is_traced is not None and name in services.vhosts:
-        call.broker.tracing.set_firehose(services.vhosts[name], is_traced)
+    if is_traced is not None and is_traced != services.vhosts[name].is_traced:
+        await _set_firehose(call, services.vhosts[name], is_traced)
     if not is_new or is_traced:
         await call.declare(put)
     if queue_type in QUEUE_TYPES:
@@ -125,6 +125,13 @@ async def put_vhost(call: Call) -> Any:
             PutParameter(VHOST_METADATA, name, DEFAULT_QUEUE_TYPE, queue_type, acting_user=user)
         )
     return Created(is_new)
+
+
+async def _set_firehose(call: Call, vhost: VirtualHost, is_traced: bool) -> None:
+    doing = "Enabling" if is_traced else "Disabling"
+    await call.note("vhost.tracing.set", "vhost", vhost.name,
+                    f"{doing} tracing for vhost '{vhost.name}'", vhost.name)  # fmt: skip
+    call.broker.tracing.set_firehose(vhost, is_traced)
 
 
 def tags_of(value: Any) -> list[str] | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.audit import Act
 from leveret.broker.auth.passwords import SHA256, hash_from_text
 from leveret.broker.auth.users import with_hash, with_password
 from leveret.broker.declarations import (
@@ -29,7 +30,7 @@ from leveret.broker.declarations import (
     PutVhost,
     TopicPermission,
 )
-from leveret.broker.names import NODE_ITSELF, QUEUE
+from leveret.broker.names import QUEUE
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.parameters import (
@@ -41,6 +42,7 @@ from leveret.broker.policies.parameters import (
     VHOST_METADATA,
 )
 from leveret.broker.policies.policy_keys import PolicyError
+from leveret.broker.requester import DEFINITIONS, NODE, THE_NODE, Requester
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.definitions.checking import Checker, policy_of_item, reason_of
@@ -55,19 +57,21 @@ SLICE = 25
 
 
 class Import:
-    """One import. acting_user: the user who imports."""
+    """One import. requester: who imports; the node itself at its start."""
 
     def __init__(
         self,
         broker: Broker,
         definitions: Definitions,
         give_way: GiveWay,
-        acting_user: str = NODE_ITSELF,
+        requester: Requester = THE_NODE,
     ) -> None:
         self._broker = broker
         self._definitions = definitions
         self._give_way = give_way
-        self._acting_user = acting_user
+        self._requester = requester
+        self._acting_user = requester.user
+        self._of_items = replace(requester, way=DEFINITIONS if requester.way != NODE else NODE)
         self._parts: dict[str, Callable[[Item], Iterator[Declaration]]] = {
             "vhosts": self._vhost, "users": self._user, "permissions": self._permission,
             "topic_permissions": self._topic_permission,
@@ -84,6 +88,7 @@ class Import:
         problems = await Checker(self._broker, self._definitions, self._give_way).problems()
         if problems:
             raise DefinitionsError(problems[0].reason, problems)
+        self._note()
         for kind in self._definitions.kinds():
             items = self._definitions.items(kind)
             for start in range(0, len(items), SLICE):
@@ -92,6 +97,15 @@ class Import:
                 await self._give_way()
         await in_task(self._broker.services.declarations.synced())
 
+    def _note(self) -> None:
+        definitions, user = self._definitions, self._requester.user
+        found = {kind: len(definitions.items(kind)) for kind in definitions.kinds()}
+        counts = {kind: count for kind, count in found.items() if count}
+        listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())
+        text = f"Asked to import definitions. Acting user: {user}. They have {listed or "nothing"}"
+        act = Act("definitions.imported", "definitions", "", text, detail=dict(counts))
+        self._broker.services.audit.note(self._requester, act)
+
     async def _import_slice(self, kind: str, items: list[Item]) -> None:
         """Import items. Raises DefinitionsError: other changes may have made one invalid since."""
         declarations = self._parts[kind]
@@ -99,7 +113,7 @@ class Import:
         try:
             made = [one for item in items for one in declarations(item)]
             made = [replace(one, acting_user=self._acting_user) for one in made]
-            await in_task(submit(*made, nowait=True))
+            await in_task(submit(*made, nowait=True, requester=self._of_items))
         except (PolicyError, LimitError, UserError, LookupError) as error:
             raise DefinitionsError(f"{kind}: {error}") from None
         except Fault as fault:

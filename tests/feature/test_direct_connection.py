@@ -7,6 +7,7 @@ from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.auth.identity import Identity
 from leveret.broker.declarations import DeleteVhost, PutVhost
 from leveret.broker.direct import DirectConnection
+from leveret.broker.requester import Requester
 from leveret.testing import EmbeddedBroker
 from tests import declaring
 
@@ -32,7 +33,7 @@ def declaration(name):
 
 async def declare(services, vhost, directory):
     anna = Identity("anna", ("administrator",), authorization=directory)
-    with DirectConnection(services, anna, vhost, "127.0.0.1") as connection:
+    with DirectConnection(services, anna, vhost, "127.0.0.1", Requester("anna")) as connection:
         await connection.call(declaration("q"))
 
 

@@ -9,6 +9,7 @@ from pamqp import commands
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
 from leveret.broker.direct import DirectConnection
+from leveret.broker.requester import THE_NODE
 from leveret.storage.metadata import MetadataError, SqliteMetadata
 from tests.protocol.raw_client import SECONDS_MAX, method_bytes, opened, wait_until
 from tests.stored_broker import started
@@ -124,7 +125,9 @@ async def put_queue(embedded, name):
     guest = Identity("guest", ("administrator",), authorization=InternalBackend(
         services.users, services.permissions))  # fmt: skip
     method = commands.Queue.Declare(queue=name, durable=True)
-    with DirectConnection(services, guest, services.vhosts["/"], "127.0.0.1") as connection:
+    with DirectConnection(
+        services, guest, services.vhosts["/"], "127.0.0.1", THE_NODE
+    ) as connection:
         return await connection.call(method)
 
 

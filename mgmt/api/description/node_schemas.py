@@ -118,8 +118,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "AuditLine": record(
         {
-            "time": COUNT, "user": TEXT, "action": NAME, "vhost": TEXT, "queue": TEXT,
-            "detail": OBJECT,
+            "time": COUNT, "user": TEXT, "address": TEXT, "way": NAME, "action": NAME,
+            "vhost": TEXT, "kind": TEXT, "name": TEXT, "text": TEXT, "detail": OBJECT,
         }
     ),
     "PortOk": record({"status": one_of("ok"), "port": PORT}),

@@ -1,4 +1,4 @@
-// The audit log: who retried, moved, edited or deleted messages.
+// The audit log: who changed what on this node, and from where.
 
 import {get} from "../api.js";
 import {code} from "../dom.js";
@@ -16,15 +16,21 @@ administration("audit", () => {
     empty: "No entries.",
     columns: [
       {key: "time", title: "Time", cell: (row) => time(row.time)},
-      {key: "user", title: "User"}, {key: "action", title: "Action"},
-      {key: "vhost", title: "Virtual host"},
-      {key: "queue", title: "Queue", cell: (row) => queueLink(row.vhost, row.queue)},
+      {key: "user", title: "User"}, {key: "address", title: "Address"},
+      {key: "way", title: "By"}, {key: "action", title: "Action"},
+      {key: "vhost", title: "Virtual host"}, {key: "kind", title: "Object"},
+      {key: "name", title: "Name", cell: nameOf},
+      {key: "text", title: "What was done", sortable: false, wide: true},
       {key: "detail", title: "Details", sortable: false, wide: true,
         cell: (row) => code(row.detail)}],
   });
   return {title: "Audit", lists: [list], pause_ms: PAUSE_MS,
     panels: [plainPanel("Audit log", list.element)]};
 });
+
+function nameOf(row) {
+  return row.kind === "queue" ? queueLink(row.vhost, row.name) : row.name;
+}
 
 // Newest first. place: distinguishes lines of the same millisecond, counted from the oldest.
 async function load() {

@@ -28,6 +28,7 @@ from leveret.broker.events.connection_events import connection_closed, login_fai
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import GLOBAL, NO_VHOST, OPERATOR_POLICY, POLICY
 from leveret.broker.registry.object_events import vhost_created, vhost_deleted, vhost_updated
+from leveret.broker.requester import Requester
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from tests.declaring import Declared
 
@@ -134,7 +135,7 @@ class TestObjects:
 
     def test_a_queue(self, vhost, heard):
         made = vhost.declare_queue("q", True, True, {"x-expires": ("I", 9)}, None, "anna")
-        vhost.delete_queue(made, "bert")
+        vhost.delete_queue(made, Requester("bert"))
         assert names(heard) == ["queue.created", "queue.deleted"]
         assert facts(heard[0]) == {
             "name": "q", "vhost": "v", "type": "rabbit_classic_queue", "durable": True,
@@ -176,7 +177,7 @@ class TestObjects:
         queue = vhost.declare_queue("q", False, False, {})
         vhost.bind(source, queue, "", {})
         heard.clear()
-        vhost.delete_queue(queue, "anna")
+        vhost.delete_queue(queue, Requester("anna"))
         assert [(event["event"], event["user_who_performed_action"]) for event in heard] == [
             ("binding.deleted", "rmq-internal"),
             ("exchange.deleted", "rmq-internal"),

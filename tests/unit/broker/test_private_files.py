@@ -5,8 +5,10 @@ import os
 
 import pytest
 
+from leveret.broker.audit import Act
 from leveret.broker.config import Config, LogSettings
 from leveret.broker.private_files import make_directory, opened
+from leveret.broker.requester import THE_NODE
 from leveret.broker.tracing.appended_file import AppendedFile
 from leveret.mgmt.audit import AuditLog
 from leveret.mgmt.cli.serve import HTTP_SERVER_LOGGER, set_up_logging
@@ -48,7 +50,7 @@ def test_traces(tmp_path):
 
 
 async def test_the_audit_log(tmp_path):
-    await AuditLog(tmp_path / "audit.log").note("guest", "retry", "/", "q", {})
+    await AuditLog(tmp_path / "audit.log").note(THE_NODE, Act("retry", "queue", "q", ""))
     assert mode(tmp_path / "audit.log") == 0o640
 
 

@@ -6,6 +6,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.requester import THE_NODE
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
@@ -63,9 +64,9 @@ class FakeVhost:
         self.discarded.append(reason)
 
     def delete_unused(self, queue, is_urgent):
-        self.delete_queue(queue, "the node")
+        self.delete_queue(queue)
 
-    def delete_queue(self, queue, user, answer=None):
+    def delete_queue(self, queue, _requester=THE_NODE, answer=None):
         self.deleted.append(queue)
         consumers = queue.delete_now()
         if answer is not None:
