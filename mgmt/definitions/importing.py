@@ -102,7 +102,7 @@ class Import:
         found = {kind: len(definitions.items(kind)) for kind in definitions.kinds()}
         counts = {kind: count for kind, count in found.items() if count}
         listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items())
-        text = f"Asked to import definitions. Acting user: {user}. They have {listed or "nothing"}"
+        text = f"Asked to import definitions. Acting user: {user}. They have {listed or 'nothing'}"
         act = Act("definitions.imported", "definitions", "", text, detail=dict(counts))
         self._broker.services.audit.note(self._requester, act)
 
