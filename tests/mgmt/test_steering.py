@@ -296,7 +296,7 @@ class TestWorkbench:
         assert node.post(f"{dead}/retry", body).body["done"] == 2
         assert self.bodies(node, dead) == ["body 2"]
         line = node.get("audit?count=1")[0]
-        assert (line["user"], line["action"], line["queue"]) == ("guest", "retry", "dead")
+        assert (line["user"], line["action"], line["name"]) == ("guest", "messages.retry", "dead")
 
     def test_the_audit_log_holds_what_the_act_is_about_and_nothing_else(self, node, vhost, dead):
         """The log is kept in memory and on disk, and clients must not be able to fill either."""
