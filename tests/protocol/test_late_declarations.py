@@ -14,7 +14,7 @@ class LateLog:
         self.log = log
         self.waiting = []
 
-    def submit(self, *declarations, answer=None, nowait=False):
+    def submit(self, *declarations, answer=None, nowait=False, requester=None):
         answer = answer or Answer()
         self.waiting.append((declarations, answer))
         return answer
