@@ -80,7 +80,7 @@ async def test_what_was_done_and_cannot_be_written_is_in_the_nodes_log(tmp_path,
 
 async def test_a_line_is_written_although_a_name_is_not_utf_8(tmp_path):
     audit = AuditLog(tmp_path / "audit.log")
-    await audit.note(ANN, purge_of("caf\udce9"))
+    await audit.note(ANN, Act("queue.purged", "queue", "caf\udce9", "Purged a queue"))
     assert audit.last(1)[0]["name"] == "caf?"
 
 
