@@ -7,6 +7,7 @@ import {beginUpdates, keepUpdating} from "./live.js";
 import {current} from "./router.js";
 import {session, watchOtherTabs} from "./session.js";
 import {beginTheme} from "./theme.js";
+import {VhostChoice} from "./vhost_choice.js";
 import {unwatch, watch} from "./alarms.js";
 import "./pages/overview.js";
 import "./pages/connections.js";
@@ -33,6 +34,8 @@ const PAGES = [
 ];
 
 const part = (id) => document.getElementById(id);
+
+const vhostChoice = new VhostChoice(part("vhost"), show);
 
 // Login and logout
 
@@ -95,7 +98,7 @@ async function show() {
   // Screen readers announce the new page, and Tab continues from there.
   heading.focus({preventScroll: true});
   window.scrollTo(0, 0);
-  await keepUpdating(page);
+  await Promise.all([keepUpdating(page), vhostChoice.refresh()]);
 }
 
 function missing() {

@@ -56,36 +56,36 @@ export const shortTags = (row) => featuresOf(row).map(({full, short, kind = ""})
 export const bindingKey = (row) =>
   [row.source, row.destination_type, row.destination, row.properties_key].join("\n");
 
-export function bindingList(id, vhost, where) {
+export function bindingList(id, where) {
   return new List({
     id, caption: "Bindings", small: true, load: () => get(where), empty: "No bindings.",
     key: bindingKey,
-    columns: bindingColumns(vhost),
+    columns: bindingColumns(),
   });
 }
 
-export function bindingColumns(vhost) {
-  const destination = (row) => (row.destination_type === "queue"
-    ? queueLink(vhost, row.destination) : exchangeLink(vhost, row.destination));
+export function bindingColumns() {
+  const destination = ({vhost, destination_type: kind, destination: name}) =>
+    (kind === "queue" ? queueLink(vhost, name) : exchangeLink(vhost, name));
   return [
-    {key: "source", title: "From", cell: (row) => exchangeLink(vhost, row.source)},
+    {key: "source", title: "From", cell: (row) => exchangeLink(row.vhost, row.source)},
     {key: "destination", title: "To", cell: (row) =>
       [destination(row), h("span", {class: "quiet"}, ` ${row.destination_type}`)]},
     {key: "routing_key", title: "Routing key", cell: (row) => code(row.routing_key)},
     {key: "arguments", title: "Arguments", cell: (row) =>
       (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
     {key: "unbind", title: "", sortable: false, cell: (row) => row.source
-      && dangerous("Unbind", () => unbind(row, vhost), {"aria-label": `Unbind ${row.destination} `
+      && dangerous("Unbind", () => unbind(row), {"aria-label": `Unbind ${row.destination} `
         + `from ${row.source} with ${row.routing_key || "no routing key"}`})},
   ];
 }
 
-async function unbind(row, vhost) {
+async function unbind(row) {
   const detail = `${row.destination_type} ${row.destination} will no longer receive messages from `
     + `exchange ${row.source} with the routing key '${row.routing_key}'.`;
   if (!await confirm("Remove this binding?", detail, "Unbind")) return;
   const kind = row.destination_type === "queue" ? "q" : "e";
-  const where = path("bindings", vhost, "e", row.source, kind, row.destination, row.properties_key);
+  const where = path("bindings", row.vhost, "e", row.source, kind, row.destination, row.properties_key);
   if (await attempt("Unbound", () => del(where))) refreshNow();
 }
 

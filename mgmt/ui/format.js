@@ -25,6 +25,9 @@ export function bytes(value) {
   return `${unit ? SHORT.format(value) : WHOLE.format(value)} ${units[unit]}`;
 }
 
+// share: of 1.
+export const percent = (share) => (isUnknown(share) ? UNKNOWN : `${SHORT.format(share * 100)}%`);
+
 export const byteRate = (value) => (isUnknown(value) ? UNKNOWN : `${bytes(value)}/s`);
 
 export function duration(milliseconds) {

@@ -1,9 +1,8 @@
 // Forms, and form parts of several pages: virtual hosts, arguments, messages.
 
-import {get} from "./api.js";
 import {attempt, notice} from "./dialog.js";
 import {h, uniqueId} from "./dom.js";
-import {query} from "./router.js";
+import {chosenVhost, vhostNames} from "./vhost_choice.js";
 
 // A label with its control. hint: shown after the label.
 export function field(label, control, hint) {
@@ -95,12 +94,12 @@ export function object(text, what = "The arguments") {
   return value;
 }
 
-// A choice of virtual hosts; its promise `filled` resolves when they are loaded.
-export function vhostChoice(name = "vhost", chosen = query().vhost || "/") {
-  const made = select(name, []);
-  made.filled = get("vhosts", {columns: "name"}).then((found) => {
-    for (const {name: vhost} of found) made.append(h("option", {value: vhost}, vhost));
-    // Defaults to the first one. Resetting the form restores it.
+// A choice of virtual hosts. chosen: the default, else the first one. hasAll: "" stands for all.
+export function vhostChoice({chosen = chosenVhost() || "/", hasAll = false} = {}) {
+  const made = select("vhost", hasAll ? [["", "All"]] : []);
+  vhostNames().then((names) => {
+    for (const name of names) made.append(h("option", {value: name}, name));
+    // Resetting the form restores it.
     const options = [...made.options];
     (options.find((one) => one.value === chosen) ?? options[0])?.setAttribute("selected", "");
   }, (error) => notice(`Cannot load the virtual hosts: ${error.message}`, true));

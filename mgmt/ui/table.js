@@ -1,17 +1,19 @@
 // Lists with sorting, filter, paging and refresh.
 //
-// A column is {key, title, number, wide, minor, cell(row)}; its key may be a path into the row,
-// `message_stats.ack`; `sortable: false` disables sorting; a minor column is hidden on phones,
-// since the row's own page shows it. A remote list requests single pages from the API, with only
+// A column is {key, title, number, wide, minor, isExtra, cell(row)}; its key may be a path into the
+// row, `message_stats.ack`; `sortable: false` disables sorting; a minor column is hidden on phones,
+// since the row's own page shows it; an extra one is hidden until the user chooses it. A remote list requests single pages from the API, with only
 // the needed columns; a local one loads all rows and pages them here. The state of a list is part
 // of the address, prefixed by the list's id if a page has several lists.
 
 import {get, path} from "./api.js";
+import {ColumnChoice} from "./columns.js";
 import {frame, h, render, uniqueId} from "./dom.js";
 import {notice} from "./dialog.js";
-import {button, select, vhostChoice} from "./forms.js";
+import {button, select} from "./forms.js";
 import {plural} from "./format.js";
 import {query, setQuery} from "./router.js";
+import {chosenVhost} from "./vhost_choice.js";
 
 const SIZE = "100";
 const SIZES = ["25", SIZE, "500"];
@@ -19,14 +21,16 @@ const TYPING_MS = 200;
 const FEW = 10;
 
 export class List {
-  // load(): all rows of a local list. where(vhost): the API path of a remote list. needs: fields
-  // that cells of a remote list use besides the columns' keys. vhosts: offers a choice of the
-  // virtual host. small: hides the controls while there are few rows.
+  // load(vhost): all rows of a local list. where(vhost): the API path of a remote list. needs:
+  // fields that cells of a remote list use besides the columns' keys. vhosts: lists objects of the
+  // chosen virtual host. small: has no choice of columns, and no controls while there are few rows.
   constructor({id = "", caption, columns, key, where, needs = [], load, vhosts, small, empty}) {
     Object.assign(this, {id, caption, columns, key, where, needs, load, vhosts, small});
     this.empty = empty ?? "No rows.";
     this.state = this.fromAddress();
+    this.columnChoice = new ColumnChoice(caption, columns, () => this.change({}));
     this.asked = 0;
+    if (vhosts) setQuery({vhost: chosenVhost()});
     this.element = this.build();
   }
 
@@ -40,21 +44,22 @@ export class List {
     return {
       page: Math.max(1, Number(value("page")) || 1),
       size: SIZES.includes(value("size")) ? value("size") : SIZE,
-      name: value("name") ?? "", regex: value("regex") === "true", vhost: value("vhost") ?? "",
+      name: value("name") ?? "", regex: value("regex") === "true",
       sort: value("sort") ?? "", reverse: value("reverse") === "true",
     };
   }
 
   toAddress() {
-    const {page, size, name, regex, vhost, sort, reverse} = this.state;
-    const shown = {page: page > 1 ? page : "", size: size === SIZE ? "" : size, name, vhost, sort,
+    const {page, size, name, regex, sort, reverse} = this.state;
+    const shown = {page: page > 1 ? page : "", size: size === SIZE ? "" : size, name, sort,
       regex: regex ? "true" : "", reverse: reverse ? "true" : ""};
     setQuery(Object.fromEntries(Object.entries(shown).map(([key, one]) => [this.name(key), one])));
   }
 
   build() {
     this.controls = h("div", {class: "filters", role: "search", "aria-label": this.caption},
-      this.filterControls(), this.vhosts ? this.vhostControls() : "", this.sizeControls());
+      this.filterControls(), this.sizeControls(),
+      this.small ? "" : this.columnChoice.element);
     this.head = h("tr");
     this.body = h("tbody");
     this.message = h("p", {class: "quiet", role: "status"});
@@ -73,14 +78,6 @@ export class List {
       onchange: () => this.change({regex: regex.checked, page: 1})});
     return [h("label", {for: this.filter.id}, "Filter"), this.filter,
       h("span", {}, regex, " ", h("label", {for: regex.id}, "Regex"))];
-  }
-
-  vhostControls() {
-    const choice = vhostChoice("vhost", this.state.vhost);
-    choice.id = uniqueId("vhost");
-    choice.prepend(h("option", {value: ""}, "all"));
-    choice.onchange = () => this.change({vhost: choice.value, page: 1});
-    return [h("label", {for: choice.id}, "In"), choice];
   }
 
   sizeControls() {
@@ -138,12 +135,17 @@ export class List {
     render(this.message, error.message);
   }
 
+  vhost() {
+    return this.vhosts ? chosenVhost() : "";
+  }
+
   // Remote lists
 
   async ask() {
-    const {page, size, name, regex, vhost, sort, reverse} = this.state;
-    const columns = [...this.columns.map((column) => column.key), ...this.needs].join(",");
-    const found = await get(this.where(vhost), {page, page_size: size, name, use_regex: regex, sort,
+    const {page, size, name, regex, sort, reverse} = this.state;
+    const keys = this.columnChoice.shown().map((column) => column.key);
+    const columns = [...keys, ...this.needs].join(",");
+    const found = await get(this.where(this.vhost()), {page, page_size: size, name, use_regex: regex, sort,
       sort_reverse: reverse, pagination: true, columns});
     return {rows: found.items, total: found.filtered_count, pages: found.page_count};
   }
@@ -152,7 +154,7 @@ export class List {
 
   async pick() {
     const {size, sort, reverse} = this.state;
-    const rows = (await this.load()).filter(this.chosen());
+    const rows = (await this.load(this.vhost())).filter(this.chosen());
     if (sort) rows.sort((one, other) => compare(descend(one, sort), descend(other, sort)));
     if (reverse) rows.reverse();
     const pages = Math.max(1, Math.ceil(rows.length / Number(size)));
@@ -175,7 +177,7 @@ export class List {
 
   drawHead() {
     const {sort, reverse} = this.state;
-    render(this.head, this.columns.map((column) => {
+    render(this.head, this.columnChoice.shown().map((column) => {
       const isSorted = column.key === sort;
       const direction = isSorted ? (reverse ? "descending" : "ascending") : undefined;
       const next = isSorted ? !reverse : Boolean(column.number);
@@ -187,7 +189,7 @@ export class List {
   }
 
   cells(row) {
-    return this.columns.map((column) => h("td", {class: kindOf(column)},
+    return this.columnChoice.shown().map((column) => h("td", {class: kindOf(column)},
       column.cell ? column.cell(row) : asText(descend(row, column.key))));
   }
 

@@ -161,7 +161,12 @@ class Browser:
         self.press(name, inside=self.dialog())
 
     def follow(self, text):
-        self.wait(lambda: self.driver.find_element(By.LINK_TEXT, text), f"a link {text}").click()
+        self.wait(lambda: self._clicked(By.LINK_TEXT, text), f"a link {text}")
+
+    def _clicked(self, *place):
+        """Click on an element: another one if a refresh has replaced it meanwhile."""
+        self.driver.find_element(*place).click()
+        return True
 
     def errors(self):
         """Return console errors of the page, except for responses that the test expects."""

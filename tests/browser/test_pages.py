@@ -58,7 +58,7 @@ def test_definitions_are_reviewed_before_they_are_imported(browser, node, vhost,
     queue = {"name": "imported", "vhost": vhost, "durable": True, "auto_delete": False,
              "arguments": {}}  # fmt: skip
     path.write_text(json.dumps({"queues": [queue]}))
-    browser.control("File").send_keys(str(path))
+    browser.control("Definitions file").send_keys(str(path))
     browser.press("Preview changes")
     browser.see("+ queue imported")
     assert node.request("GET", f"queues/{vhost}/imported").status == 404
@@ -71,7 +71,7 @@ def test_definitions_are_reviewed_before_they_are_imported(browser, node, vhost,
 def test_definitions_that_are_none_are_refused(browser, tmp_path):
     path = tmp_path / "definitions.json"
     path.write_text("no JSON")
-    browser.control("File").send_keys(str(path))
+    browser.control("Definitions file").send_keys(str(path))
     browser.press("Preview changes")
     browser.see("failed_to_parse_json")
 
@@ -88,7 +88,7 @@ def test_definitions_are_downloaded(browser, vhost, tmp_path):
 
 def test_connections_and_channels_are_shown_and_closed(browser, node, client, vhost):
     browser.follow("Connections")
-    browser.choose("In", vhost)
+    browser.choose("Virtual host", vhost)
     browser.see("127.0.0.1")
     name = node.get(f"vhosts/{vhost}/connections")[0]["name"]
     browser.follow(name)

@@ -173,7 +173,7 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     assert node.post(f"bindings/{vhost}/e/amq.direct/q/{quoted(name)}", key).status == 201
     node.publish(vhost, name, name, {"headers": {name: name}})
     browser.follow("Queues")
-    browser.choose("In", vhost)
+    browser.choose("Virtual host", vhost)
     browser.follow(name)
     browser.see_title(f"Queue {name}")
     browser.see_in(browser.panel("Messages and dead letters"), name)
@@ -187,5 +187,5 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     assert node.get(f"queues/{vhost}/{quoted(name)}")["messages"] == 0
     browser.go("graph")
     browser.choose("Virtual host", vhost)
-    browser.see("No bindings.")
+    browser.see("no bindings.")
     assert browser.driver.execute_script("return window.broken") is None

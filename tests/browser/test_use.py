@@ -58,7 +58,7 @@ def test_lists_sort_filter_and_page_and_stand_in_the_address(browser, node, vhos
         node.put(f"queues/{vhost}/n{number:02}", {"durable": True})
     browser.follow("Queues")
     browser.type("Filter", "n")
-    browser.choose("In", vhost)
+    browser.choose("Virtual host", vhost)
     browser.choose("Rows per page", "25")
     browser.press("Name")
     browser.see("page 1 of 2")
@@ -81,7 +81,7 @@ def test_a_filter_may_be_a_regular_expression(browser, node, vhost):
     for name in ("alpha", "beta"):
         node.put(f"queues/{vhost}/{name}", {"durable": True})
     browser.follow("Queues")
-    browser.choose("In", vhost)
+    browser.choose("Virtual host", vhost)
     browser.check("Regex")
     browser.type("Filter", "^be")
     browser.see("beta")

@@ -1,7 +1,5 @@
 """The pages name things as RabbitMQ's management UI does."""
 
-import pytest
-
 PAGES = {
     (): ("Totals", "Queued messages", "Message rates", "Churn statistics", "Nodes",
          "Ports and contexts", "Export definitions", "Import definitions"),
@@ -23,8 +21,8 @@ PAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: "/".join(page) or "overview")
-def test_a_page_has_rabbitmqs_words(browser, page):
-    browser.go(*page)
-    for words in PAGES[page]:
-        browser.see(words)
+def test_each_page_has_rabbitmqs_words(browser):
+    for page, all_words in PAGES.items():
+        browser.go(*page)
+        for words in all_words:
+            browser.see(words)

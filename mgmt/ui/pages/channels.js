@@ -44,6 +44,10 @@ export function channelColumns() {
     rateColumn("publish", "Publish"),
     rateColumn("deliver_get", "Deliver / get"),
     rateColumn("ack", "Ack"),
+    {...rateColumn("confirm", "Confirm"), isExtra: true},
+    {...rateColumn("return_unroutable", "Unroutable (return)"), isExtra: true},
+    {...rateColumn("redeliver", "Redelivered"), isExtra: true},
+    {...numberColumn("messages_uncommitted", "Uncommitted"), isExtra: true},
   ];
 }
 

@@ -37,6 +37,10 @@ route("connections", () => {
         cell: (row) => byteRate(row.recv_oct_details?.rate)},
       {key: "send_oct_details.rate", title: "To client", number: true,
         cell: (row) => byteRate(row.send_oct_details?.rate)},
+      {key: "client_properties.product", title: "Client", isExtra: true},
+      {key: "peer_host", title: "Client address", isExtra: true},
+      {key: "timeout", title: "Heartbeat", number: true, isExtra: true,
+        cell: (row) => (row.timeout ? `${row.timeout} s` : "off")},
       {key: "connected_at", title: "Connected at", cell: (row) => time(row.connected_at)},
     ],
   });

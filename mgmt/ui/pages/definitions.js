@@ -1,40 +1,49 @@
-// Definitions: download as a file, and upload with a preview of the changes.
+// Definitions of all virtual hosts, or of one: export as a file, and import with a preview of the
+// changes.
 
 import {get, path, request} from "../api.js";
 import {attempt, openForm} from "../dialog.js";
 import {h, panel} from "../dom.js";
-import {button, checkbox, field, form, input} from "../forms.js";
+import {checkbox, field, form, input, vhostChoice} from "../forms.js";
 import {plural} from "../format.js";
 
 const SIGNS = {add: "+", change: "~", conflict: "!"};
 const SHOWN_MAX = 500;
 const KEPT_MS = 10_000;
 
+const where = (vhost) => (vhost ? path("definitions", vhost) : "definitions");
+
 export function definitionsPanel() {
-  const file = input("file", {type: "file", accept: "application/json,.json", required: true});
-  const take = form("Preview changes", async (values, element) => {
-    const where = values.into ? path("definitions", values.into) : "definitions";
-    await review(await values.file.text(), where);
-    element.reset();
-  }, field("File", file), field("Into one virtual host", input("into"), "all, if empty"));
   return panel("Definitions", h("div", {class: "halves"},
-    h("div", {}, h("h3", {}, "Export definitions"),
-      h("p", {class: "quiet"}, "All definitions, including password hashes."),
-      button("Download broker definitions", save)),
-    h("div", {}, h("h3", {}, "Import definitions"), take)));
+    h("section", {"aria-label": "Export definitions"}, h("h3", {}, "Export definitions"),
+      exportForm()),
+    h("section", {"aria-label": "Import definitions"}, h("h3", {}, "Import definitions"),
+      importForm())));
 }
 
-async function save() {
-  await attempt("Definitions exported", async () => {
-    const content = JSON.stringify(await get("definitions"), null, 2);
-    const href = URL.createObjectURL(new Blob([content], {type: "application/json"}));
-    h("a", {href, download: "definitions.json"}).click();
-    setTimeout(() => URL.revokeObjectURL(href), KEPT_MS);
-  });
+const vhostField = () => field("Virtual host", vhostChoice({chosen: "", hasAll: true}),
+  "all: also users, with the hashes of their passwords");
+
+function exportForm() {
+  return form("Download broker definitions", ({file, vhost}) =>
+    attempt("Definitions exported", async () => {
+      const content = JSON.stringify(await get(where(vhost)), null, 2);
+      const href = URL.createObjectURL(new Blob([content], {type: "application/json"}));
+      h("a", {href, download: file}).click();
+      setTimeout(() => URL.revokeObjectURL(href), KEPT_MS);
+    }), vhostField(), field("File name", input("file", {value: "definitions.json", required: true})));
 }
 
-async function review(text, where) {
-  const plan = await request("POST", where, {raw: text, query: {dry_run: true}});
+function importForm() {
+  const file = input("file", {type: "file", accept: "application/json,.json", required: true});
+  return form("Preview changes", async (values, element) => {
+    await review(await values.file.text(), where(values.vhost));
+    element.reset();
+  }, vhostField(), field("Definitions file", file));
+}
+
+async function review(text, target) {
+  const plan = await request("POST", target, {raw: text, query: {dry_run: true}});
   const lines = plan.changes.slice(0, SHOWN_MAX).map(lineOf);
   if (plan.changes.length > SHOWN_MAX) {
     lines.push(h("li", {}, `… and ${plan.changes.length - SHOWN_MAX} more`));
@@ -45,7 +54,7 @@ async function review(text, where) {
   const sure = checkbox("Import these definitions", "sure");
   sure.querySelector("input").required = true;
   const take = form("Import", async () => {
-    const done = await attempt("Definitions imported", () => request("POST", where, {raw: text}));
+    const done = await attempt("Definitions imported", () => request("POST", target, {raw: text}));
     if (done) dialog.close();
   }, sure);
   const dialog = openForm("Preview of changes", take, h("p", {}, summary),

@@ -18,8 +18,8 @@ route("exchanges/:vhost/:name", ({vhost, name}) => {
   const about = h("div");
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
-  const outgoing = bindingList("from", vhost, `${where}/bindings/source`);
-  const incoming = bindingList("to", vhost, `${where}/bindings/destination`);
+  const outgoing = bindingList("from", `${where}/bindings/source`);
+  const incoming = bindingList("to", `${where}/bindings/destination`);
   const isOwn = shown && !shown.startsWith("amq.");
   const element = h("div", {},
     panel("Overview", about, isOwn

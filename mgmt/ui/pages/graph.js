@@ -4,12 +4,12 @@
 import {get, path} from "../api.js";
 import {bindingColumns, bindingKey, titleOf} from "../declared.js";
 import {fold, h, panel, render, svg} from "../dom.js";
-import {field, fields, input, vhostChoice} from "../forms.js";
+import {field, input} from "../forms.js";
 import {clip, plural} from "../format.js";
-import {refreshNow} from "../live.js";
 import {query, route, setQuery, to} from "../router.js";
 import {BOX_WIDTH, layOut} from "./layout.js";
 import {List} from "../table.js";
+import {chosenVhost, vhostNames} from "../vhost_choice.js";
 
 const BOXES_MAX = 80;
 const BINDINGS_MAX = 300;
@@ -20,41 +20,40 @@ const NAME_MAX = 26;
 const KEY_MAX = 24;
 
 route("graph", () => {
-  const vhost = vhostChoice();
   const filter = input("filter", {type: "search", value: query().filter ?? ""});
   const picture = h("div", {class: "graph", role: "region", "aria-label": "Diagram of the bindings",
     tabindex: 0});
   const said = h("p", {class: "quiet", role: "status"});
-  const chosen = () => vhost.value;
   let found = [];
+  let vhost = chosenVhost();
   const list = new List({id: "list", caption: "Bindings", load: async () => [...found],
-    key: bindingKey, columns: bindingColumns(chosen()), empty: "No bindings."});
+    key: bindingKey, columns: bindingColumns(), empty: "No bindings."});
   const refresh = async () => {
-    await vhost.filled;
-    if (!chosen()) {
+    vhost ||= await firstVhost();
+    if (!vhost) {
       render(said, "You have no access to a virtual host.");
       return;
     }
-    found = (await get(path("bindings", chosen()))).filter((one) => one.source);
+    found = (await get(path("bindings", vhost))).filter((one) => one.source);
     page.pause_ms = found.length > MANY ? MANY_PAUSE_MS : 0;
-    draw(picture, said, chosen(), found, filter.value.toLowerCase());
-    list.columns = bindingColumns(chosen());
+    draw(picture, said, vhost, found, filter.value.toLowerCase());
     await list.refresh();
-  };
-  vhost.onchange = () => {
-    setQuery({vhost: vhost.value});
-    refreshNow();
   };
   filter.oninput = () => {
     setQuery({filter: filter.value});
-    draw(picture, said, chosen(), found, filter.value.toLowerCase());
+    draw(picture, said, vhost, found, filter.value.toLowerCase());
   };
-  const controls = fields(field("Virtual host", vhost),
-    field("Filter by name or key", filter));
   const page = {title: "Bindings", refresh, element: h("div", {},
-    panel("Bindings", controls, said, picture), fold("List of bindings", list.element))};
+    panel("Bindings", field("Filter by name or key", filter), said, picture),
+    fold("List of bindings", list.element))};
   return page;
 });
+
+// The diagram is of one virtual host, while the pages may be about all.
+async function firstVhost() {
+  const names = await vhostNames();
+  return names.includes("/") ? "/" : names[0];
+}
 
 function draw(picture, said, vhost, found, filter) {
   const wanted = found.filter((one) => !filter
@@ -63,9 +62,10 @@ function draw(picture, said, vhost, found, filter) {
   const layout = layOut(shown);
   const cut = wanted.length - shown.length;
   render(said, shown.length
-    ? `${plural(shown.length, "binding")} between ${layout.boxes.length} exchanges and queues. The `
-      + "default exchange, which routes to every queue by its name, is not shown."
-    : "No bindings.",
+    ? `Virtual host ${vhost}: ${plural(shown.length, "binding")} between ${layout.boxes.length} `
+      + "exchanges and queues. The default exchange, which routes to every queue by its name, is "
+      + "not shown."
+    : `Virtual host ${vhost}: no bindings.`,
   cut > 0 && h("strong", {}, ` ${plural(cut, "binding")} not shown: use the filter to `
     + "select others."));
   const {width, height} = layout;

@@ -6,7 +6,7 @@ import {changing, field, fields, input, select, vhostField} from "../forms.js";
 import {count} from "../format.js";
 import {refreshNow} from "../live.js";
 import {mayAdminister, mayMonitor} from "../session.js";
-import {List} from "../table.js";
+import {List, vhostOr} from "../table.js";
 import {administration, removal} from "./administration.js";
 
 const KINDS = {
@@ -30,10 +30,11 @@ function limitList(kind) {
       detail: (row) => `The limit ${row.name} of ${row.of} will be removed.`, may: mayAdminister,
       work: (row) => del(path(`${kind}-limits`, row.of, row.name))}),
   ];
-  const load = async () => (await get(`${kind}-limits`)).flatMap((row) =>
+  const isOfVhosts = kind === "vhost";
+  const load = async (vhost) => (await get(vhostOr(`${kind}-limits`)(vhost))).flatMap((row) =>
     Object.entries(row.value).map(([name, value]) => ({of: row[kind], name, value})));
   return new List({id: kind, caption: title, small: true, columns,
-    load, key: (row) => `${row.of}\n${row.name}`, empty: "No limits."});
+    vhosts: isOfVhosts, load, key: (row) => `${row.of}\n${row.name}`, empty: "No limits."});
 }
 
 function setForm(kind) {

@@ -8,7 +8,7 @@ import {button, changing, field, fields, input, object, objectField, select, vho
 import {json} from "../format.js";
 import {refreshNow} from "../live.js";
 import {mayAdminister, mayMakePolicies} from "../session.js";
-import {List} from "../table.js";
+import {List, vhostOr} from "../table.js";
 import {administration, plainPanel, removal} from "./administration.js";
 
 const LIMITS = {"max-length": 1000, "max-length-bytes": 1000000, "message-ttl": 60000,
@@ -31,7 +31,8 @@ const KINDS = {
 for (const [kind, {title, one, may, ...options}] of Object.entries(KINDS)) {
   administration(kind, () => {
     const form = may() && saveForm(kind, one, options);
-    const list = new List({caption: title, load: () => get(kind), columns: columns(kind, one, form),
+    const list = new List({caption: title, vhosts: true,
+      load: (vhost) => get(vhostOr(kind)(vhost)), columns: columns(kind, one, form),
       key: (row) => `${row.vhost}\n${row.name}`, empty: `No ${title.toLowerCase()}.`});
     return {title, lists: [list], panels: [plainPanel(title, list.element),
       form ? panel(`Add / update an ${one}`.replace("an policy", "a policy"), form) : ""]};

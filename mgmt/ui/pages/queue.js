@@ -28,7 +28,7 @@ route("queues/:vhost/:name", ({vhost, name}) => {
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
-  const bindings = bindingList("bindings", vhost, `${where}/bindings`);
+  const bindings = bindingList("bindings", `${where}/bindings`);
   const element = h("div", {}, panel("Overview", parts.about), period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
       panel("Storage tiers", parts.tiers), panel("Message age", parts.ages)),

@@ -5,7 +5,7 @@ import {FEATURES, addPlan, queueLink, shortTags} from "../declared.js";
 import {fold, h} from "../dom.js";
 import {changing, checkbox, fields, nameField, object, objectField, row, vhostField}
   from "../forms.js";
-import {bytes, count, duration} from "../format.js";
+import {bytes, count, duration, percent} from "../format.js";
 import {route} from "../router.js";
 import {List, vhostOr} from "../table.js";
 import {rateColumn, stateOf} from "./channels.js";
@@ -26,6 +26,7 @@ route("queues", () => {
     columns: [
       {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},
       {key: "vhost", title: "Virtual host", minor: true},
+      {key: "type", title: "Type", isExtra: true},
       {key: "features", title: "Features", sortable: false, minor: true, cell: shortTags},
       {key: "state", title: "State", minor: true, cell: stateOfQueue},
       lengthColumn("messages_ready", "Ready"),
@@ -38,6 +39,14 @@ route("queues", () => {
       rateColumn("publish", "Incoming"),
       rateColumn("deliver_get", "Deliver / get"),
       rateColumn("ack", "Ack"),
+      {...rateColumn("redeliver", "Redelivered"), isExtra: true},
+      {...lengthColumn("messages_persistent", "Persistent"), isExtra: true},
+      {key: "oldest_unacked_age_ms", title: "Oldest unacked", number: true, isExtra: true,
+        cell: (one) => duration(one.oldest_unacked_age_ms)},
+      {key: "memory", title: "Process memory", number: true, isExtra: true,
+        cell: (one) => bytes(one.memory)},
+      {key: "consumer_capacity", title: "Consumer capacity", number: true, isExtra: true,
+        cell: (one) => percent(one.consumer_capacity)},
     ],
   });
   return {title: "Queues", refresh: () => list.refresh(),

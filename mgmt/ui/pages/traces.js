@@ -6,7 +6,7 @@ import {code, h, panel} from "../dom.js";
 import {button, changing, checkbox, field, fields, input, select, vhostField} from "../forms.js";
 import {bytes, count} from "../format.js";
 import {refreshNow} from "../live.js";
-import {List} from "../table.js";
+import {List, vhostOr} from "../table.js";
 import {administration, removal} from "./administration.js";
 
 // How long the browser has to start a download.
@@ -16,7 +16,8 @@ const FORMATS = [["text", "text"], ["json", "JSON"],
 
 administration("traces", () => {
   const traces = new List({
-    id: "traces", caption: "All traces", small: true, load: () => get("traces"),
+    id: "traces", caption: "All traces", small: true, vhosts: true,
+    load: (vhost) => get(vhostOr("traces")(vhost)),
     key: (row) => `${row.vhost}\n${row.name}`, empty: "No traces.",
     columns: [
       {key: "name", title: "Name"}, {key: "vhost", title: "Virtual host"},
