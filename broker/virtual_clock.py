@@ -4,6 +4,7 @@ All timers that fall due on the way (a message's TTL, a delayed message, a heart
 timeout) are called at once, in the order in which they would have been.
 """
 
+import math
 import time
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -50,7 +51,17 @@ class VirtualClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Move the clock, making all calls that fall due on the way, in order."""
+        """Move the clock, making all calls that fall due on the way, in order.
+
+        Raises TypeError and ValueError unless the seconds are a finite number from 0.
+        """
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            raise TypeError(
+                f"advance({seconds!r}): the clock is advanced by a number of seconds, such as 3600 "
+                "or 0.5"
+            )
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"advance({seconds!r}): the clock goes forward, by 0 seconds or more")
         end_ms = self._now_ms + seconds * 1000
         while self._timers and self._timers[0][0] <= end_ms:
             self._now_ms, _, timer = heappop(self._timers)

@@ -2,26 +2,62 @@
 
 amqp_broker: a broker for one test, in its own thread (`leveret.testing.ThreadedBroker`).
 amqp_url: the broker's URL, with the default user and virtual host.
+amqp_virtual_clock_broker: the same with a clock that only `advance` moves.
+amqp_session_broker: one for the whole test run.
+async_amqp_broker, async_amqp_virtual_clock_broker: in the test's event loop, where pytest-asyncio
+is installed (pytest_asyncio_plugin.py).
+amqp_broker_options: the arguments of all these brokers; a project defines its own.
 
 Pytest imports this module in every run of an environment, also where no test uses a broker. The
 broker takes most of a second to import, so it is imported when the first fixture is set up.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from leveret.testing import ThreadedBroker
 
+PYTEST_ASYNCIO = "asyncio"
+"""The name under which pytest-asyncio is registered."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the asyncio fixtures where pytest-asyncio is used, which they need."""
+    if config.pluginmanager.hasplugin(PYTEST_ASYNCIO):
+        config.pluginmanager.import_plugin("leveret.pytest_asyncio_plugin")
+
+
+@pytest.fixture(scope="session")
+def amqp_broker_options() -> dict[str, Any]:
+    """The arguments of `EmbeddedBroker` for all fixtures; a project overrides it."""
+    return {}
+
 
 @pytest.fixture
-def amqp_broker() -> Iterator["ThreadedBroker"]:
+def amqp_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
     """A fresh broker that stops when the test ends."""
+    yield from _serve(amqp_broker_options)
+
+
+@pytest.fixture
+def amqp_virtual_clock_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
+    """A fresh broker whose clock stands still until `advance` is called."""
+    yield from _serve({**amqp_broker_options, "virtual_clock": True})
+
+
+@pytest.fixture(scope="session")
+def amqp_session_broker(amqp_broker_options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
+    """A broker for all tests of the run, which keeps queues and records from test to test."""
+    yield from _serve(amqp_broker_options)
+
+
+def _serve(options: dict[str, Any]) -> Iterator["ThreadedBroker"]:
     from leveret.testing import EmbeddedBroker  # noqa: PLC0415
 
-    with EmbeddedBroker.in_thread() as broker:
+    with EmbeddedBroker.in_thread(**options) as broker:
         yield broker
 
 

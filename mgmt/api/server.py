@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from leveret.broker.auth.identity import ADMINISTRATOR, Identity
+from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Listener
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
@@ -48,28 +49,7 @@ logger = logging.getLogger("leveret.management")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-
-class Everything:
-    """The permissions of a user of the control socket: all."""
-
-    def may_use_vhost(self, identity: Identity, vhost: str, peer_host: str) -> bool:
-        """Yes."""
-        return True
-
-    def may_use(
-        self, identity: Identity, vhost: str, kind: str, name: str, permission: str
-    ) -> bool:
-        """Yes."""
-        return True
-
-    def may_use_topic(
-        self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
-    ) -> bool:
-        """Yes."""
-        return True
-
-
-CONTROLLER = Identity(CONTROL_USER, (ADMINISTRATOR,), authorization=Everything())
+CONTROLLER = Identity(CONTROL_USER, (ADMINISTRATOR,), authorization=Unrestricted())
 
 
 def _bind_in(directory: Path, name: str) -> socket.socket:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 
 import aio_pika
 import pika
@@ -38,15 +37,6 @@ def closing_of(connection_or_channel):
 # Start and stop
 
 
-async def test_a_broker_starts_and_stops_at_once(record_property):
-    started = time.perf_counter()
-    async with EmbeddedBroker() as broker:
-        milliseconds = (time.perf_counter() - started) * 1000
-        print(f"an embedded broker started in {milliseconds:.1f} ms")
-        record_property("start_ms", milliseconds)
-        assert broker.port > 0
-
-
 async def test_two_brokers_have_nothing_in_common(embedded, connection):
     await (await connection.channel()).declare_queue("q")
     async with EmbeddedBroker() as other:
@@ -58,13 +48,12 @@ async def test_two_brokers_have_nothing_in_common(embedded, connection):
 async def test_a_broker_that_is_stopped_refuses_connections_and_starts_again_empty():
     broker = EmbeddedBroker()
     await broker.start()
-    connection = await aio_pika.connect(broker.url)
+    url = broker.url
+    connection = await aio_pika.connect(url)
     await (await connection.channel()).declare_queue("q", durable=True)
     await broker.stop()
     with pytest.raises(aio_pika.exceptions.AMQPConnectionError):
-        await aio_pika.connect(broker.url)
-    with pytest.raises(RuntimeError, match="is not running"):
-        broker.queue_length("q")
+        await aio_pika.connect(url)
     await broker.start()
     again = await aio_pika.connect(broker.url)
     with pytest.raises(aio_pika.exceptions.ChannelNotFoundEntity):
