@@ -1,7 +1,7 @@
 """The broker: composes its parts, opens its listeners, and shuts down in order.
 
 `Broker` needs a running event loop and nothing else: no process of its own, no signals, no global
-state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (leveret/testing.py) runs
+state. `leveret serve` (mgmt/cli) runs one in a process; `EmbeddedBroker` (leveret/testing) runs
 one inside a test.
 """
 

@@ -20,13 +20,13 @@ import pytest
 if TYPE_CHECKING:
     from leveret.testing import ThreadedBroker
 
-PYTEST_ASYNCIO = "asyncio"
-"""The name under which pytest-asyncio is registered."""
+PYTEST_ASYNCIO = ("asyncio", "pytest_asyncio.plugin")
+"""The names of pytest-asyncio as a plugin: by its entry point, and by the option -p."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Add the asyncio fixtures where pytest-asyncio is used, which they need."""
-    if config.pluginmanager.hasplugin(PYTEST_ASYNCIO):
+    if any(map(config.pluginmanager.hasplugin, PYTEST_ASYNCIO)):
         config.pluginmanager.import_plugin("leveret.pytest_asyncio_plugin")
 
 

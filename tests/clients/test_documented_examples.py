@@ -1,5 +1,10 @@
-"""The examples of docs/testing-your-app.md and of the README work unchanged."""
+"""The examples of docs/testing-your-app.md and of the README work as they are printed.
 
+Each is a file in a new directory, run with nothing but the installed packages: no settings of this
+repository, no options. Those for pytest share one run, since most of its time is its start.
+"""
+
+import os
 import re
 import subprocess
 import sys
@@ -9,32 +14,72 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--asyncio-mode=auto"]
+AUTO_MODE = "[pytest]\nasyncio_mode = auto\n"
 
 
 def examples():
-    """The page's examples, identified by heading and position."""
-    found = []
+    """The page's examples, with a name of heading and position each."""
     text = (ROOT / "docs" / "testing-your-app.md").read_text()
     for section in text.split("\n## ")[1:]:
         heading = section.partition("\n")[0]
         blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
         for number, block in enumerate(blocks, start=1):
-            found.append(pytest.param(block, id=f"{heading} {number}"))
-    return found
+            yield f"{heading} {number}", block
 
 
-@pytest.mark.parametrize("example", examples())
-def test_an_example_of_the_page(example, tmp_path):
-    """An example that defines tests is run by pytest."""
-    file = tmp_path / "test_example.py"
-    file.write_text(example)
-    command = PYTEST if "def test_" in example else [sys.executable]
-    run = subprocess.run(
-        [*command, file],
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=tmp_path,
+def is_for_pytest(example):
+    return re.search(r"^(async )?def test_", example, re.MULTILINE) is not None
+
+
+SCRIPTS = [pytest.param(block, id=name) for name, block in examples() if not is_for_pytest(block)]
+
+
+def run(*command, cwd):
+    """Run a command of a project that knows nothing of this repository; returns its output."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PYTEST", "LEVERET"))
+    }
+    done = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=cwd, env=inherited,
     )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("example", SCRIPTS)
+def test_an_example_that_is_a_program(example, tmp_path):
+    (tmp_path / "example.py").write_text(example)
+    output = run("example.py", cwd=tmp_path)
+    if "unittest.main()" in example:
+        assert "Ran 1 test" in output
+
+
+@pytest.mark.parametrize("settings", ["", AUTO_MODE], ids=["strict mode", "auto mode"])
+def test_the_examples_for_pytest(settings, tmp_path):
+    if settings:
+        (tmp_path / "pytest.ini").write_text(settings)
+    blocks = [block for _, block in examples() if is_for_pytest(block)]
+    for number, block in enumerate(blocks):
+        directory = tmp_path / f"project{number}"
+        directory.mkdir()
+        (directory / f"test_orders_{number}.py").write_text(block)
+    assert len(blocks) >= 3
+    output = run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
+    assert re.search(f"asyncio: mode=.*{'auto' if settings else 'strict'}", output, re.IGNORECASE)
+    assert " 4 passed" in output
+
+
+def test_an_asyncio_test_needs_no_mark_in_auto_mode(tmp_path):
+    (tmp_path / "pytest.ini").write_text(AUTO_MODE)
+    (tmp_path / "test_url.py").write_text(
+        "async def test_url(async_amqp_broker, async_amqp_virtual_clock_broker):\n"
+        "    async_amqp_virtual_clock_broker.advance(1)\n"
+        "    assert async_amqp_broker.url != async_amqp_virtual_clock_broker.url\n"
+    )
+    assert " 1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=tmp_path)
 
 
 def test_the_readme_example(amqp_broker):

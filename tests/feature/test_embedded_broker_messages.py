@@ -169,7 +169,7 @@ async def test_definitions_are_declared_at_each_start():
 @pytest.mark.parametrize(
     ("definitions", "error", "text"),
     [
-        ({"queues": [{"vhost": "/"}]}, ValueError, r"with these definitions: \n  queues\[0\].name: is"),
+        ({"queues": [{"vhost": "/"}]}, ValueError, r"definitions: \n  queues\[0\].name: is"),
         ({"queues": 5}, ValueError, "cannot start with these definitions"),
         (5, TypeError, "must be a dict or the path of a JSON file, and int was given"),
         ("/no/file", OSError, "/no/file"),

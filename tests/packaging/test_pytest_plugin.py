@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 SECONDS_MAX = 60
 CONFTEST = """
 import sys
@@ -44,6 +42,16 @@ def test_a_test_that_uses_a_fixture_imports_it(tmp_path):
     assert modules_imported(tmp_path) >= {"leveret.broker", "leveret.testing"}
 
 
-@pytest.mark.parametrize("name", ["amqp_broker", "amqp_url"])
-def test_the_fixtures_are_listed(tmp_path, name):
-    assert f"{name} -- " in run_pytest(tmp_path, "--fixtures")
+def test_the_fixtures_are_listed(tmp_path):
+    listed = run_pytest(tmp_path, "--fixtures")
+    for name in ("broker", "url", "virtual_clock_broker"):
+        assert f"amqp_{name} -- " in listed
+    for name in ("broker_options", "session_broker"):
+        assert f"amqp_{name} [session scope] -- " in listed
+    assert "async_amqp" not in listed, "they need pytest-asyncio, which is not loaded here"
+
+
+def test_the_fixtures_for_asyncio_are_listed_where_pytest_asyncio_is_used(tmp_path):
+    listed = run_pytest(tmp_path, "-p", "pytest_asyncio.plugin", "--fixtures")
+    for name in ("async_amqp_broker", "async_amqp_virtual_clock_broker"):
+        assert f"{name} -- " in listed

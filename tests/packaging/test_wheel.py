@@ -42,6 +42,12 @@ def test_an_order_is_sent(amqp_broker, amqp_url):
     assert amqp_broker.queue_length("orders") == 1
 
 
+@pytest.mark.asyncio
+async def test_a_broker_is_in_the_event_loop(async_amqp_broker):
+    with pytest.raises(LookupError, match="reached no queue"):
+        await async_amqp_broker.publish(b"one", "orders")
+
+
 def test_an_order_is_sent_to_an_embedded_broker():
     with EmbeddedBroker.in_thread() as embedded:
         broker.send_order(embedded.url)
@@ -166,7 +172,7 @@ def test_a_source_distribution_makes_the_same_wheel(checkout, wheel, tmp_path):
 
 def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, program):
     output = run(installed / "python", "-m", "pytest", "-q", cwd=program)
-    assert f"{len(PROGRAM_PACKAGES) + 2} passed" in output
+    assert f"{len(PROGRAM_PACKAGES) + 3} passed" in output
 
 
 @pytest.mark.parametrize(
