@@ -13,5 +13,6 @@ a record of what was published and delivered. docs/testing-your-app.md shows eac
 
 from leveret.testing.embedded import EmbeddedBroker, ThreadedBroker
 from leveret.testing.records import RecordedMessage
+from leveret.testing.serving import LOOPBACK
 
-__all__ = ["EmbeddedBroker", "RecordedMessage", "ThreadedBroker"]
+__all__ = ["LOOPBACK", "EmbeddedBroker", "RecordedMessage", "ThreadedBroker"]
