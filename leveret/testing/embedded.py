@@ -17,6 +17,7 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.auth.unrestricted import Unrestricted
 from leveret.broker.config import Config
 from leveret.broker.direct import DirectConnection
+from leveret.broker.requester import THE_NODE
 from leveret.broker.resources.alarms import MEMORY
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
@@ -232,7 +233,7 @@ class EmbeddedBroker:
         services.observer = None
         data = body.encode() if isinstance(body, str) else bytes(body)
         try:
-            with DirectConnection(services, THE_TEST, found, LOOPBACK) as connection:
+            with DirectConnection(services, THE_TEST, found, LOOPBACK, THE_NODE) as connection:
                 is_routed = await connection.publish(exchange, routing_key, header, data)
         except Fault as fault:
             raise LookupError(f"publish to {where}: {fault.reply_text}") from None
