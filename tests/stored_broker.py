@@ -18,14 +18,12 @@ class StoredBroker(EmbeddedBroker):
         self._disk = disk
         self.metadata = None
 
-    async def start(self):
+    def _make_broker(self):
         self.metadata = self._make_metadata(self._directory / "metadata.sqlite")
-        self._broker = Broker(
+        return Broker(
             self.config, self.metadata, clock=self._clock, data_dir=self._directory,
             disk=self._disk,
         )  # fmt: skip
-        await self._broker.start()
-        self._port = self._broker.listening_on[0].port
 
 
 def started(directory, **parts):

@@ -62,9 +62,14 @@ class EmbeddedBroker:
         self._records = Records()
         self._clock = VirtualClock() if virtual_clock else None
         self._serving = Serving(
-            config or Config(), self._records, self._clock,
+            config or Config(), self._make_broker,
             port=port, definitions=definitions, management_port=management_port,
         )  # fmt: skip
+
+    def _make_broker(self) -> Broker:
+        broker = Broker(self.config, clock=self._clock, connection_type=BreakableConnection)
+        broker.services.observer = self._records
+        return broker
 
     # Starting and stopping
 
@@ -108,15 +113,15 @@ class EmbeddedBroker:
         management_port: int | None = None,
     ) -> "ThreadedBroker":
         """A broker in a thread of its own, for synchronous clients. The arguments are the same."""
-        return ThreadedBroker(
-            cls(
-                config,
-                port=port,
-                virtual_clock=virtual_clock,
-                definitions=definitions,
-                management_port=management_port,
-            )
+        embedded = cls(
+            config,
+            port=port,
+            virtual_clock=virtual_clock,
+            definitions=definitions,
+            management_port=management_port,
         )
+        embedded._serving.how_to_start = THREAD_START
+        return ThreadedBroker(embedded)
 
     # Access
 
@@ -294,7 +299,6 @@ class ThreadedBroker:
     """An `EmbeddedBroker` in a thread of its own, to be called from any other thread."""
 
     def __init__(self, embedded: EmbeddedBroker) -> None:
-        embedded._serving.how_to_start = THREAD_START
         self._embedded = embedded
         self._thread: LoopThread | None = None
 

@@ -9,11 +9,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from leveret.broker.clock import Clock
 from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.server import Broker
-from leveret.broker.services import Observer
-from leveret.testing.breaking import BreakableConnection
 from leveret.testing.initial_definitions import GivenDefinitions, import_definitions
 
 LOOPBACK = "127.0.0.1"
@@ -30,8 +27,7 @@ class Serving:
     def __init__(
         self,
         config: Config,
-        observer: Observer,
-        clock: Clock | None,
+        make_broker: Callable[[], Broker],
         *,
         port: int,
         definitions: GivenDefinitions | None,
@@ -41,8 +37,7 @@ class Serving:
             config, tcp=replace(config.tcp, listeners=(Listener(LOOPBACK, port),))
         )
         self.how_to_start = ASYNC_START
-        self._observer = observer
-        self._clock = clock
+        self._make_broker = make_broker
         self._fixed_port = port
         self._definitions = definitions
         self._management_port = management_port
@@ -55,8 +50,7 @@ class Serving:
         """Serve clients. Raises OSError if a port is taken, ValueError for definitions."""
         if self._broker is not None:
             raise RuntimeError("the embedded broker was started twice: it is running")
-        broker = Broker(self.config, clock=self._clock, connection_type=BreakableConnection)
-        broker.services.observer = self._observer
+        broker = self._make_broker()
         self._stop = broker.stop
         try:
             await self._start(broker)
