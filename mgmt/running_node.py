@@ -133,8 +133,9 @@ class Node:
             raise NodeError("the broker is running: stop it first (stop_app)")
         if self.data_dir is None:
             return
+        log_directory = self.config.log.directory(self.data_dir)
         for path in self.data_dir.iterdir():
-            if path.name in KEPT_ON_RESET or path == self.config.log.dir:
+            if path.name in KEPT_ON_RESET or path.absolute() == log_directory:
                 continue
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

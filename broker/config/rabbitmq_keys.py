@@ -42,10 +42,6 @@ COWBOY_OPTIONS = """
     idle_timeout max_empty_lines max_header_name_length max_header_value_length max_headers
     max_keepalive max_request_line_length timeout
 """
-FORMATTER_OPTIONS = """
-    formatter formatter.json.field_map formatter.json.verbosity_map formatter.level_format
-    formatter.plaintext.format formatter.single_line formatter.time_format
-"""
 ROTATION_OPTIONS = "rotation.compress rotation.count rotation.date rotation.size"
 
 NETWORK_KEYS = (
@@ -168,20 +164,17 @@ CLUSTER_KEYS = (
 )
 
 LOG_KEYS = (
-    *_under("log.console log.exchange log.file log.syslog", FORMATTER_OPTIONS),
-    *_under("log.console", "stdio use_colors"),
+    "log.console.use_colors",
     *_under(
         "log.console.color_esc_seqs", "alert critical debug emergency error info notice warning"
     ),
-    *_under("log", "exchange exchange.level journald journald.fields journald.level"),
+    *_under("log", "journald journald.fields journald.level"),
     *_under(
         "log.channel log.connection log.federation log.mirroring log.queue log.ra log.upgrade",
         f"file {ROTATION_OPTIONS}",
     ),
     *_under("log.federation log.mirroring log.ra log.upgrade", "level"),
-    *_under("log.default log.file", ROTATION_OPTIONS),
-    "log.syslog",
-    *_under("log.syslog", "facility host identity ip level multiline_mode port protocol transport"),
+    *_under("log.default", ROTATION_OPTIONS),
     *_under("log.syslog.ssl_options", TLS_OPTIONS),
 )
 

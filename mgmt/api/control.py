@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +16,8 @@ from leveret.mgmt.api.errors import ApiError, bad_request, conflict
 from leveret.mgmt.api.health import environment
 from leveret.mgmt.api.routes import NoContent, route
 from leveret.mgmt.event_stream import EventStream
+from leveret.mgmt.log.levels import LEVELS
+from leveret.mgmt.log.outputs import set_level
 from leveret.mgmt.running_node import NodeError
 from leveret.mgmt.views.connections import open_connections
 from leveret.mgmt.views.nodes import status
@@ -98,15 +99,14 @@ async def set_disk_limit(call: Call) -> Any:
 async def set_log_level(call: Call) -> Any:
     """Set the log level until the node stops."""
     body = await call.body("level")
-    level = logging.getLevelNamesMapping().get(str(body["level"]).upper())
-    category = body.get("category")
-    if level is None:
+    level, category = str(body["level"]).lower(), body.get("category")
+    if level not in LEVELS:
         raise bad_request(f"'{body['level']}' is not a log level")
     if category is not None and category not in CATEGORIES:
         raise bad_request(f"category must be one of {', '.join(CATEGORIES)}")
-    text = f"Setting the log level of {category or 'all categories'} to {body['level']}"
+    text = f"Setting the log level of {category or 'all categories'} to {level}"
     await _note(call, "log.level.set", text)
-    logging.getLogger(f"leveret.{category}" if category else "leveret").setLevel(level)
+    set_level(level, category)
     return NoContent()
 
 

@@ -7,27 +7,22 @@ metadata store, makes the `Broker` with them, and adds management.
 import asyncio
 import ctypes
 import gc
-import io
 import itertools
 import logging
-import logging.handlers
 import os
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import uvloop
-from aiohttp.http_exceptions import HttpProcessingError
 
 from leveret import __version__
 from leveret.broker.config import Config, Listener
-from leveret.broker.private_files import make_directory, opened
 from leveret.broker.server import Broker
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
+from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
 from leveret.mgmt.running_node import Node
@@ -39,20 +34,8 @@ from leveret.storage.reserve import make_room_to_start
 METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
 GIVE_BACK_SECONDS = 10
-LOG_FORMAT = "%(asctime)s [%(levelname)s] %(name)s: %(message)s"
-UNPRINTABLE = "backslashreplace"
-"""Names may hold bytes that are not UTF-8; a log line with such a name must not fail."""
-CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
-    ord("\n"): "\\n",
-    ord("\r"): "\\r",
-    ord("\t"): "\\t",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
-HTTP_SERVER_LOGGER = "aiohttp.server"
 LISTENERS = {"amqp": "AMQP", "amqp/ssl": "AMQP with TLS"}
 WILDCARDS = (None, "0.0.0.0", "::")
-LOG_LEVELS = {"none": logging.CRITICAL + 1, "notice": logging.INFO}
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt (its malloc.h)."""
@@ -66,7 +49,7 @@ logger = logging.getLogger("leveret")
 
 def serve(config: Config) -> None:
     """Run a broker until SIGTERM or SIGINT. Raises OSError and the errors of the storage."""
-    set_up_logging(config)
+    outputs = LogOutputs(config)
     started_at = perf_counter()
     logger.info(
         "Leveret %s, node %s, data directory %s", __version__, config.node_name, config.data_dir
@@ -78,12 +61,13 @@ def serve(config: Config) -> None:
     lock = DataDirectoryLock(config.data_dir)
     lock.acquire()
     try:
-        uvloop.run(_run(config, started_at))
+        uvloop.run(_run(config, started_at, outputs))
     finally:
         lock.release()
+        outputs.close()
 
 
-async def _run(config: Config, started_at: float) -> None:
+async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     loop = asyncio.get_running_loop()
     data_dir = Path(config.data_dir)
     disk = Disk(crash_point())
@@ -94,11 +78,16 @@ async def _run(config: Config, started_at: float) -> None:
         return Broker(config, metadata, data_dir=data_dir, disk=disk)
 
     node = Node(config, make_broker, data_dir)
-    node.rotate_logs = lambda: set_up_logging(config)
+    node.rotate_logs = outputs.reopen
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop_requested.set)
     management = Management(node)
-    node.after_start = management.broker_started
+
+    async def broker_started(broker: Broker) -> None:
+        await outputs.attach(broker)
+        await management.broker_started(broker)
+
+    node.after_start = broker_started
     await management.start_control()
     await node.start_broker()
     await management.start()
@@ -179,74 +168,6 @@ async def _give_back_memory_now_and_then(node: Node) -> None:
         await asyncio.sleep(GIVE_BACK_SECONDS)
         if freed.is_idle(GIVE_BACK_SECONDS):
             await asyncio.to_thread(freed.give_back)
-
-
-class LineFormatter(logging.Formatter):
-    """Writes each message as one line, with control characters escaped.
-
-    So the name of a client or an object can neither forge a log line nor control a terminal.
-    """
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        """The line, without the traceback."""
-        record.message = record.message.translate(CONTROL_CHARACTERS)
-        return super().formatMessage(record)
-
-    def formatException(self, ei: Any) -> str:
-        """Leave out the text of an invalid HTTP request, because it may contain a login."""
-        if isinstance(ei[1], HttpProcessingError):
-            return f"{type(ei[1]).__name__}: the request cannot be read"
-        return super().formatException(ei)
-
-
-class PrivateFileHandler(logging.handlers.WatchedFileHandler):
-    """Writes to a file that others cannot read, and opens it again after logrotate has moved it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, encoding="utf-8", errors=UNPRINTABLE)
-
-    def _open(self) -> Any:
-        return open(
-            self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=opened
-        )
-
-
-def set_up_logging(config: Config) -> None:
-    """Log to the console and to a file, each with its level, as configured."""
-    root = logging.getLogger("leveret")
-    root.setLevel(_level(config.log.default_level))
-    root.propagate = False
-    root.handlers.clear()
-    if config.log.console:
-        console = logging.StreamHandler(sys.stdout)
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors=UNPRINTABLE)
-        _add_handler(root, console, config.log.console_level)
-    if config.log.file is not None:
-        path = (config.log.dir or Path()) / config.log.file
-        make_directory(path.parent)
-        _add_handler(root, PrivateFileHandler(path), config.log.file_level)
-    requests = logging.getLogger(HTTP_SERVER_LOGGER)
-    requests.handlers, requests.propagate = root.handlers, False
-    for category, level in (
-        ("connection", config.log.connection_level),
-        ("channel", config.log.channel_level),
-        ("queue", config.log.queue_level),
-    ):
-        if level is not None:
-            logging.getLogger(f"leveret.{category}").setLevel(_level(level))
-
-
-def _add_handler(root: logging.Logger, handler: logging.Handler, level: str | None) -> None:
-    handler.setFormatter(LineFormatter(LOG_FORMAT))
-    if level is not None:
-        handler.setLevel(_level(level))
-    root.addHandler(handler)
-
-
-def _level(name: str) -> int:
-    known = logging.getLevelNamesMapping()
-    return LOG_LEVELS.get(name, known.get(name.upper(), logging.INFO))
 
 
 def keep_freed_memory() -> None:

@@ -7,7 +7,6 @@ figure of this process, or 0.
 import os
 import platform
 import time
-from pathlib import Path
 from typing import Any
 
 from leveret import __version__
@@ -21,6 +20,7 @@ from leveret.broker.resources.file_descriptors import (
     sockets_max,
 )
 from leveret.broker.resources.memory_measures import resident_bytes
+from leveret.mgmt.log.outputs import locations
 from leveret.mgmt.running_node import NODE, Node
 from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, QueueSums, message_row
 from leveret.mgmt.statistics.series import Series, SeriesSum, Window
@@ -187,7 +187,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
             {"name": "leveret", "description": "Leveret", "version": __version__},
         ],
         "contexts": contexts(node),
-        "log_files": log_files(node),
+        "log_files": locations(node.config),
         "db_dir": str(node.data_dir or ""),
         "config_files": [],
         "enabled_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],
@@ -218,15 +218,6 @@ _GARBAGE_QUEUES = (
     "connection_closed", "channel_closed", "consumer_deleted", "exchange_deleted",
     "queue_deleted", "vhost_deleted", "node_node_deleted", "channel_consumer_deleted",
 )  # fmt: skip
-
-
-def log_files(node: Node) -> list[str]:
-    """The files that the node logs to."""
-    config = node.config
-    found = ["<stdout>"] if config.log.console else []
-    if config.log.file is not None:
-        found.append(str((config.log.dir or node.data_dir or Path()) / config.log.file))
-    return found
 
 
 def memory_breakdown(node: Node) -> dict[str, Any]:
@@ -293,7 +284,7 @@ def status(node: Node) -> dict[str, Any]:
         **versions(node),
         "python_version": platform.python_version(),
         "config_files": [],
-        "log_files": log_files(node),
+        "log_files": locations(node.config),
         "data_directory": str(node.data_dir or ""),
         "enabled_plugin_file": "",
         "active_plugins": ["rabbitmq_management", "rabbitmq_prometheus"],

@@ -27,7 +27,7 @@ def test_a_change_by_http_has_the_user_and_its_address(node):
     assert tags["detail"] == {"tags": ["monitoring"]}
     assert (tags["user"], tags["address"], tags["way"]) == ("guest", "127.0.0.1", "HTTP")
     by = "(requested by user 'guest' from 127.0.0.1 by HTTP)"
-    assert f"[INFO] leveret.audit: Created user 'ann' {by}" in node.log
+    assert f"Created user 'ann' {by}" in node.log
     assert f"Successfully set user tags for user 'ann' to [monitoring] {by}" in node.log
     assert "secret" not in str(newest(node, 2)) + node.log
 

@@ -80,7 +80,7 @@ def certificates(ctl: Session) -> None:
 
 
 def _log_file(ctl: Session) -> Path:
-    files = [name for name in node_status(ctl)["log_files"] if not name.startswith("<")]
+    files = [name for name in node_status(ctl)["log_files"] if Path(name).is_absolute()]
     if not files:
         raise failure(f"node {ctl.node} logs to its {HERE}")
     return Path(files[0])

@@ -11,7 +11,7 @@ from leveret.broker.private_files import make_directory, opened
 from leveret.broker.requester import THE_NODE
 from leveret.broker.tracing.appended_file import AppendedFile
 from leveret.mgmt.audit import AuditLog
-from leveret.mgmt.cli.serve import HTTP_SERVER_LOGGER, set_up_logging
+from leveret.mgmt.log.outputs import OTHER_LOGGERS, LogOutputs
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct, autouse=True)
@@ -56,7 +56,7 @@ async def test_the_audit_log(tmp_path):
 
 def test_logs_also_after_they_were_rotated(tmp_path):
     path = tmp_path / "log" / "leveret.log"
-    set_up_logging(Config(log=LogSettings(dir=path.parent, file=path.name, console=False)))
+    LogOutputs(Config(log=LogSettings(dir=path.parent, file=path.name, console=False)))
     logger = logging.getLogger("leveret")
     try:
         assert (mode(path.parent), mode(path)) == (0o750, 0o640)
@@ -67,6 +67,6 @@ def test_logs_also_after_they_were_rotated(tmp_path):
     finally:
         for handler in logger.handlers:
             handler.close()
-        # The logger of requests shares the list of handlers.
-        for one in (logger, logging.getLogger(HTTP_SERVER_LOGGER)):
+        # The others share the list of handlers.
+        for one in (logger, *map(logging.getLogger, OTHER_LOGGERS)):
             one.handlers, one.propagate = [], True
