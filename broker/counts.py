@@ -54,8 +54,9 @@ class NodeCounts:
     closed_channels: the messages of closed channels. published_with_confirms: those published on
     closed channels in confirm mode. bytes_in, bytes_out, reads, writes: of closed connections.
     dead_lettered, discarded: messages that died, by the kind of their queue and the reason, where
-    there is a dead-letter exchange and where there is none. deleted_queues: what queues that were
-    deleted had given (`GIVEN`), by their kind.
+    there is a dead-letter exchange and where there is none. kept: those that their queue keeps
+    until they are confirmed (at-least-once); kept_confirmed: how many of them were. deleted_queues:
+    what queues that were deleted had given (`GIVEN`), by their kind.
     """
 
     def __init__(self) -> None:
@@ -67,6 +68,8 @@ class NodeCounts:
         self.bytes_in = self.bytes_out = self.reads = self.writes = 0
         self.dead_lettered: Counter[tuple[str, str]] = Counter()
         self.discarded: Counter[tuple[str, str]] = Counter()
+        self.kept: Counter[tuple[str, str]] = Counter()
+        self.kept_confirmed: Counter[str] = Counter()
         self.deleted_queues: dict[str, tuple[int, ...]] = {}
 
     def add_deleted_queue(self, kind: str, given: tuple[int, ...]) -> None:

@@ -1,7 +1,8 @@
 """Dead-lettering: messages that died in a queue are published to its dead-letter exchange.
 
-At most once and without confirms, as classic queues of RabbitMQ do it. What the header of a dead
-letter says, and when it would go in a cycle, is in queues/dead_letter.py.
+At most once and without confirms, as classic queues of RabbitMQ do it; dead_letter_worker.py does
+it at least once. What the header of a dead letter says, and when it would go in a cycle, is in
+queues/dead_letter.py.
 """
 
 import logging
@@ -77,14 +78,15 @@ class DeadLetterer:
         exchange = vhost.exchanges.get(options.dead_letter_exchange or "")
         if exchange is None:
             return
-        letter, routing_keys = self._letter(queue, exchange.name, message, reason)
+        time_s = int(vhost.clock.wall_time_s())
+        letter, routing_keys = letter_of(vhost, queue, exchange.name, message, reason, time_s)
 
         def trace(queues: Sequence[QueueClient]) -> None:
             if vhost.tracer is not None:
                 vhost.tracer.dead_lettered(queue, message, reason, letter, routing_keys, queues)
 
         def accepts(target: QueueClient) -> bool:
-            if reason == REJECTED or not is_cycle(target.name, header_of(letter)):
+            if not is_in_cycle(target, letter, reason):
                 return True
             logger.warning(
                 "a dead letter of %r would reach %r in a cycle and is dropped", queue, target
@@ -93,20 +95,30 @@ class DeadLetterer:
 
         publish(vhost, exchange, letter, routing_keys, trace=trace, accepts=accepts)
 
-    def _letter(
-        self, queue: QueueClient, exchange: str, message: Message, reason: str
-    ) -> tuple[Message, list[str]]:
-        """The message that goes on, and its routing keys."""
-        new_key = queue.options.dead_letter_routing_key
-        header = header_of(message)
-        copied = [] if new_key is not None else [*cc_keys(header.headers), *header.bcc_keys]
-        routing_key = message.address.routing_key if new_key is None else new_key
-        time_s = int(self._vhost.clock.wall_time_s())
-        dead_header = dead_letter_header(
-            header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None,
-            tells_last=self._vhost.is_as_rabbitmq_4,
-        )  # fmt: skip
-        address = Address(exchange, routing_key, encode_address(exchange, routing_key))
-        tracer = self._vhost.tracer
-        number = tracer.take_numbers(1) if tracer is not None else 0
-        return Message(address, dead_header, message.body, None, number), [routing_key, *copied]
+
+def is_in_cycle(target: QueueClient, letter: Message, reason: str) -> bool:
+    """Whether a dead letter came from this queue by itself, without a client's rejection."""
+    return reason != REJECTED and is_cycle(target.name, header_of(letter))
+
+
+def letter_of(
+    vhost: DeadLetteringVhost, queue: QueueClient, exchange: str, message: Message, reason: str,
+    time_s: int, is_kept: bool = False,
+) -> tuple[Message, list[str]]:  # fmt: skip
+    """The message that goes on when one has died, and its routing keys.
+
+    time_s: of the death. is_kept: durable queues keep it on disk, whatever its delivery mode is.
+    """
+    new_key = queue.options.dead_letter_routing_key
+    header = header_of(message)
+    copied = [] if new_key is not None else [*cc_keys(header.headers), *header.bcc_keys]
+    routing_key = message.address.routing_key if new_key is None else new_key
+    dead_header = dead_letter_header(
+        header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None,
+        tells_last=vhost.is_as_rabbitmq_4,
+    )  # fmt: skip
+    if is_kept:
+        dead_header = dead_header.as_persistent()
+    address = Address(exchange, routing_key, encode_address(exchange, routing_key))
+    number = vhost.tracer.take_numbers(1) if vhost.tracer is not None else 0
+    return Message(address, dead_header, message.body, None, number), [routing_key, *copied]

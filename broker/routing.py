@@ -91,6 +91,14 @@ def deliver(
         queue.publish(messages, body_bytes, ttl_ms, publisher, first)
 
 
+def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
+    """Give one message to one of the places that it was routed to, as its publisher's number 0."""
+    if isinstance(target, Exchange):
+        _delay(target, message, publisher, 0)
+    else:
+        deliver((target,), [message], len(message.body), None, publisher)
+
+
 def _delay(exchange: Exchange, message: Message, publisher: Publisher | None, number: int) -> None:
     """x-delayed-message: the message waits at the exchange until its delay is over."""
     header = header_of(message)

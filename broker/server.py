@@ -18,6 +18,7 @@ from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.users import with_password
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.dead_letter_worker import WorkerSettings
 from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
@@ -291,6 +292,10 @@ class Broker:
             name, services.turns, services.clock, services.declarations.submit, self._store,
             services.registry.policing, services.counts, self.config.is_as_rabbitmq_4,
             services.events, services.queue_kinds,
+            WorkerSettings(
+                self.config.dead_letter_worker_consumer_prefetch,
+                self.config.dead_letter_worker_retry_ms,
+            ),
         )  # fmt: skip
 
     def new_storage_id(self) -> int:

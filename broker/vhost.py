@@ -14,6 +14,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
 from leveret.broker.counts import MessageCounts, NodeCounts
+from leveret.broker.dead_letter_worker import LetterWorker, WorkerSettings
 from leveret.broker.dead_lettering import DeadLetterer
 from leveret.broker.declarations import DeleteQueue, Submit
 from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
@@ -25,6 +26,7 @@ from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Answer
+from leveret.broker.queues.letter_source import LetterSource
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
@@ -32,12 +34,14 @@ from leveret.broker.queues.queue_kinds import QueueKinds
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.requester import THE_NODE, Requester
 from leveret.broker.routing import publish_delayed
-from leveret.broker.turns import Turns
+from leveret.broker.turns import Actor, Turns
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
 from leveret.storage.store import Store
 from leveret.storage.transient_queue import TransientQueue
 
+LETTERS_LEVEL = 2
+"""The level of a quorum queue's storage id that has its dead letters; its messages have 0 and 1."""
 DELETE_QUEUE_WORK = 80
 """The work of deleting a queue, in the units of broker/turns.py."""
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
@@ -78,6 +82,7 @@ class VirtualHost:
         is_as_rabbitmq_4: bool = False,
         events: Events | None = None,
         kinds: QueueKinds | None = None,
+        letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
     ) -> None:
         self.name = name
         self.kinds = kinds if kinds is not None else served_kinds()
@@ -99,6 +104,8 @@ class VirtualHost:
         self._submit = submit
         self._store = store
         self._dead_letters = DeadLetterer(self)
+        self._letter_settings = letter_settings
+        self._waiting_for_routes: set[Actor] = set()
         default = DefaultExchange(self.queues)
         self._add(Exchange(self.exchanges, "", default, True, False, False, {}))
         for exchange, type_name, internal in PREDECLARED_EXCHANGES:
@@ -188,16 +195,32 @@ class VirtualHost:
         """Where a new queue keeps its messages, with those that a restart found."""
 
         def make_level(level: int) -> BackingQueue:
-            title = resource(QUEUE, queue.name, self.name)
-            is_lazy = queue.options.is_lazy
-            return self._make_level(
-                queue.storage_id, level, title, queue.durable, is_lazy, queue.kind.knows_deliveries
-            )
+            return self._make_queue_level(queue, level, queue.kind.knows_deliveries)
 
         if levels is None:
             return make_level(0)
         found = self._levels_of(queue.storage_id, levels.highest) if queue.durable else []
         return PriorityQueue(levels, make_level, found)
+
+    def _make_queue_level(
+        self, queue: QueueClient, level: int, knows_deliveries: bool
+    ) -> BackingQueue:
+        title, is_lazy = resource(QUEUE, queue.name, self.name), queue.options.is_lazy
+        return self._make_level(
+            queue.storage_id, level, title, queue.durable, is_lazy, knows_deliveries
+        )
+
+    def has_letters(self, queue: QueueClient) -> bool:
+        """Whether a restart found dead letters that a queue keeps."""
+        return LETTERS_LEVEL in self._levels_of(queue.storage_id, LETTERS_LEVEL)
+
+    def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
+        """Where a queue keeps its dead letters, with those that a restart found."""
+        return self._make_queue_level(queue, LETTERS_LEVEL, knows_deliveries=False)
+
+    def make_dead_letter_worker(self, queue: QueueClient, letters: LetterSource) -> LetterWorker:
+        """What publishes the dead letters that a queue keeps."""
+        return LetterWorker(self, queue, letters, self._letter_settings)
 
     def _make_delayed(self, exchange: Exchange, storage_id: int) -> DelayedMessages:
         """Where messages wait at an exchange of the type x-delayed-message."""
@@ -237,6 +260,14 @@ class VirtualHost:
         self.generation += 1
         if self.routes_listener is not None:
             self.routes_listener()
+        if self._waiting_for_routes:
+            waiting, self._waiting_for_routes = self._waiting_for_routes, set()
+            for actor in waiting:
+                self.turns.wake(actor)
+
+    def wake_when_routes_change(self, actor: Actor) -> None:
+        """Wake the actor once, at the next change of routes."""
+        self._waiting_for_routes.add(actor)
 
     def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange: publish it there soon."""
@@ -245,6 +276,10 @@ class VirtualHost:
             return
         self.counts.dead_lettered[queue.kind.name, reason] += 1
         self._dead_letters.add(queue, message, reason)
+
+    def note_kept(self, queue: QueueClient, reason: str) -> None:
+        """A message died in a queue that keeps its dead letters until they are confirmed."""
+        self.counts.kept[queue.kind.name, reason] += 1
 
     def note_discarded(self, queue: QueueClient, reason: str) -> None:
         """A message died, and there is no dead-letter exchange for it."""

@@ -34,11 +34,14 @@ class LogClient(Protocol):
     """A user of the log. All methods are called in the event loop's thread.
 
     name: identifies the client in errors, and in the files of clients that write named records.
-    kinds: the kinds of its records (formats.py). No other client has them.
+    kinds: the kinds of its records (formats.py). No other client has them. removing_kinds: those
+    that take away what other records say; they are not recovered if something before them in their
+    batch was never written (recovery.py, R5).
     """
 
     name: str
     kinds: frozenset[int]
+    removing_kinds: frozenset[int]
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """Encode all records gathered since the last call, as pieces to be written in this order.

@@ -90,6 +90,7 @@ class LogSequences:
     ) -> None:
         self.name = name
         self.kinds = frozenset({kind})
+        self.removing_kinds: frozenset[int] = frozenset()
         self._kind = kind
         self._log = log
         self._files = files

@@ -105,6 +105,7 @@ class QueueLog(Generic[Queue]):
 
     name = "queues"
     kinds = frozenset({RUN, PROGRESS, STATE})
+    removing_kinds = frozenset({PROGRESS, STATE})
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class QueueLog(Generic[Queue]):
         self._log.write_later()
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
-        """RUN records, then STATE, then PROGRESS."""
+        """RUN records, then STATE, then PROGRESS (recovery.py, R5)."""
         if not (self._dirty or self._runs or self._states):
             return []
         dirty, self._dirty = self._dirty, []

@@ -20,6 +20,9 @@ R2  A record of a kind that no client has stops the start: to skip it would lose
 R3  Files are read from the oldest to the newest, each from its beginning to its end.
 R4  What was read is synced before a file is removed or cut on the word of it (store.py): after a
     kill it may be in the memory of the system only, and a power cut would take it back.
+R5  In a torn batch, a record that takes messages away counts only if all that precedes it in the
+    batch is whole: a message may have gone from one queue to another in that batch (a quorum
+    queue's returned messages, and its dead letters), and be in neither otherwise.
 """
 
 import logging
@@ -69,6 +72,7 @@ class LogReader:
         self.problems: list[str] = []
         self.records = 0
         self.was_closed = False
+        self._has_gap = False
 
     def read(self, progress: Callable[[int, int], object] = lambda done, total: None) -> None:
         """Read every file that is needed.
@@ -142,10 +146,12 @@ class LogReader:
             # A file whose first batch is torn may have a torn header, too.
             if data.strip(b"\0") and may_be_torn_from > FILE_HEADER_BYTES:
                 self._report(f"{path}: {error}; its records are read all the same")
-        self.was_closed = False
+        self.was_closed = self._has_gap = False
         for record in read_records(data, FILE_HEADER_BYTES):
             is_torn = record.offset >= may_be_torn_from
+            self._has_gap &= is_torn
             if isinstance(record, Damage):
+                self._has_gap = is_torn
                 self._note_damage(file, data, record, is_torn)
             else:
                 self._hand_out(file, data, record, is_torn)
@@ -178,6 +184,8 @@ class LogReader:
         client = self._clients.get(record.kind)
         if client is None:
             raise _unregistered(file, record)
+        if self._has_gap and record.kind in client.removing_kinds:
+            return
         try:
             problem = client.recover(file, data, record)
         except FormatError as error:
@@ -185,6 +193,7 @@ class LogReader:
         if problem is None:
             return
         if is_torn:
+            self._has_gap = True
             file.size = TORN
             size = record.end - record.offset
             self._note_torn(f"{file.path} has {size} bytes at offset {record.offset} that are torn")

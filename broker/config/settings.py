@@ -154,6 +154,19 @@ class Config:
         1_800_000,
         "How long a consumer may keep a delivery unacknowledged before its channel is closed.",
     )
+    dead_letter_worker_consumer_prefetch: int = setting(
+        "dead_letter_worker_consumer_prefetch",
+        whole_number("dead letters", minimum=1, maximum=UINT16_MAX),
+        32,
+        "How many dead letters of a quorum queue with the strategy at-least-once may be published "
+        "and not confirmed.",
+    )
+    dead_letter_worker_retry_ms: int = setting(
+        "dead_letter_worker_publisher_confirm_timeout",
+        MILLISECONDS,
+        180_000,
+        "After what time such a dead letter is published again if it was refused or not routed.",
+    )
     channel_operation_timeout_ms: int = setting(
         "channel_operation_timeout",
         MILLISECONDS,

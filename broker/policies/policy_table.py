@@ -180,6 +180,9 @@ def effective_options(
         queue_mode=declared.queue_mode or definition.get("queue-mode", ""),
         consumer_timeout_ms=definition.get("consumer-timeout"),
         delivery_limit=lower(declared.delivery_limit, "delivery-limit"),
+        dead_letter_strategy=(
+            declared.dead_letter_strategy or definition.get("dead-letter-strategy", "")
+        ),
     )
 
 

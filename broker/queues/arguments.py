@@ -22,7 +22,8 @@ QUEUE_MODES = ("default", "lazy")
 DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX = "drop-head", "reject-publish", "reject-publish-dlx"
 OVERFLOWS = (DROP_HEAD, REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
-STRATEGIES = ("at-most-once", "at-least-once")
+AT_MOST_ONCE, AT_LEAST_ONCE = "at-most-once", "at-least-once"
+STRATEGIES = (AT_MOST_ONCE, AT_LEAST_ONCE)
 LEADER_LOCATORS = ("client-local", "balanced", "random", "least-leaders")
 NO_LIMIT = 1 << 62
 """A delivery limit that no message reaches: what RabbitMQ makes of a limit that is no number."""
@@ -43,6 +44,7 @@ class QueueOptions(NamedTuple):
     queue_mode: str = ""
     consumer_timeout_ms: int | None = None
     delivery_limit: int | None = None
+    dead_letter_strategy: str = ""
 
     @property
     def is_lazy(self) -> bool:
@@ -53,6 +55,19 @@ class QueueOptions(NamedTuple):
     def rejects_when_full(self) -> bool:
         """A full queue refuses messages, instead of dropping its oldest ones."""
         return self.overflow in (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """A dead letter stays in the queue until every queue that it goes to has it.
+
+        RabbitMQ's preconditions for at-least-once (`rabbit_quorum_queue:dlh`): there is a
+        dead-letter exchange, and the queue drops nothing when it is full.
+        """
+        return (
+            self.dead_letter_strategy == AT_LEAST_ONCE
+            and self.dead_letter_exchange is not None
+            and self.overflow == REJECT_PUBLISH
+        )
 
     def is_exceeded(self, message_count: int, body_bytes: int) -> bool:
         """Whether a queue of so many ready messages, with bodies of so many bytes, is too long."""
@@ -88,6 +103,7 @@ def read_options(arguments: Table) -> QueueOptions:
         single_active_consumer=value("x-single-active-consumer", False),
         queue_mode=value("x-queue-mode", ""),
         delivery_limit=_delivery_limit(arguments.get("x-delivery-limit")),
+        dead_letter_strategy=value("x-dead-letter-strategy", ""),
     )
 
 

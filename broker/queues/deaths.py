@@ -1,9 +1,10 @@
 """The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
 
-Each goes to the queue's dead-letter exchange, if it has one. A policy may make a million messages
-die at once, or a client reject as many with one method, so they die by the turn: as many as there
-is work left for (broker/turns.py), and the others in the next turns of their queue. Until then they
-are where they were: a queue is longer than its limit, and rejected messages are unacked.
+Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has got
+there (kept_letters.py). A policy may make a million messages die at once, or a client reject as
+many with one method, so they die by the turn: as many as there is work left for (broker/turns.py),
+and the others in the next turns of their queue. Until then they are where they were: a queue is
+longer than its limit, and rejected messages are unacked.
 """
 
 from collections import deque
@@ -38,15 +39,24 @@ class DyingQueue(QueueClient, Protocol):
         """A message of the queue as it is dead-lettered."""
 
 
+class LetterKeeper(Protocol):
+    """Keeps dead letters until they are confirmed (kept_letters.py)."""
+
+    is_wanted: bool
+
+    def add(self, message: Message, reason: str) -> None:
+        """A message, as it was published, has died."""
+
+
 class Deaths:
     """The deaths in one queue. is_behind: some are left for the queue's next turn.
 
-    expiry: watches the head of the queue.
+    expiry: watches the head of the queue. keeper: of a queue that may keep its dead letters.
     """
 
     __slots__ = (
         "_clock", "_owner", "_queue", "_rejected", "_turns", "_waiting", "expiry", "is_behind",
-        "reads",
+        "keeper", "reads",
     )  # fmt: skip
 
     def __init__(self, queue: DyingQueue, owner: QueueOwner) -> None:
@@ -57,6 +67,7 @@ class Deaths:
         self._rejected: deque[Entry] = deque()
         self._waiting: list[Callable[[], object]] = []
         self.is_behind = False
+        self.keeper: LetterKeeper | None = None
         self.reads = queue.reads
         self.expiry = HeadExpiry(owner.clock, self.drop_expired, queue.backing.has_expiring)
 
@@ -98,7 +109,9 @@ class Deaths:
     def dead_letter(self, message: Message, reason: str) -> None:
         """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""
         message = self._queue.as_published(message)
-        if self._options.dead_letter_exchange is not None:
+        if self.keeper is not None and self.keeper.is_wanted:
+            self.keeper.add(message, reason)
+        elif self._options.dead_letter_exchange is not None:
             self._owner.dead_letter(self._queue, message, reason)
         else:
             self._owner.note_discarded(self._queue, reason)

@@ -5,6 +5,7 @@ from typing import Protocol
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Taps
 from leveret.broker.pending import Answer
+from leveret.broker.queues.letter_source import DeadLetterWorker, LetterSource
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.requester import Requester
@@ -23,6 +24,20 @@ class QueueOwner(Protocol):
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a queue keeps its messages, with those that a restart found."""
+
+    def has_letters(self, queue: QueueClient) -> bool:
+        """Whether a restart found dead letters that a queue keeps."""
+
+    def make_letters_backing(self, queue: QueueClient) -> BackingQueue:
+        """Where a queue keeps its dead letters, with those that a restart found."""
+
+    def make_dead_letter_worker(
+        self, queue: QueueClient, letters: LetterSource
+    ) -> DeadLetterWorker:
+        """What publishes the dead letters that a queue keeps."""
+
+    def note_kept(self, queue: QueueClient, reason: str) -> None:
+        """A message died in a queue that keeps its dead letters until they are confirmed."""
 
     def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died in a queue that has a dead-letter exchange."""

@@ -9,6 +9,8 @@ It keeps messages as a classic queue does, and differs from one in these rules (
   were returned before, if there is a limit or its channel has ended, and to the end otherwise.
 - When it is full and refuses publishes, it takes one message more than the limit, and then none
   until a fifth of the limit is free.
+- With the dead-letter strategy at-least-once, if its preconditions hold, a message that dies stays
+  in the queue until all queues that it goes to have confirmed it (kept_letters.py).
 - Consumers are never exclusive; the first one is the single active consumer; a consumer without a
   prefetch limit may hold 2,000 messages; basic.get needs competing consumers.
 - The conditions of queue.delete are not supported. Only consumers and basic.get count as use.
@@ -28,6 +30,7 @@ from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.dead_letter import DELIVERY_LIMIT
+from leveret.broker.queues.kept_letters import KeptLetters
 from leveret.broker.queues.queue_client import Consumer, Got, Publisher, QueueLength
 from leveret.broker.queues.queue_kind import (
     MIRRORING_POLICIES,
@@ -36,6 +39,7 @@ from leveret.broker.queues.queue_kind import (
     STREAM_POLICIES,
     QueueKind,
 )
+from leveret.broker.queues.quorum_figures import QuorumFigures
 from leveret.broker.queues.returned import (
     LEVELS,
     delivered,
@@ -76,7 +80,7 @@ QUORUM_QUEUE = QueueKind(
 class QuorumQueue(ClassicQueue):
     """See `QueueClient`."""
 
-    __slots__ = ("_is_refusing", "_kept", "_returning")
+    __slots__ = ("_is_refusing", "_kept", "_letters", "_returning")
 
     kind = QUORUM_QUEUE
     levels = LEVELS
@@ -88,13 +92,19 @@ class QuorumQueue(ClassicQueue):
         self._is_refusing = False
         self._kept: tuple[Header, Header] | None = None
         self.options = _supported(self.options)
+        self._letters = KeptLetters(self, self._owner)
+        self._letters.set_wanted(self.options.keeps_dead_letters)
+        self._deaths.keeper = self._letters
+        self.figures = QuorumFigures(self.figures, self._letters)
 
     def __repr__(self) -> str:
         return f"<QuorumQueue {self.name!r}>"
 
     def apply(self, options: QueueOptions) -> None:
         """Policies have changed the options; they take effect at once."""
-        super().apply(_supported(options))
+        options = _supported(options)
+        self._letters.set_wanted(options.keeps_dead_letters)
+        super().apply(options)
 
     # Publishing
 
@@ -126,7 +136,8 @@ class QuorumQueue(ClassicQueue):
 
     def _would_overflow(self, message: Message) -> bool:
         options, backing = self.options, self.backing
-        ready_count, ready_bytes = backing.ready_count, backing.ready_bytes
+        ready_count = backing.ready_count + self._letters.count
+        ready_bytes = backing.ready_bytes + self._letters.body_bytes
         if options.is_exceeded(ready_count, ready_bytes):
             self._is_refusing = True
         elif self._is_refusing:
@@ -234,7 +245,14 @@ class QuorumQueue(ClassicQueue):
     def delete_now(self) -> Sequence[Consumer]:
         """The virtual host has deleted the queue: free everything; which consumers it had."""
         self._returning.clear()
-        return super().delete_now()
+        consumers = super().delete_now()
+        self._letters.delete()
+        return consumers
+
+    def close(self) -> Sequence[Consumer]:
+        """The node stops, or the queue is deleted: what is on disk stays there."""
+        self._letters.close()
+        return super().close()
 
 
 def _supported(options: QueueOptions) -> QueueOptions:

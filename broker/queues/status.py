@@ -28,8 +28,9 @@ it is the single active consumer."""
 class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The numbers of a queue's messages and consumers, and totals of its message events.
 
-    ready, unacked: messages in the queue now. All others except `consumers` are totals since the
-    queue was declared or the node started; with `no_ack`: deliveries and gets that need no ack.
+    ready, unacked: messages in the queue now. dlx: dead letters that a quorum queue keeps until
+    they are confirmed. All others except `consumers` are totals since the queue was declared or the
+    node started; with `no_ack`: deliveries and gets that need no ack.
     """
 
     ready: int = 0
@@ -43,11 +44,12 @@ class CoarseCounts(msgspec.Struct, frozen=True, gc=False, array_like=True):
     got_empty: int = 0
     redelivered: int = 0
     acked: int = 0
+    dlx: int = 0
 
     @property
     def messages(self) -> int:
-        """Ready and unacked."""
-        return self.ready + self.unacked
+        """Ready, unacked, and dead letters that are kept."""
+        return self.ready + self.unacked + self.dlx
 
     @property
     def deliver_get(self) -> int:
@@ -118,7 +120,8 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     consumer_capacity: the share of consumers that have room for a message; 0 without consumers.
     owner: the connection that owns an exclusive queue. memory_bytes: approximate.
     head_timestamp_s: the timestamp of the first ready message, if it has one and is in memory.
-    declared_at_s: wall-clock time; for a recovered queue, the start time of the node.
+    declared_at_s: wall-clock time; for a recovered queue, the start time of the node. dlx_bytes: of
+    the bodies of the dead letters that it keeps.
     """
 
     counts: CoarseCounts
@@ -131,6 +134,7 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner: ConnectionFigures | None = None
     memory_bytes: int = 0
     head_timestamp_s: int | None = None
+    dlx_bytes: int = 0
 
 
 class QueueFigures(Protocol):

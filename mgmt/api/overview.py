@@ -44,7 +44,7 @@ async def overview(call: Call) -> Any:
 async def _only_own(call: Call, shown: dict[str, Any]) -> None:
     """Replace the totals by those of the user's vhosts and of its own connections."""
     vhosts = call.own_vhosts()
-    ready, unacked, consumers = await sums_of(vhosts, call.node.give_way)
+    sums = await sums_of(vhosts, call.node.give_way)
     mine = [
         one
         for one in call.broker.connections
@@ -53,7 +53,7 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
     shown["object_totals"] = {
         "channels": sum(len(one.channels) for one in mine),
         "connections": len(mine),
-        "consumers": consumers,
+        "consumers": sums.consumers,
         "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
     }
@@ -68,7 +68,7 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
     )
     known = sampler.vhost_lengths
     queued = SeriesSum([known[one.name] for one in vhosts if one.name in known])
-    totals = (ready + unacked, ready, unacked)
+    totals = (sums.messages, sums.ready, sums.unacked)
     shown["queue_totals"] = (
         nodes.counted(LENGTHS, totals, queued, now_ms, lengths) if vhosts else {}
     )

@@ -55,10 +55,8 @@ def _add_lengths(
     call: Call, vhost: VirtualHost, sums: QueueSums, view: dict[str, Any], window: Window | None
 ) -> None:
     series = call.node.sampler.vhost_lengths.get(vhost.name)
-    ready, unacked, _ = sums
-    for column, (name, value) in enumerate(
-        zip(LENGTHS, (ready + unacked, ready, unacked), strict=True)
-    ):
+    numbers = (sums.messages, sums.ready, sums.unacked)
+    for column, (name, value) in enumerate(zip(LENGTHS, numbers, strict=True)):
         view[name] = value
         view[f"{name}_details"] = (
             {"rate": 0.0}

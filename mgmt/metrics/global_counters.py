@@ -23,7 +23,9 @@ CLASSIC_DEATHS = (("expired", EXPIRED), ("rejected", REJECTED), ("maxlen", MAXLE
 QUORUM_DEATHS = (*CLASSIC_DEATHS, ("delivery_limit", DELIVERY_LIMIT))
 DELIVERIES = GIVEN.index("got_empty")
 """So many of `GIVEN` are deliveries."""
-AT_LEAST_ONCE_DEATHS = (EXPIRED, REJECTED, DELIVERY_LIMIT, CONFIRMED)
+AT_LEAST_ONCE_DEATHS = (
+    ("expired", EXPIRED), ("rejected", REJECTED), ("delivery_limit", DELIVERY_LIMIT),
+)  # fmt: skip
 
 
 Numbers = tuple[int, ...]
@@ -78,8 +80,10 @@ def _add_deaths(page: Exposition, node: Node) -> None:
             labels = _labels(kind.module, strategy)
             for reason, family in deaths:
                 page.add(family, died[kind.name, reason], labels)
-    for family in AT_LEAST_ONCE_DEATHS:
-        page.add(family, 0, _labels(QUORUM_QUEUE.module, AT_LEAST_ONCE))
+    name, labels = QUORUM_QUEUE.name, _labels(QUORUM_QUEUE.module, AT_LEAST_ONCE)
+    for reason, family in AT_LEAST_ONCE_DEATHS:
+        page.add(family, counts.kept[name, reason], labels)
+    page.add(CONFIRMED, counts.kept_confirmed[name], labels)
 
 
 def _labels(queue_type: str, strategy: str) -> str:

@@ -68,25 +68,27 @@ def queue_row(counts: CoarseCounts) -> Row:
 
 
 class QueueSums(NamedTuple):
-    """The messages and consumers of several queues."""
+    """The messages and consumers of several queues. messages: ready, unacked, and dead letters."""
 
     ready: int
     unacked: int
+    messages: int
     consumers: int
 
 
 async def sums_of(vhosts: Iterable[VirtualHost], give_way: GiveWay) -> QueueSums:
     """The messages and consumers of all queues in these vhosts, summed up in slices."""
-    ready = unacked = consumers = 0
+    ready = unacked = messages = consumers = 0
     for vhost in vhosts:
         for number, queue in enumerate(tuple(vhost.queues.values())):
             counts = queue.figures.counts()
             ready += counts.ready
             unacked += counts.unacked
+            messages += counts.messages
             consumers += counts.consumers
             if number % SUMMED_AT_ONCE == 0:
                 await give_way()
-    return QueueSums(ready, unacked, consumers)
+    return QueueSums(ready, unacked, messages, consumers)
 
 
 def add_rows(one: Row, other: Row) -> Row:

@@ -90,7 +90,6 @@ def overview(
     now_ms = sampler.now_ms()
     messages, lengths = windows
     row = (*message_row(sampler.totals()), *sampler.disk_row())
-    ready, unacked, consumers = sums
     running = [one for one in broker.connections if one.state is RUNNING]
     return {
         **versions(node),
@@ -108,12 +107,12 @@ def overview(
         "message_stats": counted(MESSAGES + DISK, row, sampler.messages, now_ms, messages),
         "churn_rates": counted(CHURN, sampler.churn_row(), sampler.churn, now_ms, messages),
         "queue_totals": counted(
-            LENGTHS, (ready + unacked, ready, unacked), sampler.lengths, now_ms, lengths
+            LENGTHS, (sums.messages, sums.ready, sums.unacked), sampler.lengths, now_ms, lengths
         ),
         "object_totals": {
             "channels": sum(len(one.channels) for one in running),
             "connections": len(running),
-            "consumers": consumers,
+            "consumers": sums.consumers,
             "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
             "queues": sum(len(vhost.queues) for vhost in vhosts),
         },

@@ -11,7 +11,7 @@ from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.age import BOUNDS_MS
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.queue_kind import QUORUM
-from leveret.broker.queues.status import CoarseCounts
+from leveret.broker.queues.status import CoarseCounts, QueueStatus
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
@@ -68,7 +68,7 @@ class QueueViews:
         parts = queue.figures.backing_queue_status()
         view["backing_queue_status"] = {**parts, **self._rates(series, row)}
         if queue.kind.name == QUORUM:
-            self._make_quorum(view)
+            self._make_quorum(view, status)
         if status.owner is not None:
             view["owner_pid_details"] = connection_details(status.owner)
         idle_since_s = self._sampler.idle_since_s(queue, status.declared_at_s)
@@ -79,17 +79,20 @@ class QueueViews:
         view["tiers"] = tiers_of(status.storage, parts)
         return view
 
-    def _make_quorum(self, view: dict[str, Any]) -> None:
+    def _make_quorum(self, view: dict[str, Any], status: QueueStatus) -> None:
         """Change the view to that of a quorum queue, whose only member is on this node."""
         for name in CLASSIC_ONLY:
             del view[name]
+        view["messages_persistent"] += status.counts.dlx
+        for name in ("message_bytes", "message_bytes_persistent"):
+            view[name] += status.dlx_bytes
         view |= {
             "leader": self._node_name,
             "members": [self._node_name],
             "online": [self._node_name],
             "open_files": {self._node_name: 0},
-            "messages_dlx": 0,
-            "message_bytes_dlx": 0,
+            "messages_dlx": status.counts.dlx,
+            "message_bytes_dlx": status.dlx_bytes,
             "single_active_consumer_ctag": view.pop("single_active_consumer_tag"),
         }
 

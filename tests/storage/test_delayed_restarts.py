@@ -24,6 +24,8 @@ DELAYED_ID, QUEUE_ID = 1, 2
 class Turns:
     """Turns that are taken after each step of the test."""
 
+    now_ms = 0
+
     def __init__(self):
         self._woken = []
         self.work_left = WORK_MAX

@@ -57,6 +57,9 @@ class FakeVhost:
             return PriorityQueue(levels, lambda level: TransientQueue())
         return TransientQueue()
 
+    def has_letters(self, queue):
+        return False
+
     def dead_letter(self, queue, message, reason):
         self.dead.append((message.body, reason))
 

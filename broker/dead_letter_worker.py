@@ -1,0 +1,321 @@
+"""Dead-lettering at least once: publishes the dead letters that one queue keeps, with confirms.
+
+Promise: a letter is settled in its source only when every queue that it was routed to has confirmed
+it, and there was one at least. Until then it is in its source (queues/kept_letters.py).
+
+Not promised: that a target gets a letter once. After a crash all letters are published again that
+were not settled.
+
+Mechanism: the worker takes letters from the source while it has fewer than its prefetch limit under
+way. A letter that reaches no queue (the exchange is missing, nothing is bound, or it would go in a
+cycle) is tried again as soon as the routes of the virtual host change, and after the retry time. A
+letter that a target refused is tried again after the retry time, with all targets that have not
+confirmed it. A target that holds it confirms it some time, or dies, so it is not given it again.
+
+Invariants:
+
+DL1  At most `prefetch_count` letters are under way.
+DL2  A target that holds or has confirmed a letter does not get it again.
+
+Source: RabbitMQ's `rabbit_fifo_dlx_worker`. Differences: RabbitMQ looks at routes after the retry
+time only; a letter whose routes were removed after it was confirmed once is settled.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from leveret.broker.binding import Exchange
+from leveret.broker.clock import Timer
+from leveret.broker.counts import NodeCounts
+from leveret.broker.dead_lettering import DeadLetteringVhost, is_in_cycle, letter_of
+from leveret.broker.exchanges.router import Route, route
+from leveret.broker.names import EXCHANGE, resource
+from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK
+from leveret.broker.queues.letter_source import KeptLetter, LetterSource
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.routing import ROUTED_WORK, hand_over, header_of
+from leveret.broker.turns import Actor
+from leveret.storage.message import Message
+
+Target = QueueClient | Exchange
+"""Where a letter goes: a queue, or an exchange that delays it."""
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class WorkerSettings(NamedTuple):
+    """prefetch_count: letters that may be under way. retry_ms: see the module."""
+
+    prefetch_count: int = 32
+    retry_ms: int = 180_000
+
+
+class WorkerVhost(DeadLetteringVhost, Protocol):
+    """What a worker needs of the virtual host. generation: grows when routes change."""
+
+    name: str
+    counts: NodeCounts
+    generation: int
+
+    def wake_when_routes_change(self, actor: Actor) -> None:
+        """Wake the actor once, at the next change of routes."""
+
+
+@dataclass(slots=True, eq=False)
+class Letter:
+    """A letter that is under way.
+
+    time_s: of its death, as its header says. waiting: targets that hold it. settled: those that
+    have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
+    retry_at_ms: when it is tried again, if it is refused or unrouted.
+    """
+
+    kept: KeptLetter
+    time_s: int
+    waiting: set[Target] = field(default_factory=set)
+    settled: set[Target] = field(default_factory=set)
+    is_refused: bool = False
+    is_unrouted: bool = False
+    retry_at_ms: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Every target has it, and there is one."""
+        return bool(self.settled) and not self.waiting and not self.is_refused
+
+
+class Confirm:
+    """The `Publisher` of one letter to one target."""
+
+    __slots__ = ("_letter", "_target", "_worker", "is_pending")
+
+    def __init__(self, worker: "LetterWorker", letter: Letter, target: Target) -> None:
+        self._worker = worker
+        self._letter = letter
+        self._target = target
+        self.is_pending = False
+
+    def hold(self, first: int, count: int, holder: object) -> None:
+        """The target will confirm it later."""
+        self.is_pending = True
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The target has it safely."""
+        self._worker.confirmed(self._letter, self._target)
+
+    def refuse(self, number: int) -> None:
+        """The target does not take it."""
+        self.is_pending = True
+        self._worker.refused(self._letter, self._target)
+
+    def holder_died(self, holder: object, is_settled: bool) -> None:
+        """The target will confirm nothing more."""
+        if is_settled:
+            self._worker.confirmed(self._letter, self._target)
+        else:
+            self._worker.refused(self._letter, self._target)
+
+
+class LetterWorker:
+    """The worker of one queue: see `DeadLetterWorker`. An actor (broker/turns.py)."""
+
+    __slots__ = (
+        "_due", "_generation", "_is_closed", "_letters", "_looks_again", "_queue", "_settings",
+        "_source", "_timer", "_vhost", "_warned", "is_awake",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        vhost: WorkerVhost,
+        queue: QueueClient,
+        source: LetterSource,
+        settings: WorkerSettings,
+    ) -> None:
+        self._vhost = vhost
+        self._queue = queue
+        self._source = source
+        self._settings = settings
+        self._letters: dict[int, Letter] = {}
+        self._due: deque[Letter] = deque()
+        self._generation = vhost.generation
+        self._looks_again = self._is_closed = False
+        self._warned: set[str] = set()
+        self._timer: Timer | None = None
+        self.is_awake = False
+
+    def __repr__(self) -> str:
+        return f"<dead-letter worker of {self._queue!r}>"
+
+    # What the source says
+
+    def wake(self) -> None:
+        """There are letters to be taken."""
+        self._vhost.turns.wake(self)
+
+    def look_again(self) -> None:
+        """The dead-letter exchange or routing key may have changed."""
+        self._looks_again = True
+        self.wake()
+
+    def forget(self) -> None:
+        """The source has dropped all its letters."""
+        self._letters.clear()
+        self._due.clear()
+
+    def close(self) -> None:
+        """The queue ends: no letter is settled any more."""
+        self._is_closed = True
+        self.forget()
+        self._stop_timer()
+
+    # Publishing
+
+    def take_turn(self) -> None:
+        """Publish letters that are due again, and new ones: a turn's worth."""
+        if self._is_closed:
+            return
+        self._find_due()
+        turns = self._vhost.turns
+        while turns.work_left > 0:
+            letter = self._due.popleft() if self._due else self._take()
+            if letter is None:
+                break
+            self._publish(letter)
+        else:
+            turns.wake(self)
+        self._wait()
+
+    def _find_due(self) -> None:
+        vhost = self._vhost
+        routes_changed = self._looks_again or vhost.generation != self._generation
+        self._looks_again, self._generation = False, vhost.generation
+        now_ms = vhost.clock.now_ms()
+        for letter in self._letters.values():
+            is_late = _is_tried_again(letter) and letter.retry_at_ms <= now_ms
+            if (is_late or (letter.is_unrouted and routes_changed)) and letter not in self._due:
+                self._due.append(letter)
+
+    def _take(self) -> Letter | None:
+        """A letter that was not published before."""
+        if len(self._letters) >= self._settings.prefetch_count:
+            return None
+        kept = self._source.take()
+        if kept is None:
+            return None
+        letter = Letter(kept, int(self._vhost.clock.wall_time_s()))
+        self._letters[kept.entry.position] = letter
+        assert len(self._letters) <= self._settings.prefetch_count, "DL1"
+        return letter
+
+    def _publish(self, letter: Letter) -> None:
+        """Give a letter to all targets that do not have it."""
+        vhost, kept = self._vhost, letter.kept
+        vhost.turns.work_left -= DEAD_LETTER_WORK
+        letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
+        letter.is_refused = False
+        exchange = vhost.exchanges.get(self._queue.options.dead_letter_exchange or "")
+        if exchange is None:
+            letter.is_unrouted = not letter.settled
+            self._warn("its dead-letter exchange does not exist")
+        else:
+            time_s = letter.time_s
+            message, routing_keys = letter_of(
+                vhost, self._queue, exchange.name, kept.message, kept.reason, time_s, is_kept=True
+            )
+            self._give(letter, message, routing_keys, exchange)
+        self._settle_if_done(letter)
+
+    def _give(
+        self, letter: Letter, message: Message, routing_keys: Sequence[str], exchange: Exchange
+    ) -> None:
+        vhost, queue, kept = self._vhost, self._queue, letter.kept
+        header = header_of(message)
+        found = route(exchange, routing_keys, header)
+        targets = self._targets(found, message, kept.reason)
+        letter.is_unrouted = not (targets or letter.settled or letter.waiting)
+        if letter.is_unrouted:
+            self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
+        if not letter.settled and not letter.waiting:
+            for history in found.remembering:
+                history.remember(message, header)
+        new = [one for one in targets if one not in letter.settled and one not in letter.waiting]
+        if vhost.tracer is not None and new:
+            queues = [one for one in found.queues if one in new]
+            vhost.tracer.dead_lettered(
+                queue, kept.message, kept.reason, message, routing_keys, queues
+            )
+        letter.waiting.update(new)
+        vhost.turns.work_left -= ROUTED_WORK * len(new)
+        for target in new:
+            confirm = Confirm(self, letter, target)
+            hand_over(target, message, confirm)
+            if not confirm.is_pending:
+                self.confirmed(letter, target)
+
+    def _targets(self, found: Route, message: Message, reason: str) -> list[Target]:
+        targets: list[Target] = [one for one in found.delaying if isinstance(one, Exchange)]
+        for queue in found.queues:
+            if is_in_cycle(queue, message, reason):
+                self._warn(f"they would reach {queue!r} in a cycle")
+            else:
+                targets.append(queue)
+        return targets
+
+    def _warn(self, why: str) -> None:
+        """Say once why letters stay in their queue."""
+        if why not in self._warned:
+            self._warned.add(why)
+            logger.warning(
+                "%r keeps its dead letters: %s; declare what is missing, or change its policy",
+                self._queue, why,
+            )  # fmt: skip
+
+    # Confirms
+
+    def confirmed(self, letter: Letter, target: Target) -> None:
+        """A target has the letter safely."""
+        letter.waiting.discard(target)
+        letter.settled.add(target)
+        self._settle_if_done(letter)
+
+    def refused(self, letter: Letter, target: Target) -> None:
+        """A target does not take the letter: try again later."""
+        letter.waiting.discard(target)
+        letter.is_refused = True
+        self._wait()
+
+    def _settle_if_done(self, letter: Letter) -> None:
+        position = letter.kept.entry.position
+        if not letter.is_done or self._letters.get(position) is not letter:
+            return
+        del self._letters[position]
+        self._source.settle(letter.kept)
+        self._vhost.counts.kept_confirmed[self._queue.kind.name] += 1
+        if self._source.has_ready:
+            self.wake()
+
+    # Waiting
+
+    def _wait(self) -> None:
+        """Take a turn when a letter is to be tried again."""
+        waiting = [letter for letter in self._letters.values() if _is_tried_again(letter)]
+        self._stop_timer()
+        if not waiting:
+            return
+        if any(letter.is_unrouted for letter in waiting):
+            self._vhost.wake_when_routes_change(self)
+        clock = self._vhost.clock
+        delay_ms = min(letter.retry_at_ms for letter in waiting) - clock.now_ms()
+        self._timer = clock.call_later_ms(max(0, delay_ms), self.wake)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _is_tried_again(letter: Letter) -> bool:
+    return letter.is_refused or letter.is_unrouted

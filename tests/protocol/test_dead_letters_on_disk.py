@@ -1,0 +1,127 @@
+"""Dead letters of quorum queues with the strategy at-least-once survive a node that is killed."""
+
+import pytest
+from pamqp import commands
+
+from tests.protocol.raw_client import opened, wait_until
+from tests.protocol.test_delayed_on_disk import Node
+
+SOURCE = {
+    "x-queue-type": ("S", "quorum"), "x-dead-letter-exchange": ("S", "amq.fanout"),
+    "x-dead-letter-strategy": ("S", "at-least-once"), "x-overflow": ("S", "reject-publish"),
+}  # fmt: skip
+COUNT = 40
+"""More than the worker takes at once."""
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = Node(tmp_path)
+    yield node
+    node.disk.may_sync.set()
+    node.broker.stop()
+
+
+def bind(client, queue):
+    client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=queue, exchange="amq.fanout",
+                routing_key="")  # fmt: skip
+
+
+def publish(client, *bodies, **properties):
+    """Publish messages to the source, and wait for their confirms."""
+    for body in bodies:
+        client.publish(1, "source", body, delivery_mode=1, **properties)
+    last = 0
+    while last < len(bodies):
+        last = client.read_method(1, commands.Basic.Ack).delivery_tag
+
+
+def reject_all(client):
+    """Reject all messages of the source. They die when the broker has read that."""
+    for _ in range(COUNT):
+        client.send_method(1, commands.Basic.Get, queue="source", no_ack=False)
+        tag = client.read_content(1, commands.Basic.GetOk).method.delivery_tag
+    client.send_method(1, commands.Basic.Nack, delivery_tag=tag, multiple=True, requeue=False)
+
+
+def declared(node, targets):
+    client = opened(node.broker)
+    client.declare("source", durable=True, arguments=SOURCE)
+    for queue in targets:
+        client.declare(queue, durable=True)
+    client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
+    return client
+
+
+def dlx(node):
+    queue = node.broker.call(lambda it: it.broker.services.vhosts["/"].queues["source"])
+    return node.broker.call(lambda it: queue.figures.counts().dlx)
+
+
+def bodies(node, queue):
+    with opened(node.broker) as client:
+        return list(iter(lambda: client.get(queue), None))
+
+
+@pytest.mark.parametrize("way", ["restart", "kill"])
+def test_letters_that_reach_no_queue_are_there_after_a_restart(node, way):
+    numbers = [b"%d" % number for number in range(COUNT)]
+    with declared(node, ["target"]) as client:
+        publish(client, *numbers)
+        reject_all(client)
+        wait_until(lambda: dlx(node) == COUNT)
+        # What is confirmed after them is on disk after them.
+        publish(client, b"left")
+    getattr(node, way)()
+    assert dlx(node) == COUNT
+    with opened(node.broker) as client:
+        client.send_method(1, commands.Basic.Get, queue="source", no_ack=True)
+        assert client.read_content(1, commands.Basic.GetOk).body == b"left"
+        bind(client, "target")
+    wait_until(lambda: dlx(node) == 0)
+    assert bodies(node, "target") == numbers
+
+
+def test_a_message_that_expires_at_once_is_confirmed_when_its_letter_is_on_disk(node):
+    with declared(node, ["target"]) as client:
+        publish(client, b"a", expiration="0")
+    node.kill()
+    with opened(node.broker) as client:
+        bind(client, "target")
+    wait_until(lambda: dlx(node) == 0)
+    with opened(node.broker) as client:
+        client.send_method(1, commands.Basic.Get, queue="target", no_ack=True)
+        message = client.read_content(1, commands.Basic.GetOk)
+    ((_, death),) = message.properties["headers"]["x-death"][1]
+    assert (message.body, death["reason"]) == (b"a", ("S", "expired"))
+    assert message.properties["delivery_mode"] == 1
+
+
+def test_a_letter_stays_until_its_target_has_it_on_disk(node):
+    with declared(node, ["target"]) as client:
+        bind(client, "target")
+        publish(client, b"a")
+        node.disk.may_sync.clear()
+        client.send_method(1, commands.Basic.Get, queue="source", no_ack=False)
+        tag = client.read_content(1, commands.Basic.GetOk).method.delivery_tag
+        client.send_method(1, commands.Basic.Nack, delivery_tag=tag, multiple=False, requeue=False)
+        wait_until(lambda: node.broker.queue_length("target") == 1)
+        assert dlx(node) == 1
+        node.disk.may_sync.set()
+        wait_until(lambda: dlx(node) == 0)
+        # What is confirmed after it was settled is on disk after that.
+        client.publish(1, "target", b"b", delivery_mode=2)
+        client.read_method(1, commands.Basic.Ack)
+    node.kill()
+    assert (dlx(node), bodies(node, "source"), bodies(node, "target")) == (0, [], [b"a", b"b"])
+
+
+def test_the_letters_of_a_deleted_queue_are_gone_from_the_disk(node):
+    with declared(node, ["target"]) as client:
+        publish(client, b"a", expiration="0")
+        client.call(1, commands.Queue.Delete, commands.Queue.DeleteOk, queue="source",
+                    if_unused=False, if_empty=False, nowait=False, ticket=0)  # fmt: skip
+    node.restart()
+    with declared(node, ["target"]) as client:
+        bind(client, "target")
+    assert (dlx(node), bodies(node, "target")) == (0, [])

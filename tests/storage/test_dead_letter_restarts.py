@@ -1,0 +1,126 @@
+"""Returned messages, and dead letters of the strategy at-least-once, outlive power cuts."""
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.queues.dead_letter import EXPIRED
+from leveret.broker.vhost import VirtualHost
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Address, Message
+from leveret.storage.metadata import NoMetadata
+from leveret.storage.store import Store
+from tests.storage.machine import Machine, make_header, number_of
+from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
+from tests.storage.reading import ready_entries
+from tests.storage.test_delayed_restarts import Turns
+from tests.unit.broker.queues.fakes import got
+
+SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
+STORAGE_IDS = {"source": 1, "classic": 2, "quorum": 3}
+TARGETS = ("classic", "quorum")
+ARGUMENTS = {
+    "source": {
+        "x-queue-type": ("S", "quorum"), "x-dead-letter-exchange": ("S", ""),
+        "x-dead-letter-strategy": ("S", "at-least-once"), "x-overflow": ("S", "reject-publish"),
+    },
+    "classic": {},
+    "quorum": {"x-queue-type": ("S", "quorum")},
+}  # fmt: skip
+# A message died in the source under these keys: its letter goes to both targets.
+ADDRESS = Address("", "classic", encode_address("", "classic"))
+COPIED = {"CC": ("A", [("S", "quorum")])}
+HEADER = ContentHeader(encode_properties({"headers": COPIED}))
+
+
+class Node:
+    """A vhost with a source and two targets. It is the publisher of what is published."""
+
+    def __init__(self, directory, chance):
+        self.directory = directory
+        self.chance = chance
+        self.published_count = 0
+        self.confirmed = set()
+
+    def start(self, disk):
+        self.disk = disk
+        self.clock, self.turns = VirtualClock(), Turns()
+        self.store = Store(
+            self.directory, NoMetadata(), make_header, disk=disk, log_file_bytes=20_000
+        )
+        self.store.open()
+        self.vhost = VirtualHost("/", self.turns, self.clock, None, self.store)
+        for name, storage_id in STORAGE_IDS.items():
+            self.vhost.add_queue(name, True, False, ARGUMENTS[name], None, storage_id)
+        self.queues = self.vhost.queues
+        self.source = self.queues["source"]
+        self.store.all_restored()
+        self.store.pager.set_budget(30_000)
+        self.turns.run()
+
+    def hold(self, first, count, holder):
+        """Nothing to do: the message counts as confirmed when `confirm` is called."""
+
+    def confirm(self, first, holder):
+        self.confirmed.add(first)
+
+    async def work(self, steps):
+        for _ in range(steps):
+            number, self.published_count = self.published_count, self.published_count + 1
+            body = b"%d:" % number + bytes(self.chance.choice((0, 100, 5000)))
+            ttl_ms = 0 if self.chance.random() < 0.5 else None
+            self.source.publish([Message(ADDRESS, HEADER, body)], len(body), ttl_ms, self, number)
+            if self.chance.random() < 0.3 and (entry := got(self.source)) is not None:
+                self.chance.choice((self.source.discard, self.source.requeue))([entry])
+            if self.chance.random() < 0.3:
+                self.turns.run()
+                await asyncio.sleep(0)
+            if self.store.log.failure is not None:
+                return
+
+    async def cut(self):
+        self.vhost.close()
+        self.disk.is_off = True
+        await Machine.halt(self)
+        self.disk.cut()
+
+    def found(self, name):
+        return set(map(number_of, ready_entries(self.queues[name].backing)))
+
+    async def publish_letters(self):
+        async with asyncio.timeout(10):
+            while self.source.figures.counts().dlx:
+                self.turns.run()
+                await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("point", ["log.written", "log.synced"])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_power_cut_loses_no_message_that_dies(tmp_path, seed, point):
+    chance = random.Random(seed)
+    node = Node(tmp_path, chance)
+    for _ in range(4):
+        node.start(PowerCutDisk(chance, (point, chance.choice((1, 2, 5, 9)))))
+        try:
+            await node.work(chance.randint(10, 200))
+            await asyncio.sleep(0.005)
+        except PowerIsOff:
+            pass
+        await node.cut()
+    node.start(PowerCutDisk(chance, None))
+    await node.publish_letters()
+    left = node.found("source")
+    assert node.confirmed, "some messages were confirmed"
+    for name in TARGETS:
+        assert node.confirmed <= left | node.found(name), name
+        reasons = {
+            entry.message.header.headers["x-first-death-reason"][1]
+            for entry in ready_entries(node.queues[name].backing)
+        }
+        assert EXPIRED in reasons
+    node.vhost.close()
+    await node.store.close()
