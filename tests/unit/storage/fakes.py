@@ -107,6 +107,7 @@ class NotesClient:
     def __init__(self, log, name="notes", kind=NOTE):
         self.name = name
         self.kinds = frozenset({kind})
+        self.removing_kinds = frozenset()
         self._kind = kind
         self._log = log
         self._pending = []
