@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -28,6 +28,8 @@ from leveret.mgmt.tools.ctl.errors import (
 from leveret.mgmt.tools.ctl.wording import in_words
 
 CONTROL_SOCKET = "control.socket"
+DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
+TIMEOUT_SECONDS = 60
 PATH_BYTES_MAX = 107
 """The longest socket path (`unix(7)`); a longer one is reached through its directory."""
 
@@ -214,6 +216,19 @@ class Client:
         code = NO_PERMISSION if "may not open" in reason else UNAVAILABLE
         line = " ".join(reason.split())
         return CtlError(f"Error: unable to perform an operation on {name}: {line}", code)
+
+
+def client_of(values: Mapping[str, Any]) -> Client:
+    """Return the client that the options of a command line ask for."""
+    data_dir = values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
+    timeout = values.get("timeout")
+    return Client(
+        data_dir=Path(str(data_dir)), url=str(values.get("url") or ""),
+        username=str(values.get("username") or "guest"),
+        password=str(values.get("password") or "guest"),
+        timeout=float(TIMEOUT_SECONDS if timeout is None else timeout),
+        operation=str(values.get("operation")), node=str(values.get("node") or ""),
+    )  # fmt: skip
 
 
 def _content(status: int, raw: bytes) -> Any:

@@ -21,7 +21,6 @@ Run = Callable[["Session"], int | None]
 
 NOTHING, NODE, RUNNING, STOPPED = "nothing", "node", "running", "stopped"
 """What a command needs: nothing, a node, or a node with a running or a stopped broker."""
-TIMEOUT_SECONDS = 60
 FOR_EVER_SECONDS = 10**8
 
 

@@ -53,6 +53,7 @@ MODULES = {
         "delete_queue", "drain", "force_gc", "purge_queue", "quorum_status", "rebalance",
         "resume_listeners", "revive", "suspend_listeners",
     ),
+    "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),
     "users": (
         "add_user", "authenticate_user", "change_password", "clear_password",
         "clear_permissions", "clear_topic_permissions", "delete_user", "hash_password",
@@ -67,6 +68,8 @@ MODULES = {
         "update_vhost_metadata",
     ),
 }  # fmt: skip
+NAMES = tuple(name for names in MODULES.values() for name in names)
+"""The commands, but for those of leveretctl.py itself."""
 _MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
 
 

@@ -9,19 +9,26 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from leveret import __version__
-from leveret.mgmt.tools.ctl.client import Client
+from leveret.mgmt.tools.ctl.client import client_of
 from leveret.mgmt.tools.ctl.command import (
     NOTHING,
-    TIMEOUT_SECONDS,
     Command,
     DryRun,
     Session,
     command,
 )
-from leveret.mgmt.tools.ctl.errors import DATA_ERROR, OK, USAGE, CtlError, StateError, UsageError
+from leveret.mgmt.tools.ctl.completion import completions
+from leveret.mgmt.tools.ctl.errors import (
+    DATA_ERROR,
+    OK,
+    USAGE,
+    CtlError,
+    StateError,
+    UsageError,
+    bad_argument,
+)
 from leveret.mgmt.tools.ctl.formatters import FORMATTERS, json_facts
 from leveret.mgmt.tools.ctl.help import (
     command_help,
@@ -32,9 +39,9 @@ from leveret.mgmt.tools.ctl.help import (
     usage,
 )
 from leveret.mgmt.tools.ctl.index import all_commands, find
-from leveret.mgmt.tools.ctl.options import GLOBAL, Parsed, parse
+from leveret.mgmt.tools.ctl.options import Parsed, parse
+from leveret.mgmt.tools.ctl.shells import SCRIPTS
 
-DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 INTERRUPTED = 130
 
 
@@ -66,40 +73,22 @@ def show_version(ctl: Session) -> None:
         ctl.out(__version__)
 
 
-@command("autocomplete", "[prefix]", "Lists the commands, or a command's options, that begin with "
-         "a text", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
+@command("autocomplete", "[prefix]", "Lists what the last word of a command line may become: "
+         "commands, options, names", "Help", needs=NOTHING, counts=(0, None))  # fmt: skip
 def autocomplete(ctl: Session) -> None:
-    """List names with a prefix."""
-    *before, prefix = ctl.arguments or [""]
-    one = find(before[0]) if before else None
-    names = [f"--{option.name}" for option in (*one.options, *GLOBAL)] if one else [*all_commands()]
-    for name in sorted(names):
-        if name.startswith(prefix):
-            ctl.out(name)
+    """List what the last word may become."""
+    for name in completions(ctl.arguments):
+        ctl.out(name)
 
 
-@command("completion", "<shell>", "Prints a completion script for a shell: bash", "Help",
+@command("completion", "<bash|zsh|fish>", "Prints the completion script for a shell", "Help",
          needs=NOTHING)  # fmt: skip
 def completion(ctl: Session) -> None:
     """Print a completion script."""
-    if ctl.argument(0) != "bash":
-        raise UsageError("completion is available for bash only")
-    ctl.out(
-        "_leveretctl() { COMPREPLY=($(leveretctl autocomplete -- "
-        '"${COMP_WORDS[@]:1:COMP_CWORD}")); }\ncomplete -F _leveretctl leveretctl'
-    )
-
-
-def _client(values: dict[str, object]) -> Client:
-    data_dir = values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
-    timeout = values.get("timeout")
-    return Client(
-        data_dir=Path(str(data_dir)), url=str(values.get("url") or ""),
-        username=str(values.get("username") or "guest"),
-        password=str(values.get("password") or "guest"),
-        timeout=float(TIMEOUT_SECONDS if timeout is None else str(timeout)),
-        operation=str(values.get("operation")), node=str(values.get("node") or ""),
-    )  # fmt: skip
+    shell = ctl.argument(0)
+    if shell not in SCRIPTS:
+        raise bad_argument(f"'{shell}' is not one of the shells {', '.join(SCRIPTS)}")
+    ctl.out(SCRIPTS[shell])
 
 
 def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
@@ -171,7 +160,7 @@ def _run_command(one: Command, given: Parsed) -> int:
         return OK
     _check(one, given)
     values = {**given.values, "operation": one.name}
-    ctl = Session(one, given.words, given.values, _client(values))
+    ctl = Session(one, given.words, given.values, client_of(values))
     try:
         code = one.run(ctl) or OK
     except DryRun:
