@@ -70,7 +70,8 @@ class Letter:
 
     time_s: of its death, as its header says. waiting: targets that hold it. settled: those that
     have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
-    retry_at_ms: when it is tried again, if it is refused or unrouted.
+    retry_at_ms: when it is tried again, if it is refused or unrouted. is_due: it is tried again in
+    this turn or the next.
     """
 
     kept: KeptLetter
@@ -80,6 +81,7 @@ class Letter:
     is_refused: bool = False
     is_unrouted: bool = False
     retry_at_ms: int = 0
+    is_due: bool = False
 
     @property
     def is_done(self) -> bool:
@@ -195,7 +197,8 @@ class LetterWorker:
         now_ms = vhost.clock.now_ms()
         for letter in self._letters.values():
             is_late = _is_tried_again(letter) and letter.retry_at_ms <= now_ms
-            if (is_late or (letter.is_unrouted and routes_changed)) and letter not in self._due:
+            if (is_late or (letter.is_unrouted and routes_changed)) and not letter.is_due:
+                letter.is_due = True
                 self._due.append(letter)
 
     def _take(self) -> Letter | None:
@@ -215,8 +218,9 @@ class LetterWorker:
         vhost, kept = self._vhost, letter.kept
         vhost.turns.work_left -= DEAD_LETTER_WORK
         letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
-        letter.is_refused = False
-        exchange = vhost.exchanges.get(self._queue.options.dead_letter_exchange or "")
+        letter.is_refused = letter.is_due = False
+        name = self._queue.options.dead_letter_exchange
+        exchange = None if name is None else vhost.exchanges.get(name)
         if exchange is None:
             letter.is_unrouted = not letter.settled
             self._warn("its dead-letter exchange does not exist")
@@ -285,7 +289,7 @@ class LetterWorker:
         """A target does not take the letter: try again later."""
         letter.waiting.discard(target)
         letter.is_refused = True
-        self._wait()
+        self.wake()
 
     def _settle_if_done(self, letter: Letter) -> None:
         position = letter.kept.entry.position

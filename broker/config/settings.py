@@ -156,7 +156,7 @@ class Config:
     )
     dead_letter_worker_consumer_prefetch: int = setting(
         "dead_letter_worker_consumer_prefetch",
-        whole_number("dead letters", minimum=1, maximum=UINT16_MAX),
+        whole_number("dead letters", minimum=1, maximum=10_000),
         32,
         "How many dead letters of a quorum queue with the strategy at-least-once may be published "
         "and not confirmed.",

@@ -77,6 +77,16 @@ QUORUM_QUEUE = QueueKind(
 )
 
 
+class Nobody:
+    """A `Waiter` that only wants the log to be written."""
+
+    def confirm(self, first: int, holder: object) -> None:
+        """Do nothing."""
+
+
+NOBODY = Nobody()
+
+
 class QuorumQueue(ClassicQueue):
     """See `QueueClient`."""
 
@@ -149,6 +159,7 @@ class QuorumQueue(ClassicQueue):
     # Delivering
 
     def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
+        self._write_deliveries()
         super()._hand_over([delivered(entry, shows_zero=False) for entry in entries], consumer)
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
@@ -166,8 +177,14 @@ class QuorumQueue(ClassicQueue):
         super().get(ack_required, taken)
         taken.when_given(lambda: self._give(taken.result(), answer))
 
+    def _write_deliveries(self) -> None:
+        """With a limit, have the log written in this round: deliveries count, also after a kill."""
+        if self.options.delivery_limit is not None:
+            self.backing.when_safe(NOBODY, 0, self)
+
     def _give(self, got: Got | None, answer: Answer[Got | None]) -> None:
         if got is not None:
+            self._write_deliveries()
             entry = delivered(got.entry, shows_zero=True)
             self.counts.redelivered += entry.redelivered and entry is not got.entry
             got = got._replace(entry=entry)

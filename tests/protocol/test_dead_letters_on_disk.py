@@ -125,3 +125,70 @@ def test_the_letters_of_a_deleted_queue_are_gone_from_the_disk(node):
     with declared(node, ["target"]) as client:
         bind(client, "target")
     assert (dlx(node), bodies(node, "target")) == (0, [])
+
+
+WITHOUT_KEY = {
+    "classic": {"x-dead-letter-exchange": ("S", "amq.direct")},
+    "quorum": {"x-dead-letter-exchange": ("S", "amq.direct"), "x-queue-type": ("S", "quorum")},
+    "at least once": {**SOURCE, "x-dead-letter-exchange": ("S", "amq.direct")},
+}
+"""Queues whose dead letters keep the routing keys of their messages."""
+KEYS = ("source", "copied", "hidden")
+COPIES = {"CC": ("A", [("S", "copied")]), "BCC": ("A", [("S", "hidden")])}
+
+
+def reject_one(client):
+    client.send_method(1, commands.Basic.Get, queue="source", no_ack=False)
+    tag = client.read_content(1, commands.Basic.GetOk).method.delivery_tag
+    client.send_method(1, commands.Basic.Nack, delivery_tag=tag, multiple=False, requeue=False)
+
+
+def bind_every_key(client):
+    """A queue for each key of a message with COPIES."""
+    for key in KEYS:
+        client.declare(f"to {key}")
+        client.call(1, commands.Queue.Bind, commands.Queue.BindOk, queue=f"to {key}",
+                    exchange="amq.direct", routing_key=key)  # fmt: skip
+
+
+def assert_every_key_has_a_letter(node, client):
+    for key in KEYS:
+        wait_until(lambda key=key: node.broker.queue_length(f"to {key}") == 1)
+    client.send_method(1, commands.Basic.Get, queue="to hidden", no_ack=True)
+    headers = client.read_content(1, commands.Basic.GetOk).properties["headers"]
+    assert (headers["CC"], "BCC" in headers) == (COPIES["CC"], False)
+
+
+def publish_copied(client, arguments):
+    """A message with COPIES, in a source with these arguments."""
+    client.declare("source", durable=True, arguments=arguments)
+    client.call(1, commands.Confirm.Select, commands.Confirm.SelectOk)
+    client.publish(1, "source", b"a", delivery_mode=2, headers=COPIES)
+    client.read_method(1, commands.Basic.Ack)
+
+
+@pytest.mark.parametrize("way", ["restart", "kill"])
+@pytest.mark.parametrize("kind", WITHOUT_KEY)
+def test_a_message_that_dies_after_a_restart_goes_to_its_keys_of_cc_and_bcc(node, kind, way):
+    with opened(node.broker) as client:
+        publish_copied(client, WITHOUT_KEY[kind])
+    getattr(node, way)()
+    with opened(node.broker) as client:
+        bind_every_key(client)
+        reject_one(client)
+        assert_every_key_has_a_letter(node, client)
+
+
+@pytest.mark.parametrize("way", ["restart", "kill"])
+def test_a_letter_that_waits_during_a_restart_goes_to_its_keys_of_cc_and_bcc(node, way):
+    with opened(node.broker) as client:
+        publish_copied(client, SOURCE)
+        reject_one(client)
+        wait_until(lambda: dlx(node) == 1)
+        publish(client, b"later")
+    getattr(node, way)()
+    with opened(node.broker) as client:
+        bind_every_key(client)
+        client.call(1, commands.Exchange.Bind, commands.Exchange.BindOk, source="amq.fanout",
+                    destination="amq.direct", routing_key="", nowait=False)  # fmt: skip
+        assert_every_key_has_a_letter(node, client)

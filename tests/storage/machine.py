@@ -179,15 +179,19 @@ class Machine:
             entries.clear()
         await self.store.close()
 
-    def check(self, is_exact=False):
-        """Return what is wrong with the restarted store."""
+    def check(self, is_exact=False, was_stopped=False):
+        """Return what is wrong with the restarted store.
+
+        is_exact: it is as it was before. was_stopped: it was stopped in order, as far as its disk
+        allowed that; it may have confirmed less than it had.
+        """
         problems = []
         for key, queue in self.queues.items():
             entries = ready_entries(queue)
             numbers = [number_of(entry) for entry in entries]
             problems += [
                 f"queue {key}: {problem}"
-                for problem in self._check_queue(key, numbers, entries, is_exact)
+                for problem in self._check_queue(key, numbers, entries, is_exact, was_stopped)
             ]
             if len(numbers) != queue.ready_count:
                 problems.append(f"queue {key}: counts {queue.ready_count}, has {len(numbers)}")
@@ -199,7 +203,7 @@ class Machine:
                 problems.append(f"queue {key}: counts {queue.ready_bytes} bytes, has {size}")
         return problems
 
-    def _check_queue(self, key, numbers, entries, is_exact):
+    def _check_queue(self, key, numbers, entries, is_exact, was_stopped):
         record = self.record
         published, acked = record.published[key], record.acked[key]
         present = set(numbers)
@@ -216,9 +220,12 @@ class Machine:
             yield f"confirmed and missing: {sorted(missing)}"
         flagged = {number_of(entry) for entry in entries if entry.redelivered}
         if not is_exact:
-            # After a crash any message may have been delivered.
-            if unmarked := present - flagged:
-                yield f"not marked as redelivered: {unmarked}"
+            delivered = record.fetched[key] & present
+            # After a crash any message may have been delivered. A node that was stopped knows
+            # which, unless it could not write that.
+            is_known = was_stopped and flagged == delivered
+            if not is_known and (unmarked := present - flagged):
+                yield f"not marked as redelivered: {unmarked}; delivered: {delivered}"
             record.fetched[key] |= flagged
         if is_exact:
             wanted = {number for number in published if published[number]} - acked

@@ -93,10 +93,7 @@ async def check_account(directory, operation, place, count, number):
     machine.disk = PowerCutDisk(random.Random(place))
     was_stopped = machine.was_stopped
     machine.start()
-    problems = machine.check()
-    if was_stopped:
-        # Nothing was delivered since the stop, so marks are as good as none.
-        problems = [problem for problem in problems if "not marked" not in problem]
+    problems = machine.check(was_stopped=was_stopped)
     assert problems == [], f"{operation} failed {count} times from call {place} on"
     await machine.store.close()
 

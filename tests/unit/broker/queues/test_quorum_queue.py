@@ -4,9 +4,11 @@ import pytest
 
 from leveret.broker.amqp.properties import ContentHeader, encode_properties
 from leveret.broker.pending import Answer
+from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.quorum_queue import RETURN_WORK, QuorumQueue
 from leveret.broker.queues.returned import RETURNS
 from leveret.broker.turns import WORK_MAX
+from leveret.storage.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import (
     FakeConsumer,
     FakePublisher,
@@ -109,6 +111,44 @@ class TestReturns:
         queue.requeue([entry])
         vhost.turns.run()
         assert not queue.figures.counts().ready
+
+
+class AskedQueue(PriorityQueue):
+    """Counts how often somebody waits until all is on disk, which has the log written at once."""
+
+    __slots__ = ("asked",)
+
+    def when_safe(self, waiter, first, holder):
+        self.asked += 1
+        super().when_safe(waiter, first, holder)
+
+
+class AskedVhost(FakeVhost):
+    def make_backing(self, queue, levels):
+        backing = AskedQueue(levels, lambda level: TransientQueue())
+        backing.asked = 0
+        return backing
+
+
+class TestCountingDeliveries:
+    def test_with_a_limit_deliveries_are_written_in_their_round(self):
+        vhost = AskedVhost()
+        queue = declared(vhost, x_delivery_limit=3)
+        publish(queue, b"a", b"b", b"c")
+        got(queue)
+        assert queue.backing.asked == 1
+        subscribed(queue, FakeConsumer())
+        vhost.turns.run()
+        assert queue.backing.asked == 2
+
+    def test_without_a_limit_they_cost_nothing(self):
+        vhost = AskedVhost()
+        queue = declared(vhost)
+        publish(queue, b"a", b"b")
+        got(queue)
+        subscribed(queue, FakeConsumer())
+        vhost.turns.run()
+        assert queue.backing.asked == 0
 
 
 class TestKeeping:
