@@ -145,7 +145,8 @@ class DirectConnection:
         target = publishing.target_for(self.channel, _TICKET + address + _MANDATORY)
 
         async def publish() -> None:
-            steps = publishing.publish(self.channel, target, header, len(body), [body])
+            message = Message(target.address, header, body)
+            steps = publishing.publish(self.channel, target, [message], len(body))
             if steps is not None:
                 await steps
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from leveret.broker.amqp.properties import read_stored
 from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
@@ -151,7 +152,7 @@ class Broker:
         store = Store(
             data_dir,
             self._metadata,
-            services.header_cache.get_stored,
+            read_stored,
             wall_offset_ms=int(clock.wall_time_s() * 1000) - clock.now_ms(),
             embed_below=self.config.queue_index_embed_below_bytes,
             disk=disk,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from leveret.broker.amqp.properties import HeaderCache
 from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.permissions import PermissionTable
@@ -52,7 +51,6 @@ class Services:
     registry: the declared objects; vhosts, users and so on are its parts.
     declarations: the log to which changes of declared objects are submitted.
     reply_consumers: the direct reply-to names in use, and their channels.
-    header_cache: shared by all connections, since many publishers send equal headers.
     audit: told of changes, with their requester.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     """
@@ -78,7 +76,6 @@ class Services:
     message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
     reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
-    header_cache: HeaderCache = field(default_factory=HeaderCache)
     observer: Observer | None = None
     holds_confirms: bool = False
 

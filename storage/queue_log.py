@@ -192,23 +192,15 @@ class QueueLog(Generic[Queue]):
                 contents.touched.add(queue.key)
         if not targets:
             return
-        first = messages[0]
-        bodies = [message.body for message in messages]
-        address, header, number = first.address.encoded, first.header.stored, first.number
-
-        expires = run.expires_wall_ms
-        if run.body_bytes < LARGE_BODIES_BYTES:
-            pieces.append(encode_run(expires, PERSISTENT, targets, address, header, bodies, number))
-            pieces += bodies
-        else:
-            texts_bytes = len(address) + len(header)
-            size = run_bytes(len(targets), count, texts_bytes, number) + run.body_bytes
-            encode = partial(
-                encode_run, expires, PERSISTENT, targets, address, header, bodies, number
-            )
-            pieces.append(LargeRecord(size, encode, bodies))
+        is_large = run.body_bytes >= LARGE_BODIES_BYTES
+        start = 0
+        while start < count:
+            end = _equal_to(messages, start)
+            at = [(key, first + start) for key, first in targets] if start else targets
+            _encode_equal(messages[start:end], at, run.expires_wall_ms, is_large, pieces)
+            file.records += 1
+            start = end
         file.messages += count
-        file.records += 1
 
     # Restarting
 
@@ -263,3 +255,36 @@ class QueueLog(Generic[Queue]):
                 self._states.append((queue.key, record))
         if self._states:
             self._log.write_later()
+
+
+def _equal_to(messages: list[Message], start: int) -> int:
+    """The end of the messages that have the same properties as the one at `start`: one record."""
+    header, count = messages[start].header, len(messages)
+    for end in range(start + 1, count):
+        if messages[end].header is not header:
+            return end
+    return count
+
+
+def _encode_equal(
+    messages: list[Message],
+    targets: list[tuple[int, int]],
+    expires_wall_ms: int,
+    is_large: bool,
+    pieces: list[LogRecord],
+) -> None:
+    """Append the RUN record of messages with the same properties. is_large: see LargeRecord."""
+    first = messages[0]
+    bodies = [message.body for message in messages]
+    address, header, number = first.address.encoded, first.header.stored, first.number
+    if not is_large:
+        pieces.append(
+            encode_run(expires_wall_ms, PERSISTENT, targets, address, header, bodies, number)
+        )
+        pieces += bodies
+        return
+    size = run_bytes(len(targets), len(bodies), len(address) + len(header), number)
+    encode = partial(
+        encode_run, expires_wall_ms, PERSISTENT, targets, address, header, bodies, number
+    )
+    pieces.append(LargeRecord(size + sum(map(len, bodies)), encode, bodies))

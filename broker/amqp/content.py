@@ -1,9 +1,9 @@
 """Encoding content: the frames of basic.deliver, basic.get-ok and basic.return.
 
 A delivery is a method frame, a header frame and body frames. Only the delivery tag, the redelivered
-flag and the body differ from one delivery to the next, so a consumer caches the bytes between them
-(`deliver_prefix`, `deliver_suffix`) and encodes them again only when the address, the properties or
-the body size change.
+flag and the body differ from one delivery of equal messages to the next. So a consumer keeps the
+bytes between them (`deliver_prefix`, `deliver_suffix`), and encodes them again only when the
+address, the properties or the body size change.
 """
 
 import struct
@@ -12,6 +12,7 @@ from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.frames import (
     BODY,
     CLASS_BASIC,
+    FRAME_END,
     FRAME_END_BYTE,
     FRAME_OVERHEAD_BYTES,
     HEADER,
@@ -21,6 +22,11 @@ from leveret.broker.amqp.frames import (
 _FRAME_START = struct.Struct(">BHI")
 _HEADER_START = struct.Struct(">BHIHHQ")
 _DELIVER_START = struct.Struct(">BHIHH")
+_pack_suffix = struct.Struct(">BBHIHHQ").pack
+_pack_body = struct.Struct(">BBHI").pack
+"""The starts of a header and of a body frame, each after the end octet of the frame before."""
+_HEADER_FIXED_BYTES = 12
+"""Class, weight and body size in a content header."""
 _BASIC_DELIVER = 60
 Piece = bytes | memoryview
 """A part of a connection's output."""
@@ -44,16 +50,16 @@ def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
 
 def deliver_suffix(channel: int, address: bytes, properties: bytes, body_bytes: int) -> bytes:
     """The bytes between the redelivered flag and the body, for a body that fits in one frame."""
-    end = FRAME_END_BYTE
-    header = header_frame(channel, properties, body_bytes)
+    size = _HEADER_FIXED_BYTES + len(properties)
+    start = _pack_suffix(FRAME_END, HEADER, channel, size, CLASS_BASIC, 0, body_bytes)
     if not body_bytes:
-        return b"".join((address, end, header[:-1]))
-    return b"".join((address, end, header, _FRAME_START.pack(BODY, channel, body_bytes)))
+        return address + start + properties
+    return b"".join((address, start, properties, _pack_body(FRAME_END, BODY, channel, body_bytes)))
 
 
 def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:
     """A content header frame. As in RabbitMQ it is never split, even above frame_max."""
-    size = 12 + len(properties)
+    size = _HEADER_FIXED_BYTES + len(properties)
     start = _HEADER_START.pack(HEADER, channel, size, CLASS_BASIC, 0, body_bytes)
     return start + properties + FRAME_END_BYTE
 

@@ -4,10 +4,11 @@ A connection passes received bytes to the scanner (`add`), which calls a `FrameS
 (`scan`). This is the hottest loop of the broker. It has three optimizations (figures in
 docs/performance.md):
 
-- A ``basic.publish`` whose method, header and single body frame are complete in the chunk is passed
-  to the sink in one call.
-- The frames of consecutive messages often differ in the body only. One `startswith` then replaces
-  the decoding of three frames, and the whole run of such messages is passed in one call.
+- Consecutive messages with the same basic.publish are passed to the sink in one call, each with its
+  properties and its body, if their frames are complete in the chunk and each has one body frame.
+  When only the body differs from the message before, one `startswith` replaces the decoding of
+  three frames.
+- Consecutive acks on one channel are passed in one call.
 - A body frame that continues after the end of a chunk is collected in pieces and joined once, so
   that a large body is copied once, however many chunks it spans.
 
@@ -35,6 +36,8 @@ CLASS_BASIC = 60
 BASIC_PUBLISH = CLASS_BASIC << 16 | 40
 BASIC_ACK = CLASS_BASIC << 16 | 80
 _ACK_PAYLOAD_BYTES = 13
+_ACK_TAG_OFFSET = 11
+_ACK_FRAME_BYTES = _ACK_PAYLOAD_BYTES + 8
 _METHOD_FRAME_BYTES_MIN = 12
 _HEADER_FRAME_BYTES_MIN = 22
 _START_BYTES = 7
@@ -45,7 +48,8 @@ _frame_start = struct.Struct(">BHI")
 _unpack_frame = _frame_start.unpack_from
 _unpack_method_frame = struct.Struct(">BHII").unpack_from
 _unpack_header_frame = struct.Struct(">BHIHHQ").unpack_from
-_unpack_ack = struct.Struct(">QB").unpack_from
+_unpack_ack = struct.Struct(">QBB").unpack_from
+"""Of an ack frame from its delivery tag on, with its end octet."""
 
 
 class FrameSink(Protocol):
@@ -55,14 +59,17 @@ class FrameSink(Protocol):
         self,
         channel: int,
         arguments: bytes,
-        properties: bytes,
-        body_bytes: int,
+        properties: list[bytes],
         bodies: list[bytes],
+        body_bytes: int,
     ) -> None:
-        """A run of messages with the same method arguments, properties and body size."""
+        """Messages with the same method arguments. body_bytes: the sum of their bodies' sizes.
 
-    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
-        """A basic.ack."""
+        If a message has the properties of the one before, the same object is in the list twice.
+        """
+
+    def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
+        """basic.ack of each of the tags. If they are multiple, there is one."""
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Any other frame, of any type."""
@@ -165,7 +172,6 @@ class FrameScanner:
             self._pieces = [data[position:]]
 
     def _scan_chunk(self) -> None:
-        sink = self._sink
         data = self._data
         position = self._position
         end = len(data)
@@ -178,9 +184,8 @@ class FrameScanner:
                         position = self._position
                         continue
                 elif method == BASIC_ACK and size == _ACK_PAYLOAD_BYTES:
-                    delivery_tag, multiple = _unpack_ack(data, position + 11)
-                    self._position = position = stop + 1
-                    sink.on_ack(channel, delivery_tag, multiple)
+                    self._scan_acks(data, position, channel)
+                    position = self._position
                     continue
             if not self._scan_frame(data, position, end):
                 return
@@ -205,53 +210,90 @@ class FrameScanner:
         self._sink.on_frame(kind, channel, payload)
         return True
 
+    def _scan_acks(self, data: bytes, position: int, channel: int) -> None:
+        """Pass on an ack and the acks that follow it; only one if it is multiple."""
+        start = data[position : position + _ACK_TAG_OFFSET]
+        tags: list[int] = []
+        multiple = 0
+        end = len(data) - _ACK_FRAME_BYTES
+        while position <= end and data.startswith(start, position):
+            tag, multiple, end_octet = _unpack_ack(data, position + _ACK_TAG_OFFSET)
+            if end_octet != FRAME_END or (multiple and tags):
+                multiple = 0
+                break
+            position += _ACK_FRAME_BYTES
+            tags.append(tag)
+            if multiple:
+                break
+        self._position = position
+        self._sink.on_ack(channel, tags, multiple)
+
     def _scan_publish(self, data: bytes, position: int, stop: int, channel: int) -> bool:
-        """Pass on a publish with its content, and those that repeat it; False if incomplete.
+        """Pass on a message, and those that follow it with the same basic.publish; False if the
+        first is incomplete.
 
         position, stop: where the method frame begins, and its end octet.
         """
         end = len(data)
         limit = self.frame_bytes_max or 0xFFFFFFFF
-        header = stop + 1
-        if end - header < _HEADER_FRAME_BYTES_MIN:
-            return False
-        kind, its_channel, size, class_id, weight, body_bytes = _unpack_header_frame(data, header)
-        header_stop = header + 7 + size
-        if (
-            kind != HEADER or its_channel != channel or class_id != CLASS_BASIC or weight
-            or size > limit or header_stop >= end or data[header_stop] != FRAME_END
-        ):  # fmt: skip
-            return False
-        arguments = data[position + 11 : stop]
-        properties = data[header + 19 : header_stop]
-        body = header_stop + 1
-        if not body_bytes:
-            self._position = body
-            self._sink.on_publish(channel, arguments, properties, 0, [b""])
-            return True
-        if end - body < FRAME_OVERHEAD_BYTES:
-            return False
-        kind, its_channel, size = _unpack_frame(data, body)
-        start = body + 7
-        stop = start + size
-        if (
-            kind != BODY or its_channel != channel or size != body_bytes
-            or size > limit or stop >= end or data[stop] != FRAME_END
-        ):  # fmt: skip
-            return False
-        bodies = [data[start:stop]]
-        repeated = data[position:start]
-        step = start - position
-        position = stop + 1
-        while data.startswith(repeated, position):
-            start = position + step
-            stop = start + size
-            if stop >= end or data[stop] != FRAME_END:
+        method = data[position : stop + 1]
+        method_bytes = len(method)
+        all_properties: list[bytes] = []
+        bodies: list[bytes] = []
+        total_bytes = 0
+        while True:
+            header = position + method_bytes
+            if end - header < _HEADER_FRAME_BYTES_MIN:
                 break
-            bodies.append(data[start:stop])
-            position = stop + 1
+            kind, its_channel, size, class_id, weight, body_bytes = _unpack_header_frame(
+                data, header
+            )
+            header_stop = header + 7 + size
+            if (
+                kind != HEADER or its_channel != channel or class_id != CLASS_BASIC or weight
+                or size > limit or header_stop >= end or data[header_stop] != FRAME_END
+            ):  # fmt: skip
+                break
+            properties = data[header + 19 : header_stop]
+            body = header_stop + 1
+            if not body_bytes:
+                all_properties.append(properties)
+                bodies.append(b"")
+                position = body
+                if data.startswith(method, position):
+                    continue
+                break
+            if end - body < FRAME_OVERHEAD_BYTES:
+                break
+            kind, its_channel, size = _unpack_frame(data, body)
+            start = body + 7
+            stop = start + size
+            if (
+                kind != BODY or its_channel != channel or size != body_bytes
+                or size > limit or stop >= end or data[stop] != FRAME_END
+            ):  # fmt: skip
+                break
+            repeated = data[position:start]
+            step = start - position
+            while True:
+                all_properties.append(properties)
+                bodies.append(data[start:stop])
+                total_bytes += size
+                position = stop + 1
+                start = position + step
+                stop = start + size
+                if (
+                    not data.startswith(repeated, position)
+                    or stop >= end
+                    or data[stop] != FRAME_END
+                ):
+                    break
+            if not data.startswith(method, position):
+                break
+        if not bodies:
+            return False
         self._position = position
-        self._sink.on_publish(channel, arguments, properties, size, bodies)
+        self._sink.on_publish(channel, method[11:-1], all_properties, bodies, total_bytes)
         return True
 
     def _break(self, kind: int, payload: bytes, problem: str) -> None:

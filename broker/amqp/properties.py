@@ -1,9 +1,9 @@
 """The properties of a message as they are on the wire: flags, then the values that are present.
 
 The broker delivers a message with the bytes of its properties unchanged, so that most are never
-decoded. `ContentHeader` keeps those bytes and reads only what routing and queueing need. Messages
-with the same bytes share one `ContentHeader` (see `HeaderCache`), in several queues at once, so it
-is never changed.
+decoded. `ContentHeader` keeps those bytes and reads only what routing and queueing need; it steps
+over the others, so that it is known that they can be decoded. Several messages, each in several
+queues, may share one `ContentHeader`, so it is never changed.
 """
 
 import struct
@@ -18,19 +18,25 @@ from leveret.broker.amqp.field_table import (
     decode_table,
     encode_short_string,
     encode_table,
+    table_end,
     text_of,
 )
 
 Properties = dict[str, Any]
 """Property names to values, in the order of the wire; `headers` is a `Table`."""
 
+CONTENT_TYPE = 0x8000
+CONTENT_ENCODING = 0x4000
 HEADERS = 0x2000
 DELIVERY_MODE = 0x1000
 PRIORITY = 0x0800
 USER_ID = 0x0010
 EXPIRATION = 0x0100
 REPLY_TO = 0x0200
+TIMESTAMP = 0x0040
 FLAGS_CONTINUED = 0x0001
+TEXTS_BEFORE_TIMESTAMP, TEXTS_AFTER_TIMESTAMP = 0x0780, 0x003C
+AFTER_PRIORITY = TEXTS_BEFORE_TIMESTAMP | TIMESTAMP | TEXTS_AFTER_TIMESTAMP | FLAGS_CONTINUED
 
 PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
     ("content_type", 0x8000, "shortstr"),
@@ -54,6 +60,7 @@ DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_BYTES = DIRECT_REPLY_TO.encode()
 PERSISTENT = 2
 TRANSIENT = 1
+NOWHERE = -1
 
 _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
@@ -78,6 +85,8 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     needs_care: the publish path must decode the header: it has an expiration, a user id, a CC, BCC
         or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
         one of these).
+    kind: messages of one kind may be published together: they have the same delivery mode and
+        priority, and the same need for care.
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
@@ -90,6 +99,7 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     delivery_mode: int = TRANSIENT
     priority: int | None = None
     needs_care: bool = False
+    kind: int = TRANSIENT
     bcc_keys: Sequence[str] = ()
     is_kept: bool = False
     stored: bytes = b""
@@ -105,37 +115,30 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     def _scan(self, raw: bytes) -> None:
         """Find the few values that queues need, and check that the rest can be decoded later."""
         try:
-            flags = _U16.unpack_from(raw)[0]
-            if not flags & HEADERS and not flags & ~(DELIVERY_MODE | PRIORITY):
-                self._scan_modes(raw, flags)
-            else:
-                self._scan_everything(flags)
-        except (struct.error, IndexError, FieldTableError) as error:
-            raise PropertiesError(str(error)) from None
+            flags = raw[0] << 8 | raw[1]
+            position = 2
+            if flags & (CONTENT_TYPE | CONTENT_ENCODING | HEADERS):
+                position = _headers_end(raw, flags)
+            if flags & DELIVERY_MODE:
+                self.delivery_mode = raw[position]
+                position += 1
+            if flags & PRIORITY:
+                self.priority = raw[position]
+                position += 1
+            if flags & AFTER_PRIORITY:
+                position = _rest_end(raw, flags, position)
+        except (struct.error, IndexError, FieldTableError):
+            position = NOWHERE
+        if position != len(raw):
+            raise PropertiesError(_problem_of(raw))
         self.needs_care = bool(
             flags & (EXPIRATION | USER_ID)
             or self.delivery_mode not in (TRANSIENT, PERSISTENT)
-            or (flags & HEADERS and (b"CC" in raw or b"x-death" in raw))
+            or (flags & HEADERS and (b"\2CC" in raw or b"BCC" in raw or b"x-death" in raw))
             or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
         )
-
-    def _scan_modes(self, raw: bytes, flags: int) -> None:
-        position = 2
-        if flags & DELIVERY_MODE:
-            self.delivery_mode = raw[position]
-            position += 1
-        if flags & PRIORITY:
-            self.priority = raw[position]
-            position += 1
-        if position != len(raw):
-            raise PropertiesError("there are bytes after the last property")
-
-    def _scan_everything(self, flags: int) -> None:
-        if flags & FLAGS_CONTINUED:
-            raise PropertiesError("more property flags than the basic class has")
-        properties = decode_properties(self.raw)
-        self.delivery_mode = properties.get("delivery_mode", TRANSIENT)
-        self.priority = properties.get("priority")
+        priority = 0 if self.priority is None else self.priority + 1
+        self.kind = self.needs_care << 17 | priority << 8 | self.delivery_mode
 
     @property
     def is_persistent(self) -> bool:
@@ -179,41 +182,43 @@ def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
 def read_stored(raw: bytes) -> ContentHeader:
     """The header whose `stored` these bytes are. Raises PropertiesError."""
     header = ContentHeader(raw)
-    if STORED_BCC not in header.headers:
+    if _STORED_BCC_BYTES not in raw or STORED_BCC not in header.headers:
         return header
     headers = dict(header.headers)
     _, keys = headers.pop(STORED_BCC)
     return blind_copy(header.replace(headers=headers or None).raw, [key for _, key in keys])
 
 
-class HeaderCache:
-    """Content headers by their bytes, so that a repeated header is decoded once.
+def _problem_of(raw: bytes) -> str:
+    """Why these bytes are no property list."""
+    try:
+        decode_properties(raw)
+    except (struct.error, IndexError, FieldTableError, PropertiesError) as error:
+        return str(error)
+    return "the properties end too early or go on too long"
 
-    The cache is cleared when it is full: a header that is never repeated costs a dict insertion.
-    """
 
-    __slots__ = ("_headers",)
+def _headers_end(raw: bytes, flags: int) -> int:
+    """The offset after the headers, or after what comes before them."""
+    position = 2
+    if flags & CONTENT_TYPE:
+        position += 1 + raw[position]
+    if flags & CONTENT_ENCODING:
+        position += 1 + raw[position]
+    return table_end(raw, position) if flags & HEADERS else position
 
-    SIZE_MAX = 256
-    RAW_BYTES_MAX = 1024
 
-    def __init__(self) -> None:
-        self._headers: dict[bytes, ContentHeader] = {}
-
-    def get(self, raw: bytes) -> ContentHeader:
-        """The header for these bytes. Raises PropertiesError."""
-        header = self._headers.get(raw)
-        if header is None:
-            header = ContentHeader(raw)
-            if len(raw) <= self.RAW_BYTES_MAX:
-                if len(self._headers) >= self.SIZE_MAX:
-                    self._headers.clear()
-                self._headers[raw] = header
-        return header
-
-    def get_stored(self, raw: bytes) -> ContentHeader:
-        """The header whose `stored` these bytes are. Raises PropertiesError."""
-        return read_stored(raw) if _STORED_BCC_BYTES in raw else self.get(raw)
+def _rest_end(raw: bytes, flags: int, position: int) -> int:
+    """The offset after the properties that follow the priority, which begin at `position`."""
+    if flags & FLAGS_CONTINUED:
+        raise PropertiesError("more property flags than the basic class has")
+    for _ in range((flags & TEXTS_BEFORE_TIMESTAMP).bit_count()):
+        position += 1 + raw[position]
+    if flags & TIMESTAMP:
+        position += 8
+    for _ in range((flags & TEXTS_AFTER_TIMESTAMP).bit_count()):
+        position += 1 + raw[position]
+    return position
 
 
 def decode_properties(raw: bytes) -> Properties:

@@ -1,8 +1,7 @@
 """A consumer: one subscription of a channel to a queue, and the path of a message to the socket.
 
 `deliver` is half of the broker's hot path. The frames of a delivery are put together from pieces
-(amqp/content.py); those between the delivery tag and the body are kept from one message to the
-next, because a queue's messages mostly have the same address, properties and size.
+(amqp/content.py). Those that do not change from one message to the next are not encoded again.
 """
 
 from pamqp import commands
@@ -120,28 +119,43 @@ class Consumer:
         queue = self.queue
         now_ms = services.clock.now_ms()
         total_bytes = FRAMES_BYTES_GUESS * len(entries)
+        number, tag_bytes = channel.number, self._tag_bytes
+        body_bytes_max = output.frame_bytes_max - FRAME_OVERHEAD_BYTES
+        if body_bytes_max < 0:
+            body_bytes_max = UNLIMITED
         header, address, size = self._header, self._address, self._body_bytes
         prefix, suffix = self._prefix, self._suffix
         for entry in entries:
             message = entry.message
             body = message.body
-            if message.header is not header or message.address is not address or len(body) != size:
-                if not self._render(message):
-                    self._deliver_in_pieces(message, tag, entry.redelivered)
-                    body = b""
-                header, address, size = self._header, self._address, self._body_bytes
-                prefix, suffix = self._prefix, self._suffix
-            if size >= 0:
+            if message.address is not address:
+                address, header = message.address, None
+                prefix = deliver_prefix(number, tag_bytes, address.encoded)
+            if len(body) > body_bytes_max:
+                self._deliver_in_pieces(message, tag, entry.redelivered)
+            else:
+                if message.header is not header or len(body) != size:
+                    header, size = message.header, len(body)
+                    suffix = deliver_suffix(number, address.encoded, header.raw, size)
                 pieces += (prefix, pack_tag(tag, entry.redelivered), suffix, body, FRAME_END_BYTE)
-            total_bytes += len(message.body)
+            total_bytes += len(body)
             if records is not None:
                 records[tag] = Unacked(entry, queue, self, now_ms)
             tag += 1
+        self._header, self._address, self._body_bytes = header, address, size
+        self._prefix, self._suffix = prefix, suffix
         channel.next_delivery_tag = tag
+        output.gathered_bytes += total_bytes
+        self._note_delivered(entries, tag - len(entries))
+
+    def _note_delivered(self, entries: list[Entry], first_tag: int) -> None:
+        """Count messages that were sent, take their credit, and report them."""
+        channel, queue = self.channel, self.queue
+        output = channel.output
         count = len(entries)
         if channel.global_prefetch_count:
-            self.served = tag
-        if records is not None:
+            self.served = channel.next_delivery_tag
+        if not self.no_ack:
             self.credit -= count
             channel.global_credit -= count
             channel.counts.delivered += count
@@ -149,32 +163,16 @@ class Consumer:
             channel.counts.delivered_no_ack += count
         if queue.may_redeliver:
             channel.counts.redelivered += sum(entry.redelivered for entry in entries)
-        output.gathered_bytes += total_bytes
         if output.gathered_bytes > OUTPUT_BYTES_MAX:
             output.is_congested = True
         output.flush_later()
         tracer = channel.vhost.tracer
         if tracer is not None:
-            tracer.delivered(channel, queue, self.tag, entries, tag - count, self.no_ack)
-        observer = services.observer
+            tracer.delivered(channel, queue, self.tag, entries, first_tag, self.no_ack)
+        observer = output.services.observer
         if observer is not None:
             for entry in entries:
                 observer.delivered(channel.vhost.name, queue.name, entry.message, entry.redelivered)
-
-    def _render(self, message: Message) -> bool:
-        """Make the frames around messages like this one; False if its body needs several."""
-        body_bytes = len(message.body)
-        frame_bytes_max = self.channel.output.frame_bytes_max
-        if frame_bytes_max and body_bytes > frame_bytes_max - FRAME_OVERHEAD_BYTES:
-            self._header = self._address = None
-            self._body_bytes = -1
-            return False
-        number = self.channel.number
-        address = message.address
-        self._prefix = deliver_prefix(number, self._tag_bytes, address.encoded)
-        self._suffix = deliver_suffix(number, address.encoded, message.header.raw, body_bytes)
-        self._header, self._address, self._body_bytes = message.header, address, body_bytes
-        return True
 
     def _deliver_in_pieces(self, message: Message, tag: int, redelivered: bool) -> None:
         """A body that is larger than frame_max allows goes out in several frames."""
@@ -190,13 +188,13 @@ class Consumer:
             *body_frames(channel.number, message.body, output.frame_bytes_max),
         )
 
-    def settled(self) -> None:
-        """The client has settled one message: there is room for another."""
+    def settled(self, count: int = 1) -> None:
+        """The client has settled messages: there is room for others."""
         channel = self.channel
-        self.credit += 1
-        channel.global_credit += 1
+        self.credit += count
+        channel.global_credit += count
         if channel.global_prefetch_count:
-            if self.is_waiting or channel.global_credit == 1:
+            if self.is_waiting or 0 < channel.global_credit <= count:
                 channel.credit_consumers()
         elif self.is_waiting:
             self.queue.credit(self)

@@ -2,7 +2,7 @@
 
 A publisher repeats itself, so the exchange, the permission and the queues of a basic.publish are
 looked up once and kept as a `Target`, under the bytes of the method's arguments. A target is valid
-until the vhost's generation changes. With it, a run of messages (amqp/frames.py) costs one dict
+until the vhost's generation changes. With it, a run of messages (publish_runs.py) costs one dict
 lookup, one object a message, and one call a queue.
 
 Each target has its `work` a message, in the units of broker/turns.py, by which a long run is cut
@@ -15,7 +15,7 @@ RabbitMQ's order.
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pamqp import commands
 
@@ -113,7 +113,7 @@ def target_for(channel: Channel, arguments: bytes) -> Target:
 
 
 def publish(
-    channel: Channel, target: Target, header: ContentHeader, body_bytes: int, bodies: list[bytes]
+    channel: Channel, target: Target, messages: list[Message], body_bytes: int
 ) -> Steps | None:
     """Publish a run of messages. Raises ChannelFault or ConnectionFault.
 
@@ -121,20 +121,18 @@ def publish(
     first, which may wait for a backend.
     """
     check_message_size(channel, body_bytes)
+    needs_care = routing.header_of(messages[0]).needs_care
     if target.generation != channel.vhost.generation:
-        return _check_and_publish(channel, target, header, body_bytes, bodies)
-    if header.needs_care or not target.is_simple or channel.transaction is not None:
-        if header.needs_care and _is_topic(target):
-            return _check_and_publish(channel, target, header, body_bytes, bodies)
-        _publish_each(channel, target, header, bodies)
+        return _check_and_publish(channel, target, messages, body_bytes)
+    if needs_care or not target.is_simple or channel.transaction is not None:
+        if needs_care and _is_topic(target):
+            return _check_and_publish(channel, target, messages, body_bytes)
+        _publish_each(channel, target, messages)
         return None
-    address = target.address
     tracer = channel.vhost.tracer
-    if tracer is None:
-        messages = [Message(address, header, body) for body in bodies]
-    else:
-        messages = _numbered(tracer, address, header, bodies)
-        tracer.published(channel, messages, [address.routing_key], target.queues)
+    if tracer is not None:
+        _number(tracer, messages)
+        tracer.published(channel, messages, [target.address.routing_key], target.queues)
     count = len(messages)
     confirms = channel.confirms
     first = 0
@@ -143,7 +141,7 @@ def publish(
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    routing.deliver(target.queues, messages, body_bytes * count, None, confirms, first)
+    routing.deliver(target.queues, messages, body_bytes, None, confirms, first)
     exchange = target.exchange
     assert exchange is not None
     routed = count * len(target.queues)
@@ -159,44 +157,40 @@ def publish(
 
 
 async def _check_and_publish(
-    channel: Channel, target: Target, header: ContentHeader, body_bytes: int, bodies: list[bytes]
+    channel: Channel, target: Target, messages: list[Message], body_bytes: int
 ) -> None:
     """Publish a run after all of its permissions are checked: of one generation of the vhost."""
     vhost = channel.vhost
+    headers = [routing.header_of(message) for message in messages]
+    needs_care = headers[0].needs_care
     generation = -1
     while generation != vhost.generation:
         generation = vhost.generation
         if target.generation != generation:
             await _resolve(channel, target)
-        if header.needs_care:
-            await _check_selected_topics(channel, target, header)
-    if header.needs_care:
-        _publish_each(channel, target, header, bodies)
+        if needs_care:
+            await _check_selected_topics(channel, target, headers)
+    if needs_care:
+        _publish_each(channel, target, messages)
     else:
-        publish(channel, target, header, body_bytes, bodies)
+        publish(channel, target, messages, body_bytes)
 
 
-def _publish_each(
-    channel: Channel, target: Target, header: ContentHeader, bodies: list[bytes]
-) -> None:
+def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> None:
     """Publish a run on the longer path, and learn how much work a message of it is."""
     turns = channel.vhost.turns
-    turns.work_left += target.work * len(bodies)
+    turns.work_left += target.work * len(messages)
     before = turns.work_left
-    for body in bodies:
-        _publish_with_care(channel, target, header, body)
-    target.work = CARE_WORK + (before - turns.work_left) // len(bodies)
-    turns.work_left -= CARE_WORK * len(bodies)
+    for message in messages:
+        _publish_with_care(channel, target, routing.header_of(message), message.body)
+    target.work = CARE_WORK + (before - turns.work_left) // len(messages)
+    turns.work_left -= CARE_WORK * len(messages)
 
 
-def _numbered(
-    tracer: Taps, address: Address, header: ContentHeader, bodies: list[bytes]
-) -> list[Message]:
-    """A run of messages with numbers that follow each other."""
-    first = tracer.take_numbers(len(bodies))
-    return [
-        Message(address, header, body, None, number) for number, body in enumerate(bodies, first)
-    ]
+def _number(tracer: Taps, messages: list[Message]) -> None:
+    """Give a run of messages numbers that follow each other."""
+    for number, message in enumerate(messages, tracer.take_numbers(len(messages))):
+        message.number = number
 
 
 def described(channel: Channel, target: Target) -> str:
@@ -269,13 +263,16 @@ def _is_topic(target: Target) -> bool:
     return target.exchange is not None and target.exchange.type_name == "topic"
 
 
-async def _check_selected_topics(channel: Channel, target: Target, header: ContentHeader) -> None:
+async def _check_selected_topics(
+    channel: Channel, target: Target, headers: Iterable[ContentHeader]
+) -> None:
     """Raise 403 unless the user may write with the keys of CC and BCC, as RabbitMQ 4 does.
 
     Checked once for a run of messages, before the first is published.
     """
     if _is_topic(target):
-        for key in _sender_selected(header, [])[1]:
+        keys = [key for header in headers for key in _sender_selected(header, [])[1]]
+        for key in dict.fromkeys(keys):
             await check_topic(channel, target.address.exchange, key, "write")
 
 

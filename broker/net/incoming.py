@@ -7,9 +7,10 @@ more than a turn's work waits for the next turn (net/input_steps.py).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from itertools import chain
+from typing import Any, Protocol
 
 from pamqp import base, commands
 
@@ -37,6 +38,8 @@ from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.content_assembler import ContentAssembler
+from leveret.broker.channel.publish_runs import Run, runs_of
+from leveret.broker.channel.publishing import Target
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
 from leveret.broker.net.input_steps import InputSteps
@@ -233,16 +236,16 @@ class Incoming:
         self,
         channel: int,
         arguments: bytes,
-        properties: bytes,
-        body_bytes: int,
+        properties: list[bytes],
         bodies: list[bytes],
+        body_bytes: int,
     ) -> None:
-        """A run of messages with the same method arguments, properties and body size."""
+        """Messages with the same method arguments, each with its properties and its body."""
         target_channel = self._channels.get(channel)
         if target_channel is None or not target_channel.takes_methods:
-            size = len(bodies) * (body_bytes + FRAME_COST_BYTES)
+            size = len(bodies) * FRAME_COST_BYTES + body_bytes
             if not self._keep(
-                channel, size, self.on_publish, channel, arguments, properties, body_bytes, bodies
+                channel, size, self.on_publish, channel, arguments, properties, bodies, body_bytes
             ):
                 self._method_at_work = BASIC_PUBLISH
                 self._require_channel(channel)
@@ -253,48 +256,68 @@ class Incoming:
         self._channel_at_work = target_channel
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        header = self._header(properties)
+        target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
+        size_max = self._services.config.max_message_size_bytes
+        runs = runs_of(target.address, properties, bodies, body_bytes, size_max)
+        self._publish_runs(target_channel, target, runs)
+
+    def _publish_runs(self, channel: Channel, target: Target, runs: Iterator[Run]) -> None:
+        """Publish runs one after the other, in this turn and in later ones."""
+        while (run := self._next_run(runs)) is not None:
+            if not channel.takes_methods:
+                later = chain((run,), runs)
+                self._keep(channel.number, run.body_bytes, self._publish_runs, channel, target,
+                           later)  # fmt: skip
+                return
+            self._method_at_work = BASIC_PUBLISH
+            self._channel_at_work = channel
+            try:
+                self._publish(channel, target, run)
+            except TurnOver as over:
+                raise TurnOver(
+                    *over.steps, partial(self._publish_runs, channel, target, runs)
+                ) from None
+
+    def _next_run(self, runs: Iterator[Run]) -> Run | None:
+        try:
+            return next(runs, None)
+        except PropertiesError as error:
+            logger.error(
+                "%s: cannot decode the properties of a message: %s", self._connection, error
+            )
+            raise without_method(internal_error("")) from None
+
+    def _publish(self, channel: Channel, target: Target, run: Run) -> None:
+        """Publish a run, or a part of it; then the rest waits for the next turn (TurnOver)."""
+        messages = run.messages
+        count = len(messages)
         if self._flow.is_held:
-            if self._reading.hold_back(header.is_persistent):
-                publishing.refuse(target_channel, len(bodies), self._services.alarms.reason)
+            if self._reading.hold_back(messages[0].header.is_persistent):
+                publishing.refuse(channel, count, self._services.alarms.reason)
                 return
             if self._reading.is_blocked:
                 # This publish waits, too: a client that connects again would get one in each time.
-                self._publish_in_part(channel, arguments, properties, body_bytes, bodies, 0)
-        target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
-        work = RUN_WORK + target.work * len(bodies)
-        if work > self._turns.work_left:
-            affordable = self._turns.affordable(target.work)
-            if affordable < len(bodies):
-                self._publish_in_part(
-                    channel, arguments, properties, body_bytes, bodies, affordable
-                )
-        self._turns.work_left -= work
-        steps = publishing.publish(target_channel, target, header, body_bytes, bodies)
+                raise TurnOver(partial(self._publish_runs, channel, target, iter((run,))))
+        turns = self._turns
+        work = RUN_WORK + target.work * count
+        if work > turns.work_left:
+            affordable = turns.affordable(target.work)
+            if affordable < count:
+                first, rest = run.parts(affordable)
+                if affordable:
+                    self._publish(channel, target, first)
+                raise TurnOver(partial(self._publish_runs, channel, target, iter((rest,))))
+        turns.work_left -= work
+        steps = publishing.publish(channel, target, messages, run.body_bytes)
         if steps is not None:
-            self.run(target_channel, steps, partial(publishing.described, target_channel, target))
+            self.run(channel, steps, partial(publishing.described, channel, target))
 
-    def _publish_in_part(
-        self,
-        channel: int,
-        arguments: bytes,
-        properties: bytes,
-        body_bytes: int,
-        bodies: list[bytes],
-        count: int,
-    ) -> NoReturn:
-        """Publish the first messages of a run; the others in the next turn. Raises TurnOver."""
-        if count:
-            self.on_publish(channel, arguments, properties, body_bytes, bodies[:count])
-        raise TurnOver(
-            partial(self.on_publish, channel, arguments, properties, body_bytes, bodies[count:])
-        )
-
-    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
-        """A basic.ack."""
+    def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
+        """basic.ack of each of the tags. If they are multiple, there is one."""
         target_channel = self._channels.get(channel)
         if target_channel is None or not target_channel.takes_methods:
-            if not self._keep(channel, 0, self.on_ack, channel, delivery_tag, multiple):
+            size = FRAME_COST_BYTES * (len(delivery_tags) - 1)
+            if not self._keep(channel, size, self.on_ack, channel, delivery_tags, multiple):
                 self._method_at_work = BASIC_ACK
                 self._require_channel(channel)
             return
@@ -304,23 +327,37 @@ class Incoming:
             target_channel.assembler.add(METHOD, b"")
         transaction, tracer = target_channel.transaction, target_channel.vhost.tracer
         if multiple or transaction is not None or tracer is not None:
-            self._settle_acked()
-            steps = methods_basic.ack(target_channel, delivery_tag, multiple)
-            if steps is not None:
-                self.run(target_channel, steps, lambda: "basic.ack")
-            self._turns.work_left -= ACK_WORK
-            if self._turns.work_left <= 0:
-                raise TurnOver
+            self._ack_one_by_one(target_channel, delivery_tags, multiple)
             return
-        record = target_channel.unacked.take(delivery_tag)
-        if record is None:
-            raise unknown_delivery_tag(delivery_tag)
-        if record.queue is not self._acked_queue:
-            self._settle_acked()
-            self._acked_queue = record.queue
-        self._acked.append(record.entry)
-        if record.consumer is not None:
-            record.consumer.settled()
+        take = target_channel.unacked.take
+        for delivery_tag in delivery_tags:
+            record = take(delivery_tag)
+            if record is None:
+                raise unknown_delivery_tag(delivery_tag)
+            if record.queue is not self._acked_queue:
+                self._settle_acked()
+                self._acked_queue = record.queue
+            self._acked.append(record.entry)
+            if record.consumer is not None:
+                record.consumer.settled()
+
+    def _ack_one_by_one(self, channel: Channel, delivery_tags: list[int], multiple: int) -> None:
+        """Acks that do more than to settle one message each."""
+        self._settle_acked()
+        for place, delivery_tag in enumerate(delivery_tags, 1):
+            rest = partial(self.on_ack, channel.number, delivery_tags[place:], multiple)
+            steps = methods_basic.ack(channel, delivery_tag, multiple)
+            self._turns.work_left -= ACK_WORK
+            try:
+                if steps is not None:
+                    self.run(channel, steps, lambda: "basic.ack")
+                if self._turns.work_left <= 0:
+                    raise TurnOver
+            except TurnOver as over:
+                raise TurnOver(*over.steps, rest) from None
+            if not channel.takes_methods:
+                rest()
+                return
 
     def _settle_acked(self) -> None:
         """Pass the collected acks to their queue.
@@ -407,16 +444,7 @@ class Incoming:
             return
         channel.assembler = None
         body = content.body
-        self.on_publish(channel.number, content.arguments, content.properties, len(body), [body])
-
-    def _header(self, properties: bytes) -> Any:
-        try:
-            return self._services.header_cache.get(properties)
-        except PropertiesError as error:
-            logger.error(
-                "%s: cannot decode the properties of a message: %s", self._connection, error
-            )
-            raise without_method(internal_error("")) from None
+        self.on_publish(channel.number, content.arguments, [content.properties], [body], len(body))
 
     def _require_channel(self, number: int) -> None:
         """Raise the connection error for a method on a channel that is not open."""

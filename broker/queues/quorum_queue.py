@@ -127,14 +127,15 @@ class QuorumQueue(ClassicQueue):
         first: int,
     ) -> None:
         """Take a run of messages, all of which are kept on disk."""
-        header = messages[0].header
-        if not header.is_persistent or is_marked(header):
-            kept = self._keep(header)
-            messages = [
-                Message(message.address, kept, message.body, message.stored, message.number)
-                for message in messages
-            ]
+        messages = [self._kept_message(message) for message in messages]
         super().publish(messages, body_bytes, ttl_ms, publisher, first)
+
+    def _kept_message(self, message: Message) -> Message:
+        header = message.header
+        if header.is_persistent and not is_marked(header):
+            return message
+        kept = self._keep(header)
+        return Message(message.address, kept, message.body, message.stored, message.number)
 
     def _keep(self, header: Header) -> Header:
         """The properties to keep. Equal messages share one object."""

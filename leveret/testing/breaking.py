@@ -35,23 +35,23 @@ class BreakableSink:
         self,
         channel: int,
         arguments: bytes,
-        properties: bytes,
-        body_bytes: int,
+        properties: list[bytes],
         bodies: list[bytes],
+        body_bytes: int,
     ) -> None:
-        """A run of messages, of which only some may come through."""
-        if self.frames_left is not None:
-            frames_a_message = 3 if body_bytes else 2
-            allowed = min(self.frames_left // frames_a_message, len(bodies))
-            self._spend(len(bodies) * frames_a_message)
-            bodies = bodies[:allowed]
-        if bodies:
-            self._sink.on_publish(channel, arguments, properties, body_bytes, bodies)
+        """Messages, of which only some may come through."""
+        if self.frames_left is None:
+            self._sink.on_publish(channel, arguments, properties, bodies, body_bytes)
+            return
+        for one, body in zip(properties, bodies, strict=True):
+            if self._spend(3 if body else 2):
+                self._sink.on_publish(channel, arguments, [one], [body], len(body))
 
-    def on_ack(self, channel: int, delivery_tag: int, multiple: int) -> None:
-        """A basic.ack."""
-        if self._spend(1):
-            self._sink.on_ack(channel, delivery_tag, multiple)
+    def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
+        """basic.ack of each of the tags."""
+        delivery_tags = [tag for tag in delivery_tags if self._spend(1)]
+        if delivery_tags:
+            self._sink.on_ack(channel, delivery_tags, multiple)
 
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
         """Any other frame."""

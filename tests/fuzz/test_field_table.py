@@ -1,12 +1,19 @@
 """Field tables of random bytes, and of random values."""
 
 import math
+import struct
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.broker.amqp.field_table import NESTING_MAX, FieldTableError, decode_table, encode_table
+from leveret.broker.amqp.field_table import (
+    NESTING_MAX,
+    FieldTableError,
+    decode_table,
+    encode_table,
+    table_end,
+)
 
 RUN = settings(max_examples=300, deadline=None, database=None, derandomize=True)
 
@@ -89,10 +96,19 @@ def try_to_decode(data, start=0):
     try:
         table, end = decode_table(data, start)
     except FieldTableError:
+        assert end_of(data, start) is None
         return
+    assert end_of(data, start) == end
     assert start + 4 <= end <= len(data)
     if not has_nan(("F", table)):
         assert decode_table(encode_table(table))[0] == table
+
+
+def end_of(data, start):
+    try:
+        return table_end(data, start)
+    except (FieldTableError, struct.error, IndexError):
+        return None
 
 
 def has_nan(field):
@@ -117,4 +133,6 @@ def nested(letter, depth):
     for level in range(depth):
         inner = len(body).to_bytes(4, "big") + body
         body = (start if level < depth - 1 else b"\1a" + letter.encode()) + inner
-    return decode_table(len(body).to_bytes(4, "big") + body)
+    encoded = len(body).to_bytes(4, "big") + body
+    assert table_end(encoded, 0) == len(encoded)
+    return decode_table(encoded)

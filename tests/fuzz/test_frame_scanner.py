@@ -47,18 +47,20 @@ class Recorder:
     def __init__(self):
         self.frames = []
 
-    def on_publish(self, channel, arguments, properties, body_bytes, bodies):
-        for body in bodies:
-            assert len(body) == body_bytes
-            method = BASIC_PUBLISH.to_bytes(4, "big") + arguments
-            header = header_frame(channel, properties, body_bytes)[7:-1]
+    def on_publish(self, channel, arguments, properties, bodies, body_bytes):
+        assert body_bytes == sum(map(len, bodies))
+        method = BASIC_PUBLISH.to_bytes(4, "big") + arguments
+        for one, body in zip(properties, bodies, strict=True):
+            header = header_frame(channel, one, len(body))[7:-1]
             self.frames += [(METHOD, channel, method), (HEADER, channel, header)]
             if body:
                 self.frames.append((BODY, channel, body))
 
-    def on_ack(self, channel, delivery_tag, multiple):
-        arguments = delivery_tag.to_bytes(8, "big") + bytes((multiple,))
-        self.frames.append((METHOD, channel, BASIC_ACK.to_bytes(4, "big") + arguments))
+    def on_ack(self, channel, delivery_tags, multiple):
+        assert len(delivery_tags) == 1 or not multiple
+        for tag in delivery_tags:
+            arguments = tag.to_bytes(8, "big") + bytes((multiple,))
+            self.frames.append((METHOD, channel, BASIC_ACK.to_bytes(4, "big") + arguments))
 
     def on_frame(self, kind, channel, payload):
         self.frames.append((kind, channel, payload))

@@ -34,20 +34,21 @@ class Recorder:
         if len(self.calls) in self.failures:
             raise RuntimeError("the sink does not like this frame")
 
-    def on_publish(self, channel, arguments, properties, body_bytes, bodies):
-        self.note("publish", channel, arguments, properties, body_bytes, list(bodies))
+    def on_publish(self, channel, arguments, properties, bodies, body_bytes):
+        assert body_bytes == sum(map(len, bodies))
+        self.note("publish", channel, arguments, properties, bodies)
 
-    def on_ack(self, channel, delivery_tag, multiple):
-        self.note("ack", channel, delivery_tag, multiple)
+    def on_ack(self, channel, delivery_tags, multiple):
+        self.note("ack", channel, delivery_tags, multiple)
 
     def on_frame(self, kind, channel, payload):
         self.note("frame", kind, channel, bytes(payload))
 
 
-def publish(body, channel=1):
+def publish(body, channel=1, properties=PROPERTIES):
     """Return the frames of one message."""
     frames = encode_frame(METHOD, channel, PUBLISH_METHOD)
-    frames += header_frame(channel, PROPERTIES, len(body))
+    frames += header_frame(channel, properties, len(body))
     return frames + (encode_frame(BODY, channel, body) if body else b"")
 
 
@@ -72,36 +73,48 @@ def flattened(calls):
     frames = []
     for name, channel, *rest in calls:
         if name == "publish":
-            arguments, properties, body_bytes, bodies = rest
-            for body in bodies:
+            arguments, properties, bodies = rest
+            for one, body in zip(properties, bodies, strict=True):
                 frames.append((METHOD, channel, BASIC_PUBLISH.to_bytes(4, "big") + arguments))
-                header = b"\0\x3c\0\0" + body_bytes.to_bytes(8, "big") + properties
+                header = b"\0\x3c\0\0" + len(body).to_bytes(8, "big") + one
                 frames.append((HEADER, channel, header))
                 frames += [(BODY, channel, body)] if body else []
         elif name == "ack":
-            frames.append((METHOD, channel, ack(*rest)[7:-1]))
+            tags, multiple = rest
+            frames += [(METHOD, channel, ack(tag, multiple)[7:-1]) for tag in tags]
         else:
             frames.append((channel, *rest))
     return frames
 
 
 def test_a_message_comes_in_one_call():
-    assert scan(publish(b"hello")) == [("publish", 1, ARGUMENTS, PROPERTIES, 5, [b"hello"])]
+    assert scan(publish(b"hello")) == [("publish", 1, ARGUMENTS, [PROPERTIES], [b"hello"])]
 
 
 def test_an_empty_message_has_no_body_frame():
-    assert scan(publish(b"")) == [("publish", 1, ARGUMENTS, PROPERTIES, 0, [b""])]
+    assert scan(publish(b"")) == [("publish", 1, ARGUMENTS, [PROPERTIES], [b""])]
 
 
-def test_a_run_of_messages_that_differ_in_their_bodies_comes_in_one_call():
-    calls = scan(publish(b"one") + publish(b"two") + publish(b"six"))
-    assert calls == [("publish", 1, ARGUMENTS, PROPERTIES, 3, [b"one", b"two", b"six"])]
+def test_messages_with_the_same_publish_come_in_one_call():
+    (call,) = scan(publish(b"one") + publish(b"two") + publish(b"") + publish(b"three"))
+    assert call == ("publish", 1, ARGUMENTS, [PROPERTIES] * 4, [b"one", b"two", b"", b"three"])
 
 
-def test_a_run_ends_where_something_differs():
-    stream = publish(b"one") + publish(b"three") + publish(b"seven") + publish(b"after", 2)
+def test_each_message_has_its_properties():
+    others = [b"\x08\x00" + bytes((number,)) for number in range(3)]
+    stream = b"".join(publish(b"one", properties=one) for one in [PROPERTIES, *others])
+    assert scan(stream) == [("publish", 1, ARGUMENTS, [PROPERTIES, *others], [b"one"] * 4)]
+
+
+def test_equal_properties_are_one_object():
+    ((*_, properties, _),) = scan(publish(b"one") + publish(b"two"))
+    assert properties[0] is properties[1]
+
+
+def test_a_run_ends_where_the_publish_differs():
+    stream = publish(b"one") + publish(b"three") + publish(b"after", 2)
     assert [(call[1], call[-1]) for call in scan(stream)] == [
-        (1, [b"one"]), (1, [b"three", b"seven"]), (2, [b"after"]),
+        (1, [b"one", b"three"]), (2, [b"after"]),
     ]  # fmt: skip
 
 
@@ -109,12 +122,25 @@ def test_a_run_is_cut_with_its_chunk():
     stream = publish(b"one") + publish(b"two") + publish(b"six")
     cut = 2 * len(publish(b"one")) + 4
     calls = scan(stream[:cut], stream[cut:])
-    assert calls[0] == ("publish", 1, ARGUMENTS, PROPERTIES, 3, [b"one", b"two"])
+    assert calls[0] == ("publish", 1, ARGUMENTS, [PROPERTIES] * 2, [b"one", b"two"])
     assert flattened(calls) == flattened(scan(stream))
 
 
-def test_acks_have_a_call_of_their_own():
-    assert scan(ack(1) + ack(7, 1, 3)) == [("ack", 1, 1, 0), ("ack", 3, 7, 1)]
+def test_acks_on_one_channel_come_in_one_call():
+    calls = scan(ack(1) + ack(7) + ack(3) + ack(4, channel=2) + publish(b"") + ack(5))
+    assert [call[:3] for call in calls if call[0] == "ack"] == [
+        ("ack", 1, [1, 7, 3]), ("ack", 2, [4]), ("ack", 1, [5]),
+    ]  # fmt: skip
+
+
+def test_a_multiple_ack_comes_alone():
+    assert scan(ack(1) + ack(7, 1) + ack(8, 1) + ack(9)) == [
+        ("ack", 1, [1], 0), ("ack", 1, [7], 1), ("ack", 1, [8], 1), ("ack", 1, [9], 0),
+    ]  # fmt: skip
+
+
+def test_a_wrong_end_octet_behind_the_second_ack_of_a_row():
+    assert "{invalid_frame_end_marker,1}" in broken_by(ack(1) + ack(2)[:-1] + b"\1")
 
 
 def test_heartbeats_and_unknown_types_are_frames_like_others():

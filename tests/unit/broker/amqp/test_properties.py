@@ -2,12 +2,10 @@
 
 import pytest
 
-from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PROPERTY_TYPES,
     ContentHeader,
-    HeaderCache,
     PropertiesError,
     decode_properties,
     encode_properties,
@@ -151,38 +149,3 @@ def test_replacing_nothing_keeps_the_bytes():
 def test_text_that_is_not_utf_8_survives_a_replacement():
     raw = b"\x80\x08" + b"\2\xff\xfe" + b"\1\x80"
     assert ContentHeader(raw).replace(priority=1).replace(priority=None).raw == raw
-
-
-def test_the_cache_gives_the_same_header_for_the_same_bytes():
-    cache = HeaderCache()
-    raw = encode_properties({"priority": 1})
-    assert cache.get(raw) is cache.get(bytes(bytearray(raw)))
-    assert cache.get(raw) is not cache.get(encode_properties({"priority": 2}))
-
-
-def test_the_cache_is_bounded():
-    cache = HeaderCache()
-    headers = [
-        cache.get(encode_properties({"message_id": str(number)}))
-        for number in range(3 * HeaderCache.SIZE_MAX)
-    ]
-    assert [one.properties["message_id"] for one in headers] == [
-        str(number) for number in range(3 * HeaderCache.SIZE_MAX)
-    ]
-    kept = sum(cache.get(one.raw) is one for one in headers[-HeaderCache.SIZE_MAX :])
-    assert 0 < kept <= HeaderCache.SIZE_MAX
-    assert cache.get(headers[0].raw) is not headers[0]
-
-
-def test_the_cache_does_not_keep_large_headers():
-    cache = HeaderCache()
-    large = b"\x20\x00" + encode_table({"a": ("S", "x" * HeaderCache.RAW_BYTES_MAX)})
-    assert cache.get(large) is not cache.get(large)
-    assert cache.get(large).raw == large
-
-
-def test_the_cache_keeps_nothing_malformed():
-    cache = HeaderCache()
-    for _ in range(2):
-        with pytest.raises(PropertiesError):
-            cache.get(b"\0")

@@ -1,0 +1,161 @@
+"""Messages of one read that differ in their properties: each is treated as if it came alone."""
+
+import pytest
+from pamqp import commands
+
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.declarations import PutBinding, PutQueue
+from leveret.broker.names import QUEUE
+from leveret.broker.virtual_clock import VirtualClock
+from tests.protocol.raw_client import method_bytes, publish_bytes
+from tests.protocol.socketless import Node
+
+NO_TABLE = b"\0\0\0\0"
+PRIORITIES = encode_table({"x-max-priority": ("I", 5)})
+
+
+def declare(node, name="q", durable=False, arguments=NO_TABLE):
+    submit = node.broker.services.declarations.submit
+    submit(PutQueue("/", name, durable, False, arguments)).result()
+    return node.vhost.queues[name]
+
+
+def messages_in(queue):
+    cursor, found = queue.backing.cursor(), []
+    while entries := cursor.read(1 << 30):
+        found += [entry.message for entry in entries]
+    return found
+
+
+async def all_read(node, *clients):
+    async for _ in node.turns(*clients):
+        pass
+
+
+async def test_order_and_properties_stay():
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        varied = [
+            {"delivery_mode": 1 + number % 2, "message_id": str(number), "priority": number % 3}
+            for number in range(50)
+        ]
+        for number, properties in enumerate(varied):
+            client.send(publish_bytes(1, "q", b"x" * number, **properties))
+        await all_read(node, client)
+        found = messages_in(queue)
+        assert [len(message.body) for message in found] == list(range(50))
+        assert [message.header.properties for message in found] == varied
+
+
+async def test_each_priority_has_its_place():
+    async with Node() as node:
+        queue, (client,) = declare(node, arguments=PRIORITIES), node.clients(1)
+        for number, priority in enumerate([1, 1, 5, 0, 5, 1]):
+            client.send(publish_bytes(1, "q", b"%d" % number, priority=priority))
+        await all_read(node, client)
+        assert [message.body for message in messages_in(queue)] == [
+            b"2", b"4", b"0", b"1", b"5", b"3",
+        ]  # fmt: skip
+
+
+async def test_only_messages_with_an_expiration_expire():
+    async with Node(VirtualClock()) as node:
+        queue, (client,) = declare(node), node.clients(1)
+        for number in range(6):
+            expires = {"expiration": "100"} if number % 2 else {}
+            client.send(publish_bytes(1, "q", b"%d" % number, **expires))
+        await all_read(node, client)
+        node.broker.services.clock.advance(1)
+        client.send_method(commands.Basic.Consume, queue="q", no_ack=True)
+        await all_read(node, client)
+        assert client.channel.counts.delivered_no_ack == 3
+        assert queue.backing.ready_count == 0
+
+
+async def test_confirms_count_every_message():
+    async with Node() as node:
+        declare(node, "durable", durable=True)
+        (client,) = node.clients(1)
+        client.send_method(commands.Confirm.Select)
+        for number in range(20):
+            mode = 2 if number % 3 else 1
+            client.send(publish_bytes(1, "durable", delivery_mode=mode, message_id=str(number)))
+        await all_read(node, client)
+        confirms = client.channel.confirms
+        assert (confirms.published, confirms.unconfirmed_count) == (20, 0)
+
+
+async def test_what_comes_before_malformed_properties_is_published():
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        broken = bytearray(publish_bytes(1, "q", b"2", message_id="abc"))
+        broken[broken.index(b"\3abc")] = 99
+        client.send(publish_bytes(1, "q", b"0") + publish_bytes(1, "q", b"1", type="x"))
+        client.send(bytes(broken) + publish_bytes(1, "q", b"3"))
+        await all_read(node, client)
+        assert [message.body for message in messages_in(queue)] == [b"0", b"1"]
+        assert client.connection.closing.has_begun
+
+
+async def test_what_comes_before_a_message_that_is_refused_is_published():
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        sent = [b"0", b"1", b"2"]
+        properties = [{}, {"user_id": "somebody"}, {}]
+        for body, one in zip(sent, properties, strict=True):
+            client.send(publish_bytes(1, "q", body, **one))
+        await all_read(node, client)
+        assert [message.body for message in messages_in(queue)] == [b"0"]
+        assert client.channel.is_closing
+
+
+async def test_a_run_that_is_cut_by_the_turn_keeps_its_order():
+    async with Node() as node:
+        submit = node.broker.services.declarations.submit
+        queues = []
+        for number in range(60):
+            queues.append(declare(node, str(number)))
+            submit(PutBinding("/", "amq.fanout", str(number), "", QUEUE, NO_TABLE)).result()
+        (client,) = node.clients(1)
+        for number in range(900):
+            properties = {"message_id": str(number), "delivery_mode": 1 + number // 7 % 2}
+            client.send(publish_bytes(1, "", b"%d" % number, "amq.fanout", **properties))
+        await all_read(node, client)
+        for queue in (queues[0], queues[-1]):
+            assert [message.body for message in messages_in(queue)] == [
+                b"%d" % number for number in range(900)
+            ]
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+async def test_acks_of_one_read(is_transactional):
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        client.send(b"".join(publish_bytes(1, "q", b"%d" % number) for number in range(10)))
+        if is_transactional:
+            client.send_method(commands.Tx.Select)
+        client.send_method(commands.Basic.Consume, queue="q")
+        await all_read(node, client)
+        for tag in (3, 1, 2, 5):
+            client.send_method(commands.Basic.Ack, delivery_tag=tag)
+        client.send_method(commands.Basic.Ack, delivery_tag=7, multiple=True)
+        client.send_method(commands.Basic.Ack, delivery_tag=9)
+        if is_transactional:
+            client.send_method(commands.Tx.Commit)
+        await all_read(node, client)
+        assert sorted(client.channel.unacked.records) == [8, 10]
+        assert queue.backing.unacked_count == 2
+
+
+async def test_an_ack_of_an_unknown_tag_between_others():
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        client.send(b"".join(publish_bytes(1, "q", b"%d" % number) for number in range(4)))
+        client.send_method(commands.Basic.Consume, queue="q")
+        await all_read(node, client)
+        for tag in (1, 99, 2):
+            client.send(method_bytes(1, commands.Basic.Ack, delivery_tag=tag))
+        await all_read(node, client)
+        assert client.channel.is_closing
+        # The first is settled, the others have gone back to the queue.
+        assert [message.body for message in messages_in(queue)] == [b"1", b"2", b"3"]

@@ -1,0 +1,66 @@
+"""How messages to one address are put together in runs."""
+
+import pytest
+
+from leveret.broker.amqp.properties import PropertiesError, encode_properties
+from leveret.broker.channel.publish_runs import Run, runs_of
+from leveret.storage.message import Address, Message
+
+ADDRESS = Address("", "q", b"\0\1q")
+NO_LIMIT = 1 << 40
+
+
+def runs(*properties, bodies=None, bytes_max=NO_LIMIT):
+    """The runs that messages with these properties make."""
+    raw = [one if isinstance(one, bytes) else encode_properties(one) for one in properties]
+    bodies = bodies or [b"%d" % number for number in range(len(raw))]
+    yield from runs_of(ADDRESS, raw, bodies, sum(map(len, bodies)), bytes_max)
+
+
+def bodies_of(found):
+    return [[message.body for message in run.messages] for run in found]
+
+
+def test_messages_of_one_kind_are_one_run():
+    (run,) = runs({"message_id": "1", "delivery_mode": 1}, {"timestamp": 2}, {"headers": {}}, {})
+    assert [message.body for message in run.messages] == [b"0", b"1", b"2", b"3"]
+    assert [message.header.properties for message in run.messages] == [
+        {"delivery_mode": 1, "message_id": "1"}, {"timestamp": 2}, {"headers": {}}, {},
+    ]  # fmt: skip
+    assert {message.address for message in run.messages} == {ADDRESS}
+    assert run.body_bytes == 4
+
+
+@pytest.mark.parametrize(
+    "other", [{"delivery_mode": 2}, {"priority": 0}, {"priority": 3}, {"expiration": "5"}]
+)
+def test_a_run_is_cut_where_the_kind_changes(other):
+    found = list(runs({}, {"type": "a"}, other, other, {}))
+    assert bodies_of(found) == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
+    assert [run.body_bytes for run in found] == [2, 2, 1]
+
+
+def test_the_same_properties_are_one_header():
+    raw = encode_properties({"message_id": "1"})
+    (run,) = runs(raw, raw, {"message_id": "2"})
+    first, second, third = [message.header for message in run.messages]
+    assert first is second is not third
+
+
+def test_large_messages_come_one_by_one():
+    found = runs({}, {}, {}, bodies=[b"1234", b"12", b"123"], bytes_max=8)
+    assert bodies_of(found) == [[b"1234"], [b"12"], [b"123"]]
+
+
+def test_what_comes_before_malformed_properties_is_published():
+    found = runs({}, {}, b"\x80\0\5abc", {})
+    assert bodies_of([next(found)]) == [[b"0", b"1"]]
+    with pytest.raises(PropertiesError):
+        next(found)
+
+
+def test_the_parts_of_a_run():
+    messages = [Message(ADDRESS, None, bytes(size)) for size in (1, 2, 3)]
+    first, rest = Run(messages, 6).parts(2)
+    assert first == Run(messages[:2], 3)
+    assert rest == Run(messages[2:], 3)
