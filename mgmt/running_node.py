@@ -25,6 +25,7 @@ from leveret.broker.resources.memory_monitor import (
 from leveret.broker.server import Broker
 from leveret.broker.tracing.traces import TRACE_DIRECTORY
 from leveret.mgmt.audit import AuditLog
+from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.slices import Slices
 from leveret.mgmt.statistics.sampler import Sampler
 from leveret.mgmt.statistics.series import Row
@@ -56,7 +57,8 @@ class Node:
     broker: None while it is stopped. is_booting: it is being started. is_under_maintenance: clients
     were disconnected and are refused (`drain`). listeners: the open ports with their protocols; the
     code that opens a port adds it, and its certificates. memory_watermark: the one that was set at
-    run time instead of the configured one. stop_requested: set when the process has to end.
+    run time instead of the configured one. recent_log: the last lines of the log, if it has no
+    file. stop_requested: set when the process has to end.
     """
 
     def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
@@ -71,6 +73,7 @@ class Node:
         self.listeners: list[tuple[str, Listener]] = []
         self.certificates: dict[str, CertificateFiles] = {}
         self.rotate_logs: Callable[[], object] = lambda: None
+        self.recent_log: RecentLines | None = None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
         self.give_way = Slices().give_way

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import HTTP, LoginAttempt
 from leveret.broker.config import SettingError, explain
 from leveret.broker.config.value_kinds import fraction, size
@@ -115,6 +116,17 @@ async def rotate_logs(call: Call) -> Any:
     """Close and reopen the log files."""
     call.node.rotate_logs()
     return NoContent()
+
+
+@route("GET", "/node/log", control_only=True, works_stopped=True)
+async def show_log(call: Call) -> Any:
+    """The last lines of the log, which are kept in memory if there is no log file."""
+    recent = call.node.recent_log
+    if recent is None:
+        raise conflict("the lines of the log are in its file: see log_location")
+    after = call.number("after", -1)
+    found = recent.last(max(0, call.number("count", 50))) if after < 0 else recent.after(after)
+    return {"lines": [text(line) for line in found.lines], "last_number": found.last_number}
 
 
 @route("POST", "/node/stop-app", control_only=True, works_stopped=True)

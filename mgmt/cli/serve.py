@@ -79,6 +79,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
     node = Node(config, make_broker, data_dir)
     node.rotate_logs = outputs.reopen
+    node.recent_log = outputs.recent
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stop_requested.set)
     management = Management(node)

@@ -17,6 +17,7 @@ from leveret.mgmt.log.exchange import LogExchange
 from leveret.mgmt.log.formatting import DEFAULT_FORMAT, formatter_of
 from leveret.mgmt.log.levels import LEVELS
 from leveret.mgmt.log.log_file import UNPRINTABLE, LogFile
+from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.log.syslog import Syslog
 
 ROOT_LOGGER = "leveret"
@@ -26,12 +27,16 @@ MESSAGE_ONLY = "$msg"
 
 
 class LogOutputs:
-    """The handlers of one process. Raises SettingError for an output that cannot be opened."""
+    """The handlers of one process. Raises SettingError for an output that cannot be opened.
+
+    recent: the last lines; None if there is a log file, which has them.
+    """
 
     def __init__(self, config: Config) -> None:
         self._root = logging.getLogger(ROOT_LOGGER)
         self._exchange: LogExchange | None = None
         self._file: LogFile | None = None
+        self.recent: RecentLines | None = None
         self._close_all()
         self._root.setLevel(LEVELS[config.log.default_level])
         self._root.propagate = False
@@ -58,6 +63,9 @@ class LogOutputs:
         if path is not None:
             self._file = _open_file(path, config)
             self._add(self._file, log.file_output)
+        else:
+            self.recent = RecentLines()
+            self._add(self.recent, log.console_output)
         if log.syslog:
             self._add(Syslog(log.syslog_server), log.syslog_output, MESSAGE_ONLY)
         if log.exchange:

@@ -105,6 +105,13 @@ CONTROL = (
     _control.puts("/node/vm-memory-high-watermark", bodies.AMOUNT, 409),
     _control.puts("/node/disk-free-limit", bodies.AMOUNT, 409),
     _control.puts("/node/log-level", bodies.LOG_LEVEL),
+    _control.gets(
+        "/node/log", record({"lines": list_of(TEXT), "last_number": COUNT}), 409,
+        parameters=(
+            Parameter("count", described(COUNT, "How many of the last lines.")),
+            Parameter("after", described(COUNT, "All lines after the one with this number.")),
+        ),
+    ),
     *(
         _control.posts(f"/node/{act}", None, None, *statuses)
         for act, *statuses in (

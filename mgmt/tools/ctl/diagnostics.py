@@ -1,14 +1,9 @@
-"""Inspects a node and its machine: listeners, memory, logs, events, names, TLS."""
+"""Inspects a node and its machine: listeners, memory, events, names, TLS."""
 
-import os
 import socket
 import ssl
 import sys
-import time
-from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from leveret.mgmt.tools.ctl.command import FOR_EVER_SECONDS, NODE, NOTHING, Session, command
 from leveret.mgmt.tools.ctl.emphasis import heading
@@ -24,10 +19,8 @@ from leveret.mgmt.tools.ctl.status import (
 )
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
-LOG_POLL_SECONDS = 0.1
 EVENTS_MISSED = "events.missed"
 """The event that reports missed events, when they came too fast; matches every pattern."""
-HERE = "standard output; set log.file to have a file"
 
 
 @command("listeners", "", "Lists listeners: interface, port, protocol", OBSERVE)
@@ -76,56 +69,7 @@ def certificates(ctl: Session) -> None:
     ctl.rows(rows, ("protocol", "port", "certfile", "expires_on"), empty_line=True)
 
 
-# Logs and events
-
-
-def _log_file(ctl: Session) -> Path:
-    files = [name for name in node_status(ctl)["log_files"] if Path(name).is_absolute()]
-    if not files:
-        raise failure(f"node {ctl.node} logs to its {HERE}")
-    return Path(files[0])
-
-
-@command("log_tail", "[--number|-N <number>]", "Prints the last lines of the node's log", OBSERVE,
-         "number|N=#", needs=NODE)  # fmt: skip
-def log_tail(ctl: Session) -> None:
-    """Print the last lines of the log."""
-    number = max(0, ctl.options.get("number", 50))
-    ctl.banner(f"Last {number} log lines on node {ctl.node} ...")
-    with _open_log(_log_file(ctl)) as file:
-        for line in deque(file, maxlen=number):
-            ctl.out(line.rstrip("\n"))
-
-
-def _open_log(path: Path) -> Any:
-    try:
-        return path.open(errors="replace")
-    except OSError as error:
-        raise failure(f"the log {path} cannot be read: {error.strerror}") from None
-
-
-@command("log_tail_stream", "[--duration|-d <seconds>]", "Prints new lines of the node's log, "
-         "continuously", OBSERVE, "duration|d=#", needs=NODE)  # fmt: skip
-def log_tail_stream(ctl: Session) -> None:
-    """Print new lines of the log until interrupted."""
-    duration = ctl.options.get("duration")
-    shown = "indefinitely" if duration is None else f"for {duration} seconds"
-    ctl.banner(f"Streaming logs from node {ctl.node} {shown} ...")
-    with _open_log(_log_file(ctl)) as file:
-        file.seek(0, os.SEEK_END)
-        for line in _new_lines(file, duration):
-            ctl.out(line)
-            sys.stdout.flush()
-
-
-def _new_lines(file: Any, duration: int | None) -> Iterator[str]:
-    deadline = None if duration is None else time.monotonic() + duration
-    while deadline is None or time.monotonic() < deadline:
-        line = file.readline()
-        if line:
-            yield line.rstrip("\n")
-        else:
-            time.sleep(LOG_POLL_SECONDS)
+# Events
 
 
 @command("consume_event_stream", "[--duration|-d <seconds>] [--pattern <pattern>]", "Prints "

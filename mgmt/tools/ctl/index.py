@@ -22,13 +22,14 @@ MODULES = {
     ),
     "diagnostics": (
         "certificates", "cipher_suites", "consume_event_stream", "list_hashes",
-        "list_network_interfaces", "listeners", "log_tail", "log_tail_stream",
-        "memory_breakdown", "observer", "resolve_hostname", "server_version", "tls_versions",
+        "list_network_interfaces", "listeners", "memory_breakdown", "observer",
+        "resolve_hostname", "server_version", "tls_versions",
     ),
     "listing": (
         "list_bindings", "list_channels", "list_connections", "list_consumers",
         "list_exchanges", "list_queues", "list_unresponsive_queues",
     ),
+    "log_lines": ("log_tail", "log_tail_stream"),
     "node_commands": (
         "command_line_arguments", "enable_feature_flag", "list_deprecated_features",
         "list_feature_flags", "log_location", "os_env", "rotate_logs", "set_cluster_name",
