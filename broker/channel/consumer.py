@@ -62,7 +62,7 @@ class Consumer:
         self.priority: int = arguments["x-priority"][1] if "x-priority" in arguments else 0
         self.prefetch_count = 0 if no_ack else channel.prefetch_count
         self.served = 0
-        self.credit = self.prefetch_count or queue.kind.credit_max or UNLIMITED
+        self.credit = self._credit_max()
         self._shares_limit = queue.kind.has_global_qos
         self._tag_bytes = encode_short_string(tag)
         self._address: Address | None = None
@@ -73,6 +73,14 @@ class Consumer:
 
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue!r}>"
+
+    def _credit_max(self) -> int:
+        return self.prefetch_count or self.queue.kind.credit_max or UNLIMITED
+
+    @property
+    def held(self) -> int:
+        """How many messages it holds unsettled."""
+        return self._credit_max() - self.credit
 
     def figures(self, activity: str) -> ConsumerFigures:
         """What management shows of it. activity: see queues/status.py."""
@@ -94,6 +102,7 @@ class Consumer:
             channel_name=channel.name,
             channel_number=channel.number,
             user=text(connection.user.name),
+            unacked=self.held,
         )
 
     def room(self) -> int:

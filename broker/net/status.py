@@ -4,7 +4,6 @@ As in queues/status.py these are msgspec structs of plain values with valid Unic
 `msgspec.msgpack` encodes and decodes directly. They are made from the live objects on request.
 """
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.unacked import Unacked
 from leveret.broker.net.connection import Connection
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
@@ -126,13 +126,9 @@ def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
     )
 
 
-def unsettled_deliveries(channel: Channel, count_max: int) -> Iterator[tuple[QueueClient, int]]:
-    """The oldest unsettled deliveries: their queue, and their time on the broker's clock.
-
-    Oldest first, at most `count_max`.
-    """
-    for record in islice(channel.unacked.records.values(), count_max):
-        yield record.queue, record.delivered_at_ms
+def unsettled_deliveries(channel: Channel, count_max: int) -> list[Unacked]:
+    """The oldest unsettled deliveries, at most `count_max`."""
+    return list(islice(channel.unacked.records.values(), count_max))
 
 
 def consumers_of(channel: Channel) -> list[tuple[QueueClient, ConsumerFigures]]:

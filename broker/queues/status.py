@@ -89,9 +89,10 @@ class ConnectionFigures(msgspec.Struct, frozen=True, gc=False):
 class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     """One consumer.
 
-    activity: `UP`, `WAITING` or `SINGLE_ACTIVE`. credit: the number of further messages that it may
-    hold unsettled; None if unlimited. timeout_ms: how long it may hold one; None if only the node's
-    limit applies. arguments: as JSON (amqp/json_form.py).
+    activity: `UP`, `WAITING` or `SINGLE_ACTIVE`. unacked: the number of messages that it holds
+    unsettled. credit: the number of further ones that it may hold; None if unlimited. timeout_ms:
+    how long it may hold one; None if only the node's limit applies. arguments: as JSON
+    (amqp/json_form.py).
     """
 
     tag: str
@@ -107,6 +108,7 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     channel_name: str
     channel_number: int
     user: str
+    unacked: int = 0
 
     @property
     def is_active(self) -> bool:

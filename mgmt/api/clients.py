@@ -179,7 +179,7 @@ async def list_consumers(call: Call) -> Any:
             await call.node.give_way()
     listing: Listing[QueuesConsumer] = Listing(
         lambda one: one.consumer.tag,
-        lambda one: consumer_view(one.consumer, one.vhost, one.queue, call.node.name),
+        lambda one: consumer_view(one.consumer, one.vhost, one.queue, call.node.sampler),
         {"vhost": lambda one: one.vhost},
     )
     return await listing.answer(call, found)

@@ -13,7 +13,7 @@ from leveret.broker.queues.inspection import Inspection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.queues import encode_payload
 from leveret.mgmt.api.routes import route
-from leveret.mgmt.api.selection import filter_of, header_of, inspected, read
+from leveret.mgmt.api.selection import Selection, filter_of, header_of, inspected, read
 from leveret.mgmt.views.to_json import properties_to_json
 from leveret.storage.message import Entry
 
@@ -34,6 +34,7 @@ async def peek(call: Call) -> Any:
     skipped = 0 if start else first
     count = min(COUNT_MAX, call.number("count", 50))
     truncate = call.number("truncate", TRUNCATE_BYTES)
+    scanned_max = min(SCANNED_MAX, call.number("scanned_max", SCANNED_MAX))
     wanted = filter_of(call)
     inspection = Inspection(queue)
     shown: list[dict[str, Any]] = []
@@ -44,7 +45,7 @@ async def peek(call: Call) -> Any:
             if skipped:
                 skipped -= 1
                 continue
-            if len(shown) >= count or scanned >= SCANNED_MAX or shown_bytes >= SHOWN_BYTES_MAX:
+            if len(shown) >= count or scanned >= scanned_max or shown_bytes >= SHOWN_BYTES_MAX:
                 following = inspection.name_of(entry)
                 break
             if wanted.takes(entry):
@@ -57,6 +58,18 @@ async def peek(call: Call) -> Any:
         "next_position": following,
         "total": queue.figures.counts().ready,
     }  # fmt: skip
+
+
+@route("POST", "/queues/{vhost}/{queue}/messages/count")
+async def count_messages(call: Call) -> Any:
+    """Count the chosen messages: those that match the filters, or exist."""
+    _, queue = await inspected(call)
+    selection = Selection(queue, await call.body())
+    matching = 0
+    async with aclosing(selection.entries(call.node.give_way)) as entries:
+        async for _ in entries:
+            matching += 1
+    return {"matching": matching}
 
 
 def _message_view(

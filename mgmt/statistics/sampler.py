@@ -15,10 +15,11 @@ from leveret.broker.channel.channel import Channel
 from leveret.broker.counts import MessageCounts
 from leveret.broker.net.status import unsettled_deliveries
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import CoarseCounts
+from leveret.broker.queues.status import CoarseCounts, ConsumerFigures
 from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.slices import GiveWay, Slices
+from leveret.mgmt.statistics.holding import Holding
 from leveret.mgmt.statistics.series import BASIC, GLOBAL, Retention, Row, Series
 
 MESSAGES = (
@@ -44,6 +45,8 @@ SUMMED_AT_ONCE = 100
 SAMPLED_AT_ONCE = 20
 LOOKED_AT_MAX = 1000
 """Unsettled deliveries of one channel that are looked at for the oldest one of each queue."""
+STALLED_MS = 60_000
+"""A consumer that settles nothing of what it holds for so long is shown as stalled."""
 
 logger = logging.getLogger("leveret.management")
 
@@ -111,6 +114,7 @@ class Sampler:
         self.vhost_lengths: dict[Hashable, Series] = {}
         self.objects: dict[Hashable, Series] = {}
         self.oldest_unacked_ms: dict[QueueClient, int] = {}
+        self._holding = Holding()
         self._task: asyncio.Task[None] | None = None
         self.give_way = Slices().give_way
 
@@ -169,6 +173,7 @@ class Sampler:
             name: message_row(vhost.closed_channels) for name, vhost in services.vhosts.items()
         }
         oldest: dict[QueueClient, int] = {}
+        holding = Holding(self._holding)
         for connection in tuple(self.broker.connections):
             row: Row = (connection.bytes_in, connection.bytes_out)
             self._add(kept, connection, time_ms, row)
@@ -179,10 +184,15 @@ class Sampler:
                 name = channel.vhost.name
                 if name in totals:
                     totals[name] = add_rows(totals[name], row)
-                for queue, delivered_at_ms in unsettled_deliveries(channel, LOOKED_AT_MAX):
-                    oldest[queue] = min(delivered_at_ms, oldest.get(queue, delivered_at_ms))
+                deliveries = unsettled_deliveries(channel, LOOKED_AT_MAX)
+                for one in deliveries:
+                    at_ms = one.delivered_at_ms
+                    oldest[one.queue] = min(at_ms, oldest.get(one.queue, at_ms))
+                holding.add(channel, deliveries, services.clock.now_ms())
                 await self.give_way()
         self.oldest_unacked_ms = oldest
+        holding.finish()
+        self._holding = holding
         for name, row in totals.items():
             if name in self.vhosts:
                 totals[name] = _not_less(row, self.vhosts[name].last)
@@ -248,6 +258,18 @@ class Sampler:
         if delivered_at_ms is None or not counts.unacked:
             return None
         return self.broker.services.clock.now_ms() - delivered_at_ms
+
+    def stalled_since_s(self, consumer: ConsumerFigures) -> float | None:
+        """Since when it holds messages and settles none, in wall-clock seconds.
+
+        None if it is busy, or was within the last minute. As of the last round.
+        """
+        clock = self.broker.services.clock
+        since_ms = self._holding.since_ms(consumer.channel_name, consumer.tag)
+        if since_ms is None or not consumer.unacked:
+            return None
+        idle_ms = clock.now_ms() - since_ms
+        return None if idle_ms < STALLED_MS else clock.wall_time_s() - idle_ms / 1000
 
     async def queue_sums(self) -> QueueSums:
         """The messages and consumers of all queues of the node, summed up in slices."""

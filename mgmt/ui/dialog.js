@@ -41,6 +41,18 @@ export function openForm(title, form, ...before) {
   return dialog;
 }
 
+// As confirm(), but the user has to type the name of what is deleted.
+export function confirmByName(title, detail, name, yes = "Delete") {
+  const id = uniqueId("name");
+  const input = h("input", {id, autocomplete: "off", spellcheck: "false"});
+  const answer = confirm(title, detail, yes, h("div", {class: "field"},
+    h("label", {for: id}, `Type the name ${name} to confirm`), input));
+  const agree = input.closest("dialog").querySelector("button.danger");
+  agree.disabled = true;
+  input.oninput = () => { agree.disabled = input.value !== name; };
+  return answer;
+}
+
 // Returns whether the user confirms. detail: the consequence. more: controls shown with it.
 export function confirm(title, detail, yes = "Delete", ...more) {
   return new Promise((resolve) => {

@@ -73,19 +73,23 @@ def single_channel_view(
     connection: Connection, channel: Channel, sampler: Sampler, window: Window | None = None
 ) -> dict[str, Any]:
     """A channel on its own, with its consumers."""
-    node, vhost = sampler.broker.config.node_name, channel.vhost.name
+    vhost = channel.vhost.name
     view = channel_view(connection, channel, sampler, window)
     view["consumer_details"] = [
-        consumer_view(figures, vhost, queue.name, node) for queue, figures in consumers_of(channel)
+        consumer_view(figures, vhost, queue.name, sampler)
+        for queue, figures in consumers_of(channel)
     ]
     view["publishes"] = []
     view["deliveries"] = []
     return view
 
 
-def consumer_view(consumer: ConsumerFigures, vhost: str, queue: str, node: str) -> dict[str, Any]:
+def consumer_view(
+    consumer: ConsumerFigures, vhost: str, queue: str, sampler: Sampler
+) -> dict[str, Any]:
     """A consumer of a queue."""
     connection = consumer.connection
+    stalled_since_s = sampler.stalled_since_s(consumer)
     return {
         "arguments": consumer.arguments,
         "ack_required": consumer.ack_required,
@@ -94,7 +98,7 @@ def consumer_view(consumer: ConsumerFigures, vhost: str, queue: str, node: str) 
         "channel_details": {
             "connection_name": connection.name,
             "name": consumer.channel_name,
-            "node": node,
+            "node": sampler.broker.config.node_name,
             "number": consumer.channel_number,
             "peer_host": connection.peer_host,
             "peer_port": connection.peer_port,
@@ -106,4 +110,6 @@ def consumer_view(consumer: ConsumerFigures, vhost: str, queue: str, node: str) 
         "prefetch_count": consumer.prefetch_count,
         "queue": {"name": text(queue), "vhost": text(vhost)},
         "credit": consumer.credit,
+        "messages_unacknowledged": consumer.unacked,
+        "stalled_since": None if stalled_since_s is None else iso_time(stalled_since_s),
     }

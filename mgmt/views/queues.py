@@ -140,7 +140,7 @@ class QueueViews:
         """A queue on its own, with its consumers."""
         view = self.listed(vhost, queue)
         view["consumer_details"] = [
-            consumer_view(consumer, vhost.name, queue.name, self._node_name)
+            consumer_view(consumer, vhost.name, queue.name, self._sampler)
             for consumer in queue.figures.consumers()
         ]
         view["deliveries"] = []

@@ -119,6 +119,7 @@ def test_users_see_what_their_tags_allow_and_no_errors(browser, node, vhost, add
             browser.see_title(page)
     browser.go("queues", vhost, "visible")
     browser.see_title("Queue visible")
+    browser.follow("Consumers")
     browser.see("No consumers.")
     assert [entry["message"] for entry in browser.driver.get_log("browser")] == []
 

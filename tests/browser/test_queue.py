@@ -28,7 +28,7 @@ def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.press("x-max-priority", panel)
     browser.press("Preview", panel)
     browser.see("x-max-length: requested null, existing 10")
-    browser.go("queues", vhost, "orders")
+    browser.go("queues", vhost, "orders", "messages")
     panel = browser.panel("Publish message")
     browser.type("Payload", "first", panel)
     browser.press("Publish message", panel)
@@ -42,6 +42,7 @@ def test_a_queue_is_asked_about_made_used_and_deleted(browser, node, vhost):
     browser.see_in(panel, "redelivered")
     browser.press("Get messages", panel)
     browser.see_in(panel, "The queue is empty.")
+    browser.go("queues", vhost, "orders")
     browser.press("Delete this queue")
     browser.confirm("Delete")
     browser.see_title("Queues")
@@ -53,19 +54,18 @@ def test_messages_are_moved_and_purged(browser, node, vhost):
         node.put(f"queues/{vhost}/{name}", {"durable": True})
     for number in range(3):
         node.publish(vhost, "here", str(number))
-    browser.go("queues", vhost, "here")
-    panel = browser.panel("Operations")
+    browser.go("queues", vhost, "here", "messages")
+    panel = browser.panel("Move messages")
     browser.type("To queue", "nowhere", panel)
     browser.press("Move messages", panel)
-    browser.confirm("Move")
-    browser.see("destination must be a queue")
+    browser.see(f"There is no queue 'nowhere' in virtual host '{vhost}'.")
     browser.type("To queue", "there", panel)
     browser.press("Move messages", panel)
     browser.confirm("Move")
     browser.see("Messages moved to there")
     moved = node.get(f"queues/{vhost}/there/messages")["messages"]
     assert [message["payload"] for message in moved] == ["0", "1", "2"]
-    browser.go("queues", vhost, "there")
+    browser.go("queues", vhost, "there", "messages")
     browser.press("Purge messages")
     assert "3 ready messages in there will be deleted" in browser.dialog().text
     browser.confirm("Purge")
@@ -112,8 +112,8 @@ def payloads(node, vhost, queue):
 
 
 def test_dead_letters_are_found_edited_and_retried(browser, node, vhost, dead_letters):
-    browser.go("queues", vhost, "dead")
-    panel = browser.panel("Messages and dead letters")
+    browser.go("queues", vhost, "dead", "dead-letters")
+    panel = browser.panel("Dead letters in this queue")
     browser.type("Header", "number:1", panel)
     browser.press("Search", panel)
     browser.wait(lambda: "job 1" in panel.text and "job 0" not in panel.text, "one message")
@@ -133,8 +133,8 @@ def test_dead_letters_are_found_edited_and_retried(browser, node, vhost, dead_le
 
 
 def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, vhost, dead_letters):
-    browser.go("queues", vhost, "dead")
-    panel = browser.panel("Messages and dead letters")
+    browser.go("queues", vhost, "dead", "dead-letters")
+    panel = browser.panel("Dead letters in this queue")
     browser.see_in(panel, "3 messages ready")
     assert not browser.button("Retry selected", panel).is_enabled()
     boxes = panel.find_elements(By.CSS_SELECTOR, "article input[type=checkbox]")
@@ -147,20 +147,23 @@ def test_the_selected_and_all_that_match_are_retried_or_deleted(browser, node, v
     browser.type("Body matches", "2$", panel)
     browser.press("Search", panel)
     browser.press("Delete all matching", panel)
+    question = browser.dialog().text
+    assert "Delete 1 message?" in question
+    assert "All 1 message of queue dead that match: dead letters, body 2$" in question
     browser.confirm("Delete")
     browser.see("Deleted 1 message")
     assert payloads(node, vhost, "dead") == ["job 0"]
     browser.type("Body matches", "", panel)
     browser.press("Search", panel)
-    browser.press("Retry all", panel)
+    browser.press("Retry all matching", panel)
     browser.confirm("Retry")
     browser.wait(lambda: payloads(node, vhost, "dead") == [], "that all are gone")
     assert payloads(node, vhost, "work") == ["job 1", "job 0"]
 
 
 def test_a_bad_expression_is_told(browser, node, vhost, dead_letters):
-    browser.go("queues", vhost, "dead")
-    panel = browser.panel("Messages and dead letters")
+    browser.go("queues", vhost, "dead", "dead-letters")
+    panel = browser.panel("Dead letters in this queue")
     browser.type("Body matches", "(", panel)
     browser.press("Search", panel)
     browser.see_in(panel, "is not a valid regular expression")
@@ -176,11 +179,14 @@ def test_names_and_messages_that_look_like_markup_are_text(browser, node, vhost,
     browser.choose("Virtual host", vhost)
     browser.follow(name)
     browser.see_title(f"Queue {name}")
-    browser.see_in(browser.panel("Messages and dead letters"), name)
+    browser.follow("Messages")
+    browser.see_in(browser.panel("Browse messages"), name)
+    browser.go("queues", vhost, name, "bindings")
     browser.see_in(browser.panel("Bindings"), "amq.direct")
     browser.press(f"Unbind {name} from amq.direct with {name}")
     browser.confirm("Unbind")
     browser.see("Unbound")
+    browser.follow("Messages")
     browser.press("Delete message 1")
     browser.confirm("Delete")
     browser.see("Deleted 1 message")

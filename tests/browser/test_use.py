@@ -6,7 +6,9 @@ from selenium.webdriver.common.keys import Keys
 PAGES = (
     ("Overview", ""), ("Connections", "connections"), ("Channels", "channels"),
     ("Exchanges", "exchanges"), ("Exchange amq.topic", "exchanges", "/", "amq.topic"),
-    ("Queues", "queues"), ("Queue fitting", "queues", "/", "fitting"), ("Bindings", "graph"),
+    ("Queues", "queues"), ("Queue fitting", "queues", "/", "fitting"),
+    ("Queue fitting", "queues", "/", "fitting", "messages"),
+    ("Queue fitting", "queues", "/", "fitting", "dead-letters"), ("Bindings", "graph"),
     ("Node test@localhost", "nodes", "test@localhost"), ("Users", "admin"),
     ("User guest", "admin", "users", "guest"), ("Virtual hosts", "admin", "vhosts"),
     ("Virtual host /", "admin", "vhosts", "/"), ("Policies", "admin", "policies"),

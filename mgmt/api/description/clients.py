@@ -74,7 +74,8 @@ SCHEMAS: dict[str, Schema] = {
             ),
             "consumer_tag": TEXT, "consumer_timeout": nullable(COUNT), "exclusive": FLAG,
             "prefetch_count": COUNT, "queue": record({"name": TEXT, "vhost": TEXT}),
-            "credit": nullable(COUNT),
+            "credit": nullable(COUNT), "messages_unacknowledged": COUNT,
+            "stalled_since": nullable(TIME),
         }
     ),
 }  # fmt: skip

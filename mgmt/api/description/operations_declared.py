@@ -10,7 +10,7 @@ from leveret.mgmt.api.description.operation import (
     choice,
     window,
 )
-from leveret.mgmt.api.description.schemas import TEXT, described, list_of, record, ref
+from leveret.mgmt.api.description.schemas import COUNT, TEXT, described, list_of, record, ref
 
 _vhosts = Tagged("vhosts")
 _exchanges = Tagged("exchanges")
@@ -87,11 +87,15 @@ MESSAGES = (
         "/queues/{vhost}/{queue}/messages", ref("HeldMessages"), 400, 404,
         parameters=[Parameter("offset", WHOLE_OR_NONE), Parameter("position", WHOLE_OR_NONE),
                     Parameter("count", WHOLE_OR_NONE),
-                    Parameter("truncate", WHOLE_OR_NONE), *_FILTERS],
+                    Parameter("truncate", WHOLE_OR_NONE),
+                    Parameter("scanned_max", WHOLE_OR_NONE), *_FILTERS],
     ),
     _messages.posts("/queues/{vhost}/{queue}/messages/retry", bodies.RETRY, ref("Done"), 404),
     _messages.posts(
         "/queues/{vhost}/{queue}/messages/targets", bodies.CHOSEN, ref("Targets"), 404
+    ),
+    _messages.posts(
+        "/queues/{vhost}/{queue}/messages/count", bodies.CHOSEN, record({"matching": COUNT}), 404
     ),
     _messages.posts("/queues/{vhost}/{queue}/messages/move", bodies.MOVE, ref("Done"), 404),
     _messages.posts("/queues/{vhost}/{queue}/messages/delete", bodies.CHOSEN, ref("Done"), 404),

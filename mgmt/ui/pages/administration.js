@@ -57,11 +57,12 @@ export const plainPanel = (caption, ...children) =>
   h("section", {class: "panel", "aria-label": caption}, ...children);
 
 // A column of buttons. label(row), detail(row), work(row): the name of the action, its consequence,
-// and the action. done: the notice after it.
-export function removal({text = "Delete", label, detail, work, done, may = () => true}) {
+// and the action. done: the notice after it. ask(row): asks the user; a question with the detail, if
+// it is not given.
+export function removal({text = "Delete", label, detail, work, done, ask, may = () => true}) {
   return {key: `do-${text}`, title: "", sortable: false, cell: (row) => may(row)
     && dangerous(text, async () => {
-      const isSure = await confirm(`${label(row)}?`, detail(row), text);
+      const isSure = ask ? await ask(row) : await confirm(`${label(row)}?`, detail(row), text);
       if (isSure && await attempt(done, () => work(row))) refreshNow();
     }, {"aria-label": label(row)})};
 }

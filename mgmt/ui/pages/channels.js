@@ -2,13 +2,14 @@
 
 import {get, path} from "../api.js";
 import {Chart} from "../chart.js";
-import {code, facts, h, panel, render, tag} from "../dom.js";
+import {facts, h, panel, render, tag} from "../dom.js";
 import {count, details, rate} from "../format.js";
 import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {route, to} from "../router.js";
 import {messageRates} from "../samples.js";
 import {List} from "../table.js";
+import {consumerList} from "./consumers.js";
 
 const STATES = {running: "good", idle: "quiet", blocked: "bad", blocking: "bad", flow: "warn",
   down: "bad", crashed: "bad", stopped: "bad"};
@@ -90,38 +91,3 @@ function aboutChannel(row) {
   });
 }
 
-// The consumers of a queue or of a channel.
-export function consumerList() {
-  let consumers = [];
-  const list = new List({
-    id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
-    key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
-    empty: "No consumers.", columns: consumerColumns(),
-  });
-  const show = (found) => {
-    consumers = found ?? [];
-    return list.refresh();
-  };
-  return {element: list.element, show};
-}
-
-function consumerColumns() {
-  return [
-    {key: "consumer_tag", title: "Consumer tag"},
-    {key: "queue.name", title: "Queue", cell: ({queue}) =>
-      h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)},
-    {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
-      h("a", {href: to("channels", name)}, name)},
-    {key: "ack_required", title: "Ack required", cell: (row) =>
-      (row.ack_required ? "yes" : "no")},
-    {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
-    numberColumn("prefetch_count", "Prefetch count"),
-    {key: "activity_status", title: "Activity status", cell: activityOf},
-    {key: "arguments", title: "Arguments", cell: (row) =>
-      (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
-  ];
-}
-
-function activityOf({activity_status: status, active}) {
-  return status?.replaceAll("_", " ") ?? (active ? "active" : "waiting");
-}

@@ -2,7 +2,7 @@
 
 import {del, get, path, put} from "../api.js";
 import {Chart} from "../chart.js";
-import {attempt, confirm} from "../dialog.js";
+import {attempt, confirm, confirmByName} from "../dialog.js";
 import {code, facts, fold, h, panel, render, tag} from "../dom.js";
 import {button, changing, dangerous, field, fields, input} from "../forms.js";
 import {byteRate, count, plural, rate} from "../format.js";
@@ -33,7 +33,7 @@ administration("vhosts", () => {
       {key: "send_oct_details.rate", title: "To client", number: true,
         cell: (row) => byteRate(row.send_oct_details?.rate)},
       {key: "tracing", title: "Tracing", cell: (row) => (row.tracing ? "on" : "off")},
-      removal({label: (row) => `Delete virtual host ${row.name}`, detail: consequence,
+      removal({label: (row) => `Delete virtual host ${row.name}`, ask: askRemoval,
         work: (row) => del(path("vhosts", row.name)), done: "Virtual host deleted",
         may: mayAdminister}),
     ],
@@ -42,8 +42,14 @@ administration("vhosts", () => {
     mayAdminister() ? panel("Add a new virtual host", addForm()) : ""]};
 });
 
-const consequence = (row) => `${row.name} has ${plural(row.messages, "message")}: they, its `
-  + "exchanges and queues will be deleted, and its connections closed.";
+// A virtual host with messages is not deleted by a single click.
+async function askRemoval({name}) {
+  const {messages = 0} = await get(path("vhosts", name), {columns: "messages"});
+  const title = `Delete virtual host ${name}?`;
+  const detail = `${name} has ${plural(messages, "message")}: they, its exchanges and queues will be `
+    + "deleted, and its connections closed.";
+  return messages ? confirmByName(title, detail, name) : confirm(title, detail);
+}
 
 const describing = (row = {tags: []}) => fields(
   field("Description", input("description", {value: row.description ?? ""})),
@@ -124,6 +130,6 @@ function tracing(row, where) {
 }
 
 async function remove(row, where) {
-  if (!await confirm(`Delete ${row.name}?`, consequence(row))) return;
+  if (!await askRemoval(row)) return;
   if (await attempt(`Virtual host ${row.name} deleted`, () => del(where))) go("admin", "vhosts");
 }

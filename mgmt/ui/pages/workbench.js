@@ -1,42 +1,36 @@
-// The message workbench of a queue: browse and search messages without consuming them, see why they
-// were dead-lettered, and retry, edit, move or delete single, selected or all matching ones.
+// Browses and searches the ready messages of a queue without consuming them, all or dead letters
+// only, and selects those that message_actions.js retries, moves or deletes.
 
-import {get, path, post} from "../api.js";
-import {confirm, notice, openForm} from "../dialog.js";
+import {get, path} from "../api.js";
 import {h, render, tag, uniqueId} from "../dom.js";
 import {button, dangerous, field, fields, form, input, row} from "../forms.js";
-import {bytes, duration, plural, time} from "../format.js";
-import {refreshNow} from "../live.js";
-import {edit} from "./edit.js";
+import {bytes, count, duration, plural, time} from "../format.js";
+import {MessageActions} from "./message_actions.js";
 import {bodyOf} from "./messages.js";
 
 const PAGE = 20;
 // offset counts messages, for their numbers; position is where the node reads on.
 const FIRST_PAGE = {offset: 0, position: ""};
-const WORDS = {
-  retry: ["Retry", "Retried", "They are published as listed here, and removed from this queue."],
-  move: ["Move", "Moved", "They are removed from this queue."],
-  delete: ["Delete", "Deleted", "They are deleted permanently."],
-};
 
-export function workbench(vhost, queue) {
-  const bench = new Workbench(vhost, queue);
-  bench.load([FIRST_PAGE]);
-  return bench.element;
-}
-
-class Workbench {
-  constructor(vhost, queue) {
-    this.queue = queue;
+export class Workbench {
+  // isOfDeadLetters: only messages that were dead-lettered, which alone can be retried.
+  constructor(vhost, queue, {isOfDeadLetters = false} = {}) {
     this.where = `${path("queues", vhost, queue)}/messages`;
-    this.filters = {};
+    this.actions = new MessageActions(vhost, queue, () => this.load());
+    this.isOfDeadLetters = isOfDeadLetters;
+    this.filters = {header: "", body: "", routing_key: ""};
     this.chosen = new Set();
-    this.found = {messages: [], total: 0, scanned: 0, next_offset: null};
+    this.found = null;
     // Where the pages so far begin: the last one is shown.
     this.pages = [FIRST_PAGE];
     this.tools = h("div", {class: "toolbar"});
-    this.list = h("div");
+    this.list = h("div", {}, h("p", {class: "quiet"}, "Loading …"));
     this.element = h("div", {}, this.filterForm(), this.tools, this.list);
+  }
+
+  // Loads the first page, once.
+  async begin() {
+    if (!this.found) await this.load([FIRST_PAGE]);
   }
 
   filterForm() {
@@ -44,16 +38,29 @@ class Workbench {
       this.filters = {header, body, routing_key: key};
       await this.load([FIRST_PAGE]);
     }, fields(
-      field("Header", input("header", {placeholder: "name, or name:pattern"})),
-      field("Body matches", input("body", {placeholder: "regular expression"})),
-      field("Routing key matches", input("key", {placeholder: "regular expression"}))));
+      field("Header", input("header", {placeholder: "name, or name:regex"})),
+      field("Body matches", input("body", {placeholder: "regex"})),
+      field("Routing key matches", input("key", {placeholder: "regex"}))));
+  }
+
+  // The filters as the API has them.
+  query() {
+    const {header, ...others} = this.filters;
+    return {...others, header: [this.isOfDeadLetters && "x-death", header].filter(Boolean)};
+  }
+
+  // The filters as the user has typed them.
+  said() {
+    const {header, body, routing_key: key} = this.filters;
+    return [this.isOfDeadLetters && "dead letters", header && `header ${header}`,
+      body && `body ${body}`, key && `routing key ${key}`].filter(Boolean).join(", ");
   }
 
   async load(pages = this.pages) {
     this.pages = pages;
     this.chosen.clear();
     try {
-      this.found = await get(this.where, {...pages.at(-1), count: PAGE, ...this.filters});
+      this.found = await get(this.where, {...pages.at(-1), count: PAGE, ...this.query()});
       this.draw();
     } catch (error) {
       render(this.tools);
@@ -64,31 +71,45 @@ class Workbench {
   draw() {
     const {messages} = this.found;
     this.drawTools();
+    const nothing = this.isOfDeadLetters && this.said() === "dead letters"
+      ? "No dead letters." : this.said() ? "No matching messages." : "No ready messages.";
     render(this.list, messages.map((message) => this.view(message)),
-      messages.length === 0 && h("p", {class: "quiet"}, "No matching messages."), this.pager());
+      messages.length === 0 && h("p", {class: "quiet"}, nothing), this.limitNote(), this.pager());
   }
 
   // Actions, and their numbers of messages.
 
   drawTools() {
     const {messages, total} = this.found;
-    const isFiltered = Object.values(this.filters).some(Boolean);
-    const all = isFiltered ? "all matching" : "all";
+    const all = this.said() ? "all matching" : "all";
     const id = this.allId ??= uniqueId("all");
     const every = h("input", {type: "checkbox", id, onchange: () => this.selectAll(every.checked)});
     const none = this.chosen.size === 0;
+    const {actions} = this;
+    const retry = (text, choice, attributes) => this.isOfDeadLetters
+      && button(text, () => actions.act("retry", choice()), attributes);
+    const selected = () => this.selection();
+    const everything = () => this.everything();
     render(this.tools, total > 0 && [
       row(every, h("label", {for: id}, "Select all shown"),
         h("span", {class: "quiet", role: "status"}, `${this.chosen.size} selected, `
           + `${messages.length} shown, ${plural(total, "message")} ready in the queue`)),
-      row(button("Retry selected", () => this.act("retry", this.selection()), {disabled: none}),
-        button("Move selected", () => this.askWhere(this.selection()), {disabled: none}),
-        dangerous("Delete selected", () => this.act("delete", this.selection()), {disabled: none}),
-        button(`Retry ${all}`, () => this.act("retry", this.everything())),
-        button(`Move ${all}`, () => this.askWhere(this.everything())),
-        dangerous(`Delete ${all}`, () => this.act("delete", this.everything())))]);
+      row(retry("Retry selected", selected, {disabled: none}),
+        button("Move selected", () => actions.askWhere(selected()), {disabled: none}),
+        dangerous("Delete selected", () => actions.act("delete", selected()), {disabled: none}),
+        retry(`Retry ${all}`, everything),
+        button(`Move ${all}`, () => actions.askWhere(everything())),
+        dangerous(`Delete ${all}`, () => actions.act("delete", everything())))]);
     const box = document.getElementById(id);
     if (box) box.checked = messages.length > 0 && this.chosen.size === messages.length;
+  }
+
+  selection(ids = [...this.chosen]) {
+    return {body: {ids}, filter: ""};
+  }
+
+  everything() {
+    return {body: {all: true, ...this.query()}, filter: this.said()};
   }
 
   selectAll(isChosen) {
@@ -97,65 +118,25 @@ class Workbench {
     this.drawTools();
   }
 
+  // A search reads a limited number of messages at once.
+  limitNote() {
+    const {messages, scanned, next_position: position} = this.found;
+    if (position === null || messages.length === PAGE) return "";
+    return h("p", {class: "warn", role: "status"},
+      `The search stopped after ${plural(scanned, "message")}, of which `
+      + `${count(messages.length)} matched. "Next" searches on from there.`);
+  }
+
   pager() {
     const {next_offset: offset, next_position: position, scanned} = this.found;
     const isFirst = this.pages.length === 1;
     if (isFirst && position === null) return "";
+    const first = this.pages.at(-1).offset;
     return h("div", {class: "pager"},
       button("Back", () => this.load(this.pages.slice(0, -1)), {disabled: isFirst}),
       button("Next", () => this.load([...this.pages, {offset, position}]),
         {disabled: position === null}),
-      h("span", {}, `from position ${this.pages.at(-1).offset + 1}, `
-        + `${plural(scanned, "message")} searched`));
-  }
-
-  // Actions
-
-  selection() {
-    return {ids: [...this.chosen]};
-  }
-
-  everything() {
-    const {header, ...others} = this.filters;
-    return {all: true, ...others, ...(header ? {header: [header]} : {})};
-  }
-
-  // Returns whether it succeeded.
-  async act(action, body) {
-    const [word, done, consequence] = WORDS[action];
-    const which = body.ids ? plural(body.ids.length, "message")
-      : Object.values(this.filters).some(Boolean) ? "all matching messages" : "all messages";
-    const target = body.destination ? ` Destination: ${body.destination}.` : "";
-    const detail = `${which} of ${this.queue}. ${consequence}${target}`;
-    let isDone = false;
-    try {
-      const more = action === "retry" && !body.to ? await this.targets(body) : {shown: []};
-      if (!body.edit && !await confirm(`${word} ${which}?`, detail, word, ...more.shown)) {
-        return false;
-      }
-      isDone = report(done, await post(`${this.where}/${action}`, {...body, ...more.confirmed}));
-    } catch (error) {
-      notice(`Failed: ${error.message}`, true);
-    }
-    await this.load();
-    refreshNow();
-    return isDone;
-  }
-
-  // Where a retry would publish messages, to be confirmed: x-death, which says it, may be forged.
-  async targets(body) {
-    const {targets, has_more: hasMore} = await post(`${this.where}/targets`, body);
-    const list = h("ul", {"aria-label": "Targets"}, targets.map(({messages, ...target}) =>
-      h("li", {}, `${plural(messages, "message")} to ${describe(target)}`)));
-    const note = hasMore && h("p", {}, "Messages with more targets than these stay in the queue.");
-    return {shown: [list, note || ""], confirmed: {targets}};
-  }
-
-  askWhere(body) {
-    const dialog = openForm("Move to queue", form("Continue", async ({destination}) => {
-      dialog.close();
-      await this.act("move", {...body, destination});
-    }, field("Queue", input("destination", {required: true}))));
+      h("span", {}, `messages ${count(first + 1)} to ${count(first + scanned)} searched`));
   }
 
   // A single message
@@ -168,7 +149,6 @@ class Workbench {
       this.drawTools();
     }});
     const name = `message ${message.position + 1}`;
-    const act = (action) => () => this.act(action, {ids: [message.id]});
     return h("article", {class: "message", "data-key": uniqueId("shown"), "aria-label": name},
       h("div", {class: "row"}, box,
         h("label", {for: id}, h("b", {}, `#${message.position + 1}`),
@@ -176,45 +156,18 @@ class Workbench {
           h("code", {}, message.routing_key)),
         h("span", {class: "quiet"},
           `${bytes(message.payload_bytes)}, age ${duration(message.age_ms)}`),
-        message.redelivered && tag("redelivered"),
-        h("span", {class: "row end"},
-          button("Retry", act("retry"), {"aria-label": `Retry ${name}`}),
-          button("Edit and retry", () => this.edit(message),
-            {"aria-label": `Edit and retry ${name}`}),
-          dangerous("Delete", act("delete"), {"aria-label": `Delete ${name}`}))),
+        message.redelivered && tag("redelivered"), this.buttons(message, name)),
       deaths(message.deaths), bodyOf(message));
   }
 
-  async edit(message) {
-    try {
-      // Editing needs the complete payload: a truncated one would be published as it is.
-      const {messages: [whole]} = await get(this.where,
-        {position: message.id, count: 1, truncate: message.payload_bytes});
-      if (whole?.id !== message.id) {
-        throw new Error("The message is no longer in the queue: search again.");
-      }
-      const {targets: [target]} = await post(`${this.where}/targets`, {ids: [whole.id]});
-      edit(whole, target, (body) => this.act("retry", body));
-    } catch (error) {
-      notice(error.message, true);
-    }
+  buttons(message, name) {
+    const act = (action) => () => this.actions.act(action, this.selection([message.id]));
+    return h("span", {class: "row end"}, this.isOfDeadLetters && [
+      button("Retry", act("retry"), {"aria-label": `Retry ${name}`}),
+      button("Edit and retry", () => this.actions.edit(message),
+        {"aria-label": `Edit and retry ${name}`})],
+    dangerous("Delete", act("delete"), {"aria-label": `Delete ${name}`}));
   }
-}
-
-function describe({exchange, routing_keys: keys}) {
-  return `exchange ${exchange || "(default)"} with routing key ${keys.join(", ")}`;
-}
-
-// Reports the result; returns whether all succeeded.
-function report(did, {done, failed}) {
-  if (!failed.length) {
-    notice(`${did} ${plural(done, "message")}`);
-    return true;
-  }
-  const reasons = [...new Set(failed.map((one) => one.reason))].join("; ");
-  notice(`${did} ${plural(done, "message")}; ${plural(failed.length, "message")} failed: ${reasons}`,
-    true);
-  return false;
 }
 
 // x-death as a timeline, the first death first.

@@ -116,6 +116,6 @@ async def test_unsettled_deliveries_oldest_first(embedded, client):
         await queue.get()
         embedded.advance(1)
     known = embedded.broker.services.vhosts["/"].queues["q"]
-    found = list(unsettled_deliveries(only_channel(embedded), 2))
-    assert [queue for queue, _ in found] == [known, known]
-    assert found[1][1] - found[0][1] == pytest.approx(1000, abs=2)
+    found = unsettled_deliveries(only_channel(embedded), 2)
+    assert [one.queue for one in found] == [known, known]
+    assert found[1].delivered_at_ms - found[0].delivered_at_ms == pytest.approx(1000, abs=2)

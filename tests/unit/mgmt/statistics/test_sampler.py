@@ -144,3 +144,59 @@ async def test_samples_of_a_virtual_host_are_kept_for_a_day(embedded, sampler):
     column = LENGTHS.index("messages_ready")
     shown = sampler.vhost_lengths["/"].samples(column, sampler.now_ms(), window)
     assert 3 in [one["sample"] for one in shown]
+
+
+def stalled(embedded, sampler):
+    """The consumers of q that hold messages and settle none, by their tags."""
+    queue = embedded.broker.services.vhosts["/"].queues["q"]
+    found = queue.figures.consumers()
+    return {one.tag for one in found if sampler.stalled_since_s(one) is not None}
+
+
+@pytest.mark.parametrize("prefetch", [0, 2], ids=["unlimited", "full"])
+async def test_a_consumer_that_holds_messages_and_settles_none_is_stalled(
+    embedded, sampler, prefetch
+):
+    connection = await aio_pika.connect(f"{embedded.url}?heartbeat=0")
+    channel = await connection.channel()
+    await channel.set_qos(prefetch_count=prefetch)
+    queue = await channel.declare_queue("q")
+    await publish(channel, "q", 3)
+    held = []
+
+    async def hold(message):
+        held.append(message)
+
+    await queue.consume(hold, consumer_tag="idle")
+    await round_of(embedded, sampler)
+    assert stalled(embedded, sampler) == set()
+    embedded.advance(61)
+    await sampler.sample()
+    assert stalled(embedded, sampler) == {"idle"}
+    (figures,) = embedded.broker.services.vhosts["/"].queues["q"].figures.consumers()
+    assert figures.unacked == (prefetch or 3)
+    await held[0].ack()
+    await channel.declare_queue("q", passive=True)
+    await round_of(embedded, sampler)
+    assert stalled(embedded, sampler) == set()
+    await connection.close()
+
+
+async def test_a_full_consumer_is_stalled_though_its_channel_settles_messages(embedded, sampler):
+    connection = await aio_pika.connect(f"{embedded.url}?heartbeat=0")
+    channel = await connection.channel()
+    await channel.set_qos(prefetch_count=1)
+    queue, other = await channel.declare_queue("q"), await channel.declare_queue("other")
+    await publish(channel, "q", 1)
+
+    async def hold(_message):
+        pass
+
+    await queue.consume(hold, consumer_tag="idle")
+    for _ in range(2):
+        embedded.advance(31)
+        await publish(channel, "other", 1)
+        await (await other.get()).ack()
+        await sampler.sample()
+    assert stalled(embedded, sampler) == {"idle"}
+    await connection.close()

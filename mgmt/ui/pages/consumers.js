@@ -1,0 +1,48 @@
+// Lists of consumers: those of a queue or of a channel.
+
+import {code, h} from "../dom.js";
+import {count, plural, time} from "../format.js";
+import {to} from "../router.js";
+import {List} from "../table.js";
+
+const numberColumn = (key, title) =>
+  ({key, title, number: true, cell: (row) => count(row[key])});
+
+const COLUMNS = [
+  {key: "consumer_tag", title: "Consumer tag"},
+  {key: "queue.name", title: "Queue", cell: ({queue}) =>
+    h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)},
+  {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
+    h("a", {href: to("channels", name)}, name)},
+  {key: "ack_required", title: "Ack required", cell: (row) => (row.ack_required ? "yes" : "no")},
+  {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
+  numberColumn("prefetch_count", "Prefetch count"),
+  numberColumn("messages_unacknowledged", "Unacked"),
+  {key: "activity_status", title: "Activity status", cell: activityOf},
+  {key: "arguments", title: "Arguments", cell: (row) =>
+    (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
+];
+
+export function consumerList() {
+  let consumers = [];
+  const list = new List({
+    id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
+    key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
+    empty: "No consumers.", columns: COLUMNS,
+  });
+  const show = (found) => {
+    consumers = found ?? [];
+    return list.refresh();
+  };
+  return {element: list.element, show};
+}
+
+function activityOf({activity_status: status, active, ...row}) {
+  return [status?.replaceAll("_", " ") ?? (active ? "active" : "waiting"), stallOf(row)];
+}
+
+// A consumer that holds messages and acknowledges none.
+function stallOf({stalled_since: since, messages_unacknowledged: held}) {
+  return since && h("div", {class: "state bad"},
+    `stalled: holds ${plural(held, "message")}, no ack since ${time(Date.parse(since))}`);
+}
