@@ -31,6 +31,18 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
+def mapped_bytes() -> int:
+    """The part of the resident set size that is pages of files: the program and its libraries.
+
+    0 on other systems than Linux, which do not tell.
+    """
+    try:
+        shared_pages = int(Path("/proc/self/statm").read_text().split()[2])
+    except OSError:
+        return 0
+    return shared_pages * resource.getpagesize()
+
+
 def allocated_bytes() -> int:
     """The allocated memory, or the resident set size if the allocators do not report it.
 

@@ -165,7 +165,8 @@ def _name_filter(wanted: str, *, is_regex: bool) -> Callable[[str], bool]:
     try:
         return compile_pattern(wanted, re.IGNORECASE).is_found_in
     except re.error as error:
-        raise bad_request(f"Pagination parameters are invalid: {wanted}: {error}") from None
+        reason = f"name: '{wanted}' is not a valid regular expression: {error}"
+        raise bad_request(reason) from None
 
 
 def _page_of(call: Call) -> tuple[int, int] | None:

@@ -89,6 +89,7 @@ async def show_node(call: Call) -> Any:
     shown = nodes.node_view(call.node, window(call, "node_stats"))
     if call.query("memory") == "true":
         shown["memory"] = nodes.memory_breakdown(call.node)
+        shown["memory_estimated"] = list(nodes.ESTIMATED)
     return shown
 
 

@@ -2,14 +2,15 @@
 //
 // The API's address is relative to the page, so that both can be served below a path prefix.
 
+import {inWords} from "./reasons.js";
 import {session} from "./session.js";
 
 const BASE = new URL("api/", document.baseURI);
 
 export class ApiError extends Error {
-  // status: HTTP status; 0 if there was no answer. code: the API's error code.
+  // status: HTTP status; 0 if there was no answer. code: the API's error code. reason: as in its JSON.
   constructor(status, code, reason) {
-    super(typeof reason === "string" ? reason : JSON.stringify(reason));
+    super(inWords(reason));
     this.status = status;
     this.code = code;
   }

@@ -1,10 +1,11 @@
 // The frame of all pages: the login, the navigation, and the page of the current address.
 
 import {ApiError, get} from "./api.js";
+import {clearNotices} from "./dialog.js";
 import {h, replace} from "./dom.js";
 import {field, form, input} from "./forms.js";
 import {beginUpdates, keepUpdating} from "./live.js";
-import {current} from "./router.js";
+import {current, wasSent} from "./router.js";
 import {session, watchOtherTabs} from "./session.js";
 import {beginTheme} from "./theme.js";
 import {VhostChoice} from "./vhost_choice.js";
@@ -122,6 +123,7 @@ function start() {
   };
   addEventListener("hashchange", () => {
     toggleMenu(false);
+    if (!wasSent()) clearNotices();
     if (session.user) show();
   });
   watchOtherTabs(beginOrAsk);

@@ -1,27 +1,40 @@
 // Notices and dialogs. The dialog element keeps the focus, closes with Escape, and restores the
-// focus.
+// focus. A notice belongs to the page on which its action began: it goes with the page, and names it
+// if the user has gone on before the action ended.
 
 import {h, uniqueId} from "./dom.js";
 
 const SHOWN_MS = 4000;
 const FAILURE_SHOWN_MS = 10_000;
 
-export function notice(text, failed = false) {
-  const element = h("div", {class: failed ? "notice failed" : "notice"}, text, h("button",
+// The page that is shown: its address without its state, and its title.
+export const thisPage = () => ({where: location.hash.split("?")[0],
+  title: document.querySelector("main h1")?.textContent ?? ""});
+
+// page: where the action began that the notice is about.
+export function notice(text, failed = false, page = thisPage()) {
+  const isElsewhere = page.where !== thisPage().where;
+  const said = isElsewhere ? `${page.title}: ${text}` : text;
+  const element = h("div", {class: failed ? "notice failed" : "notice"}, said, h("button",
     {type: "button", "aria-label": "Dismiss", onclick: () => element.remove()}, "×"));
   document.getElementById("notices").append(element);
   setTimeout(() => element.remove(), failed ? FAILURE_SHOWN_MS : SHOWN_MS);
 }
 
+export function clearNotices() {
+  document.getElementById("notices").replaceChildren();
+}
+
 // Runs an action that may fail, and reports success or the error; returns whether it succeeded.
 export async function attempt(done, work) {
+  const page = thisPage();
   try {
     await work();
   } catch (error) {
-    notice(`Failed: ${error.message}`, true);
+    notice(`Failed: ${error.message}`, true, page);
     return false;
   }
-  notice(done);
+  notice(done, false, page);
   return true;
 }
 

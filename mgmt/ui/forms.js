@@ -1,6 +1,6 @@
 // Forms, and form parts of several pages: virtual hosts, arguments, messages.
 
-import {attempt, notice} from "./dialog.js";
+import {attempt, notice, thisPage} from "./dialog.js";
 import {h, uniqueId} from "./dom.js";
 import {chosenVhost, vhostNames} from "./vhost_choice.js";
 
@@ -60,10 +60,11 @@ export function form(text, submit, ...children) {
   const element = h("form", {onsubmit: async (event) => {
     event.preventDefault();
     send.disabled = true;
+    const page = thisPage();
     try {
       await submit(valuesOf(element), element);
     } catch (error) {
-      notice(error.message, true);
+      notice(error.message, true, page);
     }
     send.disabled = false;
   }}, ...children, row(send));

@@ -30,11 +30,13 @@ export function beginUpdates(select, over) {
   });
 }
 
-// Sets the page to refresh; null for none.
+// Sets the page to refresh; null for none. Until it has its first data, it says that it is loading.
 export async function keepUpdating(shown) {
   page = shown;
   say("");
+  sayLoading(Boolean(shown?.refresh));
   await refreshNow();
+  if (shown === page) sayLoading(false);
 }
 
 export async function refreshNow() {
@@ -75,6 +77,11 @@ function failed(error) {
   if (error.status === 401) say(`Access refused: ${error.message}`);
   else if (error.status === 404) say("Not found: the object does not exist, or was deleted.");
   else say(`Cannot refresh: ${error.message}`);
+}
+
+function sayLoading(isLoading) {
+  document.getElementById("loading").hidden = !isLoading;
+  document.getElementById("main").setAttribute("aria-busy", String(isLoading));
 }
 
 function say(text) {

@@ -64,6 +64,17 @@ function match(parts, names) {
 
 export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
+let isSent = false;
+
+// Goes to another page after an action, whose notice goes along.
 export function go(...parts) {
+  isSent = location.hash !== to(...parts);
   location.hash = to(...parts);
+}
+
+// Returns whether go() led to the present page, and not the user; once.
+export function wasSent() {
+  const was = isSent;
+  isSent = false;
+  return was;
 }

@@ -62,7 +62,7 @@ export class List {
       this.small ? "" : this.columnChoice.element);
     this.head = h("tr");
     this.body = h("tbody");
-    this.message = h("p", {class: "quiet", role: "status"});
+    this.message = h("p", {class: "quiet", role: "status"}, "Loading …");
     this.pager = h("div", {class: "pager"});
     const table = h("table", {class: "list"}, h("caption", {class: "unseen"}, this.caption),
       h("thead", {}, this.head), this.body);

@@ -89,7 +89,7 @@ def test_a_filter_may_be_a_regular_expression(browser, node, vhost):
     browser.see("beta")
     browser.see_not("alpha")
     browser.type("Filter", "(")
-    browser.see("unterminated subpattern")
+    browser.see("'(' is not a valid regular expression: missing )")
     browser.type("Filter", "^nothing")
     browser.see("No rows match the filter")
 

@@ -97,7 +97,7 @@ SCHEMAS: dict[str, Schema] = {
             "ra_open_file_metrics": mapping(COUNT),
             **counted(*NODE), **counted(*RUNTIME_COUNTERS), **counted(*CHURN),
         },
-        {"memory": ref("Memory")},
+        {"memory": ref("Memory"), "memory_estimated": list_of(NAME)},
     ),
     "Memory": {
         "type": "object",

@@ -4,7 +4,7 @@
 // is what the user asked for, as a text. The question repeats both the filter and the number.
 
 import {get, path, post} from "../api.js";
-import {confirm, notice, openForm} from "../dialog.js";
+import {confirm, notice, openForm, thisPage} from "../dialog.js";
 import {h} from "../dom.js";
 import {field, form, input} from "../forms.js";
 import {plural} from "../format.js";
@@ -61,11 +61,13 @@ export class MessageActions {
 
   // Returns whether all succeeded.
   async send(action, body) {
+    const page = thisPage();
     let isDone = false;
     try {
-      isDone = report(WORDS[action][1], await post(`${this.where}/${action}`, body));
+      const outcome = await post(`${this.where}/${action}`, body);
+      isDone = report(WORDS[action][1], outcome, page);
     } catch (error) {
-      notice(`Failed: ${error.message}`, true);
+      notice(`Failed: ${error.message}`, true, page);
     }
     await this.whenDone();
     refreshNow();
@@ -113,13 +115,13 @@ function describe({exchange, routing_keys: keys}) {
 }
 
 // Reports the result; returns whether all succeeded.
-function report(did, {done, failed}) {
+function report(did, {done, failed}, page) {
   if (!failed.length) {
-    notice(`${did} ${plural(done, "message")}`);
+    notice(`${did} ${plural(done, "message")}`, false, page);
     return true;
   }
   const reasons = [...new Set(failed.map((one) => one.reason))].join("; ");
   notice(`${did} ${plural(done, "message")}; ${plural(failed.length, "message")} failed: ${reasons}`,
-    true);
+    true, page);
   return false;
 }

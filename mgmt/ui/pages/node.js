@@ -45,7 +45,7 @@ route("nodes/:name", ({name}) => {
       get("overview", {columns: "listeners,contexts"})]);
     render(parts.about, aboutNode(row));
     render(parts.limits, nodeMeters(row));
-    render(parts.memory, memoryOf(row.memory));
+    render(parts.memory, memoryOf(row.memory, row.memory_estimated));
     memory.draw({"In use": values(row, "mem_used")});
     disk.draw({Free: values(row, "disk_free")});
     files.draw({"File descriptors": values(row, "fd_used"), Sockets: values(row, "sockets_used")});
@@ -68,15 +68,19 @@ function aboutNode(row) {
 
 const alarm = (isOn) => h("span", {class: `state ${isOn ? "bad" : "good"}`}, isOn ? "yes" : "no");
 
-function memoryOf(breakdown) {
+// estimated: the categories that the node does not measure.
+function memoryOf(breakdown, estimated = []) {
+  const mark = (keys) =>
+    (keys.some((key) => breakdown[key] > 0 && estimated.includes(key)) ? " (estimate)" : "");
   const parts = MEMORY.map(([name, colour, keys]) => {
     const value = keys.reduce((sum, key) => sum + (breakdown[key] ?? 0), 0);
-    return {name, colour, value, text: `${name}: ${bytes(value)}`};
+    return {name, colour, value, text: `${name}: ${bytes(value)}${mark(keys)}`};
   });
   const all = Object.entries(breakdown)
     .filter(([, value]) => typeof value === "number" && value > 0)
     .sort(([, one], [, other]) => other - one)
-    .map(([key, value]) => ({label: key.replaceAll("_", " "), value, text: bytes(value)}));
+    .map(([key, value]) => ({label: key.replaceAll("_", " "), value,
+      text: `${bytes(value)}${mark([key])}`}));
   return [...stacked("Memory", parts),
     h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in total, measured as `
       + `${breakdown.strategy}.`),

@@ -15,6 +15,7 @@ from leveret.broker.resources.disk_monitor import DiskMonitor, disk_limit_bytes,
 from leveret.broker.resources.memory_measures import (
     allocated_bytes,
     give_back_freed_memory,
+    mapped_bytes,
     resident_bytes,
 )
 from leveret.broker.resources.memory_monitor import (
@@ -322,6 +323,15 @@ class TestMeasures:
             for page in range(0, len(mapped), mmap.PAGESIZE):
                 mapped[page] = 1
             assert resident_bytes() - before > 30 * MEGABYTE
+
+    def test_pages_of_files_are_measured_apart(self, tmp_path):
+        path = tmp_path / "library"
+        path.write_bytes(bytes(20 * MEGABYTE))
+        before, allocated = mapped_bytes(), bytes(20 * MEGABYTE)
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            assert mapped.find(b"x") < 0
+            assert 15 * MEGABYTE < mapped_bytes() - before < 25 * MEGABYTE
+        assert allocated
 
     @pytest.mark.parametrize("size", [200, 10_000, 8 * MEGABYTE])
     def test_blocks_of_every_size_are_allocated(self, size):

@@ -11,6 +11,7 @@ from leveret.mgmt.api.routes import ROUTES
 TELLS = re.compile(r"\b(call\.declare|call\.note|do|note|_note|_note_removal|_import)\(")
 """What tells the audit, and the functions of a resource that call that."""
 CHANGES_NOTHING = {
+    "/queues/{vhost}/{queue}/messages/count": "reads",
     "/queues/{vhost}/{queue}/messages/targets": "reads",
     "/queues/{vhost}/{queue}/plan": "reads",
     "/exchanges/{vhost}/{exchange}/plan": "reads",
