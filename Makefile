@@ -1,6 +1,7 @@
 # make run    run a broker on port 5672 with its data in ./data
 # make test   run the test suite
 # make lint   all other checks of CI
+# make pictures  take the pictures of docs/management.md
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: run test lint format bench clean
+.PHONY: run test lint format pictures bench clean
 
 $(BIN)/leveret: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +41,9 @@ lint: $(BIN)/.dev-ready
 format: $(BIN)/.dev-ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+pictures: $(BIN)/.test-ready
+	$(BIN)/python -m tests.browser.pictures
 
 bench: $(BIN)/.test-ready
 	$(BIN)/python -m tests.bench.run

@@ -13,13 +13,17 @@ from leveret.broker.channel.unacked import Unacked
 
 
 class Holding:
-    """The consumers of one round. before: the round before, whose counts are compared."""
+    """The consumers of one round. before: what each channel had settled in the round before."""
 
-    def __init__(self, before: "Holding | None" = None) -> None:
-        self._before = {} if before is None else before._settled
+    def __init__(self, before: dict[Channel, tuple[int, int]] | None = None) -> None:
+        self._before = before or {}
         self._settled: dict[Channel, tuple[int, int]] = {}
         """How many deliveries a channel has settled, and since when it has not settled another."""
         self._since_ms: dict[tuple[str, str], int] = {}
+
+    def next_round(self) -> "Holding":
+        """The round after this one, without consumers yet."""
+        return Holding(self._settled)
 
     def add(self, channel: Channel, deliveries: list[Unacked], now_ms: int) -> None:
         """A channel with its oldest unsettled deliveries. now_ms: the broker's clock."""
@@ -45,10 +49,6 @@ class Holding:
             since_ms = now_ms
         self._settled[channel] = settled, since_ms
         return since_ms
-
-    def finish(self) -> None:
-        """All channels are added: the round before is not needed any more."""
-        self._before = {}
 
     def since_ms(self, channel_name: str, tag: str) -> int | None:
         """Since when a consumer does nothing with what it holds; None if it holds nothing."""

@@ -173,7 +173,7 @@ class Sampler:
             name: message_row(vhost.closed_channels) for name, vhost in services.vhosts.items()
         }
         oldest: dict[QueueClient, int] = {}
-        holding = Holding(self._holding)
+        holding = self._holding.next_round()
         for connection in tuple(self.broker.connections):
             row: Row = (connection.bytes_in, connection.bytes_out)
             self._add(kept, connection, time_ms, row)
@@ -191,7 +191,6 @@ class Sampler:
                 holding.add(channel, deliveries, services.clock.now_ms())
                 await self.give_way()
         self.oldest_unacked_ms = oldest
-        holding.finish()
         self._holding = holding
         for name, row in totals.items():
             if name in self.vhosts:

@@ -1,13 +1,11 @@
 """A node, and a Chromium that shows its pages."""
 
 import itertools
-import shutil
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 from tests.browser.browser import Browser
+from tests.browser.chromium import is_installed, start_chromium
 from tests.mgmt.served_node import ServedNode
 
 SESSION_MINUTES = 30
@@ -17,13 +15,6 @@ management.csp.policy = default-src 'self'; object-src 'none'
 management.login_session_timeout = {SESSION_MINUTES}
 """
 _numbers = itertools.count(1)
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--force-device-scale-factor=1",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +26,9 @@ def node(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory):
-    if CHROMIUM is None or DRIVER is None:
+    if not is_installed():
         pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options=options, service=Service(DRIVER))
-    made.set_page_load_timeout(20)
+    made = start_chromium(tmp_path_factory.mktemp("chromium"))
     yield made
     made.quit()
 
