@@ -38,6 +38,7 @@ from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
+from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.tracer import Tracing
 from leveret.broker.tracing.traces import Traces
@@ -55,6 +56,7 @@ STOP_SECONDS_MAX = 3.0
 """Time limit for clients to answer connection.close when the broker stops."""
 ABORT_SECONDS_MAX = 1.0
 """Time limit for aborting the connections that did not answer."""
+MEGABYTE = 1_000_000
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
 
 logger = logging.getLogger("leveret.broker")
@@ -185,14 +187,14 @@ class Broker:
 
     async def start(self) -> None:
         """Recover the declared objects and messages, then accept clients."""
-        self.services.turns.watch.start()
+        progress = StartProgress()
         if self._store is not None:
-            self._store.open()
+            self._store.open(progress.of_step("reading the log", "MB", MEGABYTE))
         definitions = self._metadata.load()
         for problem in definitions.damaged:
             logger.error("%s", problem)
         if definitions.vhosts or definitions.damaged:
-            self._restore(definitions)
+            self._restore(definitions, progress)
         else:
             # In one transaction: a vhost without a user could never be used.
             await in_task(self.services.declarations.submit(*self._default_declarations()))
@@ -202,6 +204,8 @@ class Broker:
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
+        # What a start takes is no turn that a client waits for.
+        self.services.turns.watch.start()
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
 
@@ -266,12 +270,22 @@ class Broker:
             PutPermission(permission),
         ]
 
-    def _restore(self, definitions: Definitions) -> None:
-        registry = self.services.registry
+    def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
+        registry, counts = self.services.registry, self.services.counts
+        note, total = progress.of_step("restoring queues", "queues"), len(definitions.queues)
         for declaration in rows.declarations(definitions):
             registry.apply(declaration)
+            note(counts.queues_created, total)
         # Recovered queues do not count as created.
-        self.services.counts.queues_created = 0
+        counts.queues_created = 0
+        if total:
+            logger.info("restored %d queues with %d messages", total, self._ready_count())
+
+    def _ready_count(self) -> int:
+        """How many messages are in all queues."""
+        vhosts = self.services.vhosts.values()
+        queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
+        return sum(queue.figures.counts().ready for queue in queues)
 
     # Virtual hosts
 

@@ -7,7 +7,8 @@ full: a second object for an address costs memory and makes runs shorter, nothin
 
 from leveret.storage.message import Address
 
-ADDRESSES_MAX = 4096
+ADDRESSES_MAX = 32_768
+"""With fewer than the queues that get messages in turn, each message would have its own."""
 
 
 class Addresses:

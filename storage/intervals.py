@@ -87,6 +87,10 @@ class Intervals:
             ends.append(end)
             self.count += end - start
             return
+        if start == ends[-1]:
+            ends[-1] = end
+            self.count += end - start
+            return
         low = bisect_left(ends, start)
         high = bisect_right(starts, end)
         covered = sum(map(int.__sub__, ends[low:high], starts[low:high]))

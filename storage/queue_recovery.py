@@ -23,6 +23,7 @@ from leveret.storage.formats import (
 from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry, Message
 
+NONE_DAMAGED: set[int] = set()
 MakeMessages = Callable[[Run, list[bytes]], list[Message]]
 
 
@@ -136,8 +137,12 @@ class QueueRecovery:
         self.messages += len(messages)
         for key, first in run.targets:
             found = self._queue(key)
-            found.has_expiring |= bool(run.expires_wall_ms)
-            found.entries.extend(_entries(messages, first, run.expires_wall_ms, damaged))
+            if run.expires_wall_ms:
+                found.has_expiring = True
+            if len(messages) == 1 and not damaged:
+                found.entries.append(Entry(messages[0], first, False, run.expires_wall_ms))
+            else:
+                found.entries.extend(_entries(messages, first, run.expires_wall_ms, damaged))
         if not damaged:
             return run, None
         return run, (
@@ -159,6 +164,9 @@ def _entries(
 def _bodies(data: bytes, record: Record, run: Run) -> tuple[list[bytes], set[int]]:
     """The bodies of a run, and the indexes of those that are damaged."""
     offset = record.body_offset
+    if len(run.sizes) == 1:
+        body = data[offset : offset + run.sizes[0]]
+        return [body], {0} if crc32(body) != run.crcs[0] else NONE_DAMAGED
     bodies, damaged = [], set()
     for index, (size, crc) in enumerate(zip(run.sizes, run.crcs, strict=True)):
         body = data[offset : offset + size]

@@ -26,7 +26,7 @@ R5  In a torn batch, a record that takes messages away counts only if all that p
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from leveret.storage.disk import Disk, StoreError
@@ -48,6 +48,8 @@ from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, log_numbers, log_path, synced_bytes
 from leveret.storage.torn_end import torn_from
 
+PROGRESS_RECORDS = 2_000
+"""Progress is told when so many more records were read."""
 TORN = 0
 """The size of a file with a torn batch in it: how many of its bytes count is not known."""
 
@@ -75,7 +77,7 @@ class LogReader:
         self._has_gap = False
 
     def read(self, progress: Callable[[int, int], object] = lambda done, total: None) -> None:
-        """Read every file that is needed.
+        """Read every file that is needed. progress: called with the bytes read so far and in total.
 
         Raises StoreError if a file cannot be read at all, is of another version, or has records of
         a client that is not registered.
@@ -85,11 +87,12 @@ class LogReader:
             return
         self.next_number = numbers[-1] + 1
         needed = self._needed(numbers)
-        for done, number in enumerate(needed):
-            progress(done, len(needed))
+        sizes = [self._disk.size(self._path(number)) for number in needed]
+        for place, number in enumerate(needed):
             size = synced_bytes(self._disk, self._directory, number, numbers)
-            self._read_file(number, size)
-        progress(len(needed), len(needed))
+            before, total = sum(sizes[:place]), sum(sizes)
+            for offset in self._read_file(number, size):
+                progress(before + offset, total)
 
     def _needed(self, numbers: list[int]) -> list[int]:
         """The needed files that exist; those that are missing are reported."""
@@ -128,8 +131,11 @@ class LogReader:
     def _report(self, problem: str) -> None:
         self.problems.append(problem)
 
-    def _read_file(self, number: int, size: int | None) -> None:
-        """Read a file of which so many bytes count; None if that is not known."""
+    def _read_file(self, number: int, size: int | None) -> Iterator[int]:
+        """Read a file of which so many bytes count; None if that is not known.
+
+        Gives now and then how far it is.
+        """
         path = self._path(number)
         data = self._disk.read_all(path)
         if size is not None and len(data) < size:
@@ -155,6 +161,8 @@ class LogReader:
                 self._note_damage(file, data, record, is_torn)
             else:
                 self._hand_out(file, data, record, is_torn)
+            if not self.records % PROGRESS_RECORDS:
+                yield record.end
 
     def _note_damage(self, file: LogFile, data: bytes, damage: Damage, is_torn: bool) -> None:
         lost = damage.end - damage.offset

@@ -14,6 +14,7 @@ C1  The messages restored are those that the log has and those that the STATE co
     without those recorded as gone, each once.
 C2  Bytes in segments that the STATE does not count are removed before the queue is used: a later
     write to a segment must not be followed by bytes of an older one.
+C3  No queue is used before what restoring removed is synced: `sync` follows the last queue.
 """
 
 import logging
@@ -41,6 +42,7 @@ from leveret.storage.message import Entry
 from leveret.storage.queue_recovery import FoundQueue
 from leveret.storage.segments import segment_numbers, segment_path
 from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.unsynced_files import SYNC_EACH_MAX
 
 logger = logging.getLogger("leveret.store")
 
@@ -71,6 +73,7 @@ class Restorer:
         self._directory = directory
         self._found = found
         self.was_closed = True
+        self._trimmed: list[Path] = []
         self._segments: dict[int, list[int]] | None = None
 
     def keys(self) -> list[int]:
@@ -141,8 +144,8 @@ class Restorer:
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
         """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
 
-        Returns the numbers of the segments that are kept. The directory is synced: the log would
-        have no record of a segment that reappears after a power cut.
+        Returns the numbers of the segments that are kept. The directory is to be synced (`sync`):
+        the log would have no record of a segment that reappears after a power cut.
         """
         kept = set()
         for number in numbers:
@@ -156,8 +159,21 @@ class Restorer:
             if number == state.tail_number and self._disk.size(path) > state.tail_bytes:
                 self._disk.truncate(path, state.tail_bytes)
         if len(kept) < len(numbers):
-            self._disk.sync_directory(directory)
+            self._trimmed.append(directory)
         return kept
+
+    def sync(self) -> None:
+        """Sync what restoring removed: once for all queues, since each sync waits for the disk."""
+        trimmed, self._trimmed = self._trimmed, []
+        if len(trimmed) <= SYNC_EACH_MAX:
+            for directory in trimmed:
+                self._disk.sync_directory(directory)
+            return
+        root = self._disk.open_directory(self._directory)
+        try:
+            self._disk.sync_file_system(root, self._directory)
+        finally:
+            self._disk.close(root)
 
     def _remove(self, path: Path) -> None:
         """Remove a segment, unless another version of Leveret wrote it."""
@@ -211,7 +227,7 @@ class Restorer:
         """If segments have persistent messages that the log does not, restore from segments."""
         in_log = found.gone.copy()
         for entry in found.entries:
-            in_log.add_range(entry.position, entry.position + 1)
+            in_log.add(entry.position)
         there, unknown, transient, size = Intervals(), 0, set(), 0
         directory = queue.writer.directory
         for number in numbers:

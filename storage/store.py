@@ -133,10 +133,10 @@ class Store:
 
     # Starting
 
-    def open(self) -> None:
-        """Read the log. Raises StoreError."""
+    def open(self, progress: Callable[[int, int], object] = lambda done, total: None) -> None:
+        """Read the log. Raises StoreError. progress: see `LogReader.read`."""
         reader = LogReader(self._directory / LOG, self.disk, self.log.clients)
-        reader.read()
+        reader.read(progress)
         self._restorer.was_closed = reader.was_closed
         for problem in reader.problems:
             logger.error("%s", problem)
@@ -199,6 +199,7 @@ class Store:
         """
         if not keeps_unclaimed:
             self._restorer.remove_rest()
+        self._restorer.sync()
         self.pager.start()
         self.reclaiming.start(keeps_unclaimed)
         self._task = asyncio.get_running_loop().create_task(self._run())

@@ -1,4 +1,4 @@
-"""Restoring one queue from what the log says and the segments on disk (rules C1 and C2)."""
+"""Restoring one queue from what the log says and the segments on disk (rules C1 to C3)."""
 
 import pytest
 
@@ -168,3 +168,21 @@ def test_a_state_survives_its_encoding():
     recovery = QueueRecovery(lambda run, bodies: [])
     recovery.take(read_record(encode_state(state), 0))
     assert recovery.found[KEY].state == state
+
+
+@pytest.mark.parametrize(("queues", "syncs"), [(0, 0), (1, 1), (30, 1)])
+async def test_one_sync_is_enough_for_all_queues_of_which_segments_were_removed(
+    store, tmp_path, queues, syncs
+):
+    keys = range(KEY, KEY + queues)
+    found = {key: found_with(range(8)) for key in keys}
+    for key in keys:
+        write(store, SegmentWriter(tmp_path / "queues" / str(key)), 0, 8)
+    restorer = Restorer(store, tmp_path / "queues", found)
+    before = store.disk.counts.syncs
+    for key in keys:
+        restorer.restore(TieredQueue(store, key, tmp_path / "queues" / str(key), "q", True, False))
+        assert not list((tmp_path / "queues" / str(key)).iterdir())
+    assert store.disk.counts.syncs == before
+    restorer.sync()
+    assert store.disk.counts.syncs == before + syncs

@@ -1,0 +1,36 @@
+"""How far a start is, in the log: nothing if it takes less than a second, then a line now and then.
+
+A start that restores many queues and messages holds the loop and answers nobody, so an operator has
+only the log to see that it goes on.
+"""
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+
+FIRST_SECONDS, NEXT_SECONDS = 1.0, 2.0
+"""After how long the first line comes, and the next ones."""
+
+logger = logging.getLogger("leveret.broker")
+
+
+class StartProgress:
+    """The progress of one start. clock_s: a clock in seconds."""
+
+    def __init__(self, clock_s: Callable[[], float] = perf_counter) -> None:
+        self._clock_s = clock_s
+        self._due_s = clock_s() + FIRST_SECONDS
+
+    def of_step(self, step: str, unit: str, scale: int = 1) -> Callable[[int, int], None]:
+        """What a step of the start calls with how much is done, and of how much.
+
+        step: what is done, such as `reading the log`. unit, scale: how the numbers are shown.
+        """
+
+        def note(done: int, total: int) -> None:
+            now_s = self._clock_s()
+            if now_s >= self._due_s:
+                self._due_s = now_s + NEXT_SECONDS
+                logger.info("starting: %s: %d of %d %s", step, done // scale, total // scale, unit)
+
+        return note
