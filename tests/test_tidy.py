@@ -20,6 +20,9 @@ LINE_MAX, FILE_LINES_MAX, FUNCTION_LINES_MAX = 100, 500, 70
 LEFTOVERS = re.compile(r"T[O]DO|F[I]XME|X[X]X")
 MACHINE_PATHS = re.compile(r"(?<![\w}])/w[o]rk/|/t[m]p/w|/h[o]me/[a-z]")
 IMPORT_OF_A_FOLDER = re.compile(rf"^\s*(from|import) ({'|'.join(FOLDERS)})\b")
+TIME_LIMIT = re.compile(
+    r"assert .*\b(monotonic|perf_counter|process_time|thread_time)\(\)(?!.*(deadline|PATIENCE))"
+)
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
@@ -93,6 +96,12 @@ def test_every_module_says_what_it_is(name):
 @every_file
 def test_nothing_is_left_for_later(name):
     assert not found_in(name, LEFTOVERS)
+
+
+@every_file
+def test_no_test_fails_for_being_slow(name):
+    """Tests wait for conditions, as long as tests/patience.py says. Speed is for tests/bench."""
+    assert found_in(name, TIME_LIMIT) == []
 
 
 @every_file

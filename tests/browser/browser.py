@@ -12,7 +12,8 @@ from selenium.common.exceptions import (
 )
 from selenium.webdriver.common.by import By
 
-WAIT_SECONDS = 20
+from tests.patience import PATIENCE_SECONDS
+
 BEGIN = """
 localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
@@ -66,7 +67,7 @@ class Browser:
 
     def wait(self, condition, what):
         """Return the condition's result as soon as it is true."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         problem = None
         while time.monotonic() < deadline:
             try:

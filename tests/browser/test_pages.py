@@ -9,6 +9,7 @@ from selenium.webdriver.common.by import By
 from leveret.mgmt.tools.ctl.client import Client
 from tests.browser.browser import Browser
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -26,7 +27,9 @@ def client(node, vhost):
 
 def steer(node, method, path, body):
     """Send a request over the control socket."""
-    client = Client(data_dir=node.data_dir, url="", username="", password="", timeout=10)
+    client = Client(
+        data_dir=node.data_dir, url="", username="", password="", timeout=PATIENCE_SECONDS
+    )
     client.request(method, tuple(path.split("/")), body=body)
 
 

@@ -7,8 +7,7 @@ import pytest
 from aio_pika.patterns import RPC
 
 from leveret.testing import EmbeddedBroker
-
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -70,9 +69,9 @@ async def test_a_robust_connection_survives_being_cut_off(embedded):
     reconnected = asyncio.Event()
     connection.reconnect_callbacks.add(lambda *_: reconnected.set())
     embedded.drop_connections()
-    await asyncio.wait_for(reconnected.wait(), SECONDS_MAX)
+    await asyncio.wait_for(reconnected.wait(), PATIENCE_SECONDS)
     await channel.default_exchange.publish(aio_pika.Message(b"after"), "q")
-    message = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    message = await asyncio.wait_for(received.get(), PATIENCE_SECONDS)
     assert message.body == b"after"
     await connection.close()
 
@@ -95,9 +94,9 @@ async def test_direct_reply_to(connection):
     server = await channel.declare_queue("server", exclusive=True)
     request = aio_pika.Message(b"ping", reply_to="amq.rabbitmq.reply-to")
     await channel.default_exchange.publish(request, "server")
-    received = await server.get(no_ack=True, timeout=SECONDS_MAX)
+    received = await server.get(no_ack=True, timeout=PATIENCE_SECONDS)
     await channel.default_exchange.publish(aio_pika.Message(b"pong"), received.reply_to)
-    reply = await asyncio.wait_for(replies.get(), SECONDS_MAX)
+    reply = await asyncio.wait_for(replies.get(), PATIENCE_SECONDS)
     assert reply.body == b"pong"
 
 
@@ -108,9 +107,9 @@ async def test_a_robust_consumer_gets_its_unacknowledged_message_again(embedded)
     received = asyncio.Queue()
     await queue.consume(received.put)
     await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
-    first = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    first = await asyncio.wait_for(received.get(), PATIENCE_SECONDS)
     embedded.drop_connections()
-    second = await asyncio.wait_for(received.get(), SECONDS_MAX)
+    second = await asyncio.wait_for(received.get(), PATIENCE_SECONDS)
     assert (first.redelivered, second.redelivered, second.body) == (False, True, b"x")
     await second.ack()
     await connection.close()
@@ -161,7 +160,7 @@ async def test_a_prefetch_count_shares_work_between_consumers(connection):
         message = aio_pika.Message(b"%d" % number)
         await channels[0].default_exchange.publish(message, "q")
     for messages in received:
-        message = await asyncio.wait_for(messages.get(), SECONDS_MAX)
+        message = await asyncio.wait_for(messages.get(), PATIENCE_SECONDS)
         await message.ack()
 
 
@@ -175,7 +174,7 @@ async def test_a_rejected_message_goes_to_the_dead_letter_exchange(connection):
     with pytest.raises(ValueError, match="cannot"):
         async with (await queue.get()).process():
             raise ValueError("cannot work on this")
-    async with dead.iterator(no_ack=True, timeout=SECONDS_MAX) as letters:
+    async with dead.iterator(no_ack=True, timeout=PATIENCE_SECONDS) as letters:
         message = await anext(letters)
     (death,) = message.headers["x-death"]
     assert (death["queue"], death["reason"], death["count"]) == ("q", "rejected", 1)

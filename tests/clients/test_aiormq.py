@@ -8,8 +8,7 @@ from aiormq.abc import DeliveredMessage
 from pamqp import commands
 
 from leveret.testing import EmbeddedBroker
-
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -61,11 +60,11 @@ async def test_a_consumer_holds_no_more_than_its_prefetch_count(channel):
         await channel.basic_publish(b"%d" % number, routing_key="q")
     received: asyncio.Queue[DeliveredMessage] = asyncio.Queue()
     await channel.basic_consume("q", received.put)
-    first, second = [await asyncio.wait_for(received.get(), SECONDS_MAX) for _ in range(2)]
+    first, second = [await asyncio.wait_for(received.get(), PATIENCE_SECONDS) for _ in range(2)]
     declared = await channel.queue_declare("q", passive=True)
     assert declared.message_count == 3
     await channel.basic_ack(second.delivery_tag, multiple=True)
-    rest = [await asyncio.wait_for(received.get(), SECONDS_MAX) for _ in range(2)]
+    rest = [await asyncio.wait_for(received.get(), PATIENCE_SECONDS) for _ in range(2)]
     assert [message.body for message in (first, second, *rest)] == [b"0", b"1", b"2", b"3"]
 
 

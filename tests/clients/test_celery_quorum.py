@@ -12,9 +12,8 @@ import sys
 import pytest
 
 from leveret.testing import EmbeddedBroker
-from tests.clients.test_celery import APPLICATION_FOLDER, SECONDS_MAX, wait_for_worker
-
-pytestmark = pytest.mark.timeout(90)
+from tests.clients.test_celery import APPLICATION_FOLDER, wait_for_worker
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +40,7 @@ def application(broker):
         finally:
             quorum_sums.app.close()
             worker.terminate()
-            worker.wait(SECONDS_MAX)
+            worker.wait(PATIENCE_SECONDS)
 
 
 def queue_of(broker, name):
@@ -50,15 +49,15 @@ def queue_of(broker, name):
 
 def test_tasks_are_in_a_quorum_queue(application, broker):
     results = [application.add.delay(number, 1) for number in range(10)]
-    assert [result.get(timeout=SECONDS_MAX) for result in results] == list(range(1, 11))
+    assert [result.get(timeout=PATIENCE_SECONDS) for result in results] == list(range(1, 11))
     assert queue_of(broker, "celery").kind.name == "quorum"
 
 
 def test_a_countdown_goes_by_queues_that_keep_dead_letters(application, broker):
     delayed = [application.add.apply_async((number, 1), countdown=1) for number in range(3)]
     tried_again = application.succeed_the_second_time.delay()
-    assert [result.get(timeout=SECONDS_MAX) for result in delayed] == [1, 2, 3]
-    assert tried_again.get(timeout=SECONDS_MAX) == 1
+    assert [result.get(timeout=PATIENCE_SECONDS) for result in delayed] == [1, 2, 3]
+    assert tried_again.get(timeout=PATIENCE_SECONDS) == 1
     first = queue_of(broker, "celery_delayed_0")
     assert first.options.keeps_dead_letters
     assert broker.call(lambda it: it.broker.services.counts.kept_confirmed["quorum"]) >= 4

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 60
 AUTO_MODE = "[pytest]\nasyncio_mode = auto\n"
 
 
@@ -43,7 +44,8 @@ def run(*command, cwd):
     }
     done = subprocess.run(
         [sys.executable, *command],
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=False, cwd=cwd, env=inherited,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, cwd=cwd,
+        env=inherited,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -88,6 +90,6 @@ def test_the_readme_example(amqp_broker):
     example = example.replace("localhost:5672", f"{amqp_broker.host}:{amqp_broker.port}")
     run = subprocess.run(
         [sys.executable, "-c", example],
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
     )  # fmt: skip
     assert run.stdout == "b'hello'\n"

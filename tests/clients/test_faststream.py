@@ -10,8 +10,8 @@ from faststream import AckPolicy
 from faststream.rabbit import QueueType, RabbitBroker, RabbitQueue
 
 from leveret.testing import EmbeddedBroker
+from tests.patience import PATIENCE_SECONDS
 
-SECONDS_MAX = 20
 ORDERS = RabbitQueue(
     "orders", queue_type=QueueType.QUORUM, durable=True,
     arguments={
@@ -45,7 +45,7 @@ async def test_a_message_that_cannot_be_handled_is_dead_lettered(url):
     async with broker:
         await broker.start()
         await broker.publish("bad", ORDERS)
-        answer = await broker.request("good", ORDERS, timeout=SECONDS_MAX)
+        answer = await broker.request("good", ORDERS, timeout=PATIENCE_SECONDS)
         assert await answer.decode() == "GOOD"
-        assert await asyncio.wait_for(failed.get(), SECONDS_MAX) == "bad"
+        assert await asyncio.wait_for(failed.get(), PATIENCE_SECONDS) == "bad"
     assert tries.count("bad") == 3

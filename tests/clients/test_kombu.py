@@ -4,7 +4,7 @@ import kombu
 import pytest
 from kombu.pidbox import Mailbox
 
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def test_a_producer_and_a_consumer(connection):
     with connection.Producer() as producer:
         producer.publish({"n": 1}, exchange=exchange, routing_key="tasks", declare=[queue])
     with connection.Consumer(queue, callbacks=[take]):
-        connection.drain_events(timeout=SECONDS_MAX)
+        connection.drain_events(timeout=PATIENCE_SECONDS)
     assert received == [{"n": 1}]
 
 
 def test_a_simple_queue(connection):
     with connection.SimpleQueue("simple") as queue:
         queue.put({"hello": "world"})
-        message = queue.get(timeout=SECONDS_MAX)
+        message = queue.get(timeout=PATIENCE_SECONDS)
         message.ack()
         assert message.payload == {"hello": "world"}
 
@@ -45,7 +45,7 @@ def test_a_mailbox_takes_calls(connection):
     node.handlers["note"] = lambda state, **arguments: calls.append(arguments)
     with node.listen(channel=connection.channel()):
         bound.cast(["worker@here"], "note", {"n": 1})
-        connection.drain_events(timeout=SECONDS_MAX)
+        connection.drain_events(timeout=PATIENCE_SECONDS)
     assert calls == [{"n": 1}]
 
 
@@ -69,7 +69,7 @@ def test_a_mailbox_asks_everyone(connection):
         node.listen(channel=channel)
 
     # The nodes read from the caller's connection: they answer while it waits.
-    answers = bound.multi_call("who", timeout=SECONDS_MAX, limit=2)
+    answers = bound.multi_call("who", timeout=PATIENCE_SECONDS, limit=2)
     assert sorted(answers, key=str) == [{"one@here": "one@here"}, {"two@here": "two@here"}]
 
 
@@ -85,8 +85,8 @@ def test_confirms_and_returned_messages(amqp_url):
 def test_a_rejected_message_comes_again(connection):
     with connection.SimpleQueue("simple") as queue:
         queue.put("x")
-        queue.get(timeout=SECONDS_MAX).requeue()
-        message = queue.get(timeout=SECONDS_MAX)
+        queue.get(timeout=PATIENCE_SECONDS).requeue()
+        message = queue.get(timeout=PATIENCE_SECONDS)
         assert message.delivery_info["redelivered"]
         message.reject()
         with pytest.raises(queue.Empty):

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 SCRIPT = Path(__file__).parent / "node" / "check.js"
 INSTALL_SECONDS_MAX = 60
-SECONDS_MAX = 20
 
-pytestmark = pytest.mark.timeout(INSTALL_SECONDS_MAX + SECONDS_MAX + 10)
+pytestmark = pytest.mark.timeout(INSTALL_SECONDS_MAX + PATIENCE_SECONDS + 10)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def seen(modules, amqp_url):
     run = subprocess.run(
         ["node", SCRIPT, amqp_url],
         env=os.environ | {"NODE_PATH": str(modules)},
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)

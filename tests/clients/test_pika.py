@@ -6,7 +6,7 @@ import pika
 import pytest
 from pika import exceptions
 
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def channel(amqp_url):
 
 def got_soon(channel, queue):
     """What basic.get takes, once it is there: a dead letter takes a while."""
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (got := channel.basic_get(queue, auto_ack=True))[0] is None:
         assert time.monotonic() < deadline, f"nothing comes to {queue}"
     return got
@@ -167,7 +167,7 @@ def test_a_callback_consumes(channel):
     channel.basic_consume("q", on_message)
     for number in range(3):
         channel.basic_publish("", "q", str(number))
-    channel.connection.call_later(SECONDS_MAX, channel.stop_consuming)
+    channel.connection.call_later(PATIENCE_SECONDS, channel.stop_consuming)
     channel.start_consuming()
     assert bodies == [b"0", b"1", b"2"]
 
@@ -178,7 +178,7 @@ def test_a_consumer_hears_that_its_queue_was_deleted(channel):
     channel.queue_declare("q")
     tag = channel.basic_consume("q", lambda *_: None)
     channel.connection.channel().queue_delete("q")
-    channel.connection.process_data_events(SECONDS_MAX)
+    channel.connection.process_data_events(PATIENCE_SECONDS)
     assert [frame.method.consumer_tag for frame in canceled] == [tag]
 
 
@@ -218,7 +218,7 @@ def test_a_callback_connection(amqp_url):
     bodies = []
 
     def on_open(connection):
-        connection.ioloop.call_later(SECONDS_MAX, connection.ioloop.stop)
+        connection.ioloop.call_later(PATIENCE_SECONDS, connection.ioloop.stop)
         connection.channel(on_open_callback=on_channel)
 
     def on_channel(channel):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-SECONDS_MAX = 20
+from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.skipif(
     shutil.which("amqp-publish") is None,
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 def run(program, url, *arguments, text=""):
     return subprocess.run(
         [program, f"--url={url.rstrip('/')}/%2f", *arguments],
-        input=text, capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
+        input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True,
     ).stdout  # fmt: skip
 
 

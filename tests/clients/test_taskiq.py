@@ -11,8 +11,7 @@ from taskiq.api import run_receiver_task
 from taskiq_aio_pika import AioPikaBroker, Queue
 
 from leveret.testing import EmbeddedBroker
-
-SECONDS_MAX = 20
+from tests.patience import PATIENCE_SECONDS
 
 
 class Application:
@@ -38,7 +37,7 @@ class Application:
         self.add, self.flaky = add, flaky
 
     async def next(self):
-        return await asyncio.wait_for(self.done.get(), SECONDS_MAX)
+        return await asyncio.wait_for(self.done.get(), PATIENCE_SECONDS)
 
 
 @pytest.fixture

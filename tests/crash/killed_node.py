@@ -6,9 +6,8 @@ import subprocess
 import sys
 import time
 
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
-
-READY_SECONDS_MAX = 20
 
 
 class Node:
@@ -43,7 +42,7 @@ class Node:
             stderr=subprocess.STDOUT,
             env={**os.environ, **self.environment, **environment},
         )
-        while time.monotonic() < started_at + READY_SECONDS_MAX:
+        while time.monotonic() < started_at + PATIENCE_SECONDS:
             self.log.seek(start)
             if "ready in" in self.log.read():
                 self.ready_seconds = time.monotonic() - started_at
@@ -56,13 +55,13 @@ class Node:
     def kill(self):
         """Kill it with `kill -9`."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(READY_SECONDS_MAX)
+        self.process.wait(PATIENCE_SECONDS)
         self.log.close()
 
     def stop(self):
         """Stop it in order."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(READY_SECONDS_MAX)
+        self.process.wait(PATIENCE_SECONDS)
         self.log.close()
 
     @property

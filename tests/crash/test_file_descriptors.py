@@ -6,6 +6,7 @@ import socket
 import pika
 
 from tests.crash.killed_node import Node
+from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import wait_until
 
 DESCRIPTORS = 120
@@ -16,7 +17,7 @@ PERSISTENT = pika.BasicProperties(delivery_mode=2)
 def refused(node):
     """Connect and say nothing. Returns whether the node closed the socket."""
     client = socket.create_connection(("127.0.0.1", node.port))
-    client.settimeout(10)
+    client.settimeout(PATIENCE_SECONDS)
     try:
         return client.recv(1) == b""
     except ConnectionResetError:

@@ -20,7 +20,7 @@ SMALL_FILES = {
 """The node may keep almost nothing in memory, and pages out at once."""
 
 
-@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.timeout(300 + 20 * ROUNDS)
 @pytest.mark.parametrize("seed", range(4))
 async def test_killed_at_random_moments(tmp_path, seed):
     chance = random.Random(seed)

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
 
+from tests.patience import PATIENCE_SECONDS
+
 
 @contextmanager
 def served(application):
@@ -26,7 +28,7 @@ def served(application):
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
 
 
 @asynccontextmanager

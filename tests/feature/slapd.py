@@ -13,9 +13,9 @@ from leveret.broker.auth.identity import LoginAttempt
 from leveret.broker.config import load_config
 from leveret.broker.virtual_clock import VirtualClock
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
-WAIT_SECONDS = 10
 PATH = "/usr/sbin:/usr/local/sbin:/usr/libexec"
 SLAPD, SLAPADD = (
     shutil.which(name) or shutil.which(name, path=PATH) for name in ("slapd", "slapadd")
@@ -105,7 +105,7 @@ class Slapd:
         entries.write_text("\n".join(ENTRIES))
         subprocess.run(
             [SLAPADD, "-f", str(self.configuration), "-l", str(entries)],
-            check=True, capture_output=True, timeout=30,
+            check=True, capture_output=True, timeout=PATIENCE_SECONDS,
         )  # fmt: skip
         self.process = None
 
@@ -115,7 +115,7 @@ class Slapd:
             [SLAPD, "-h", addresses, "-f", str(self.configuration), "-d", "0"],
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
@@ -128,10 +128,10 @@ class Slapd:
     def stop(self):
         self.process.terminate()
         try:
-            self.process.wait(WAIT_SECONDS)
+            self.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(WAIT_SECONDS)
+            self.process.wait(PATIENCE_SECONDS)
 
 
 class LdapBackends:

@@ -26,8 +26,7 @@ from leveret.broker.config import (
 from leveret.testing import EmbeddedBroker
 from tests.feature.served import served
 from tests.feature.slapd import NEEDS_SLAPD, Slapd
-
-WAIT_SECONDS = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 def connect(broker, name, password):
@@ -269,7 +268,7 @@ class TestOAuth2:
                 with pytest.raises(
                     pika.exceptions.ConnectionClosedByBroker, match="credential expired"
                 ):
-                    doomed.process_data_events(WAIT_SECONDS)
+                    doomed.process_data_events(PATIENCE_SECONDS)
                 renewed.channel().queue_declare("q")
 
     def test_keys_come_from_the_issuer(self, config, key):

@@ -10,8 +10,7 @@ from pika import exceptions
 
 from leveret.broker.config import Config
 from leveret.testing import EmbeddedBroker
-
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def closing_of(connection_or_channel):
     """Return a future of the error with which it is closed."""
     closed = asyncio.get_running_loop().create_future()
     connection_or_channel.close_callbacks.add(lambda _, error: closed.set_result(error))
-    return asyncio.wait_for(closed, SECONDS_MAX)
+    return asyncio.wait_for(closed, PATIENCE_SECONDS)
 
 
 # Start and stop
@@ -72,10 +71,10 @@ async def test_a_robust_client_outlives_a_restart_on_the_same_port():
         reconnected = asyncio.Event()
         connection.reconnect_callbacks.add(lambda *_: reconnected.set())
     async with EmbeddedBroker(port=port):
-        await asyncio.wait_for(reconnected.wait(), SECONDS_MAX)
+        await asyncio.wait_for(reconnected.wait(), PATIENCE_SECONDS)
         channel = await connection.channel()
         await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
-        assert (await asyncio.wait_for(received.get(), SECONDS_MAX)).body == b"x"
+        assert (await asyncio.wait_for(received.get(), PATIENCE_SECONDS)).body == b"x"
         await connection.close()
 
 
@@ -164,7 +163,7 @@ async def test_a_consumer_that_does_not_acknowledge_loses_its_channel():
         received = asyncio.Queue()
         await queue.consume(received.put)
         await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
-        await asyncio.wait_for(received.get(), SECONDS_MAX)
+        await asyncio.wait_for(received.get(), PATIENCE_SECONDS)
         closed = closing_of(channel)
         embedded.advance(180)
         error = await closed
@@ -234,7 +233,7 @@ async def test_confirms_are_held_and_released(embedded, connection):
         await asyncio.wait([publishing], timeout=0.01)
     assert not publishing.done()
     embedded.release_confirms()
-    await asyncio.wait_for(publishing, SECONDS_MAX)
+    await asyncio.wait_for(publishing, PATIENCE_SECONDS)
 
 
 async def test_a_message_whose_confirm_never_came_is_in_its_queue(embedded, connection):
@@ -246,7 +245,7 @@ async def test_a_message_whose_confirm_never_came_is_in_its_queue(embedded, conn
     with pytest.raises(asyncio.TimeoutError):
         await publish(aio_pika.Message(b"x"), "q", timeout=0.05)
     embedded.release_confirms()
-    await asyncio.wait_for(publish(aio_pika.Message(b"x"), "q"), SECONDS_MAX)
+    await asyncio.wait_for(publish(aio_pika.Message(b"x"), "q"), PATIENCE_SECONDS)
     assert embedded.queue_length("q") == 2
 
 
@@ -259,7 +258,7 @@ async def test_blocked_publishers_go_on_when_unblocked(embedded, connection):
         for _ in range(2)
     ]
     embedded.unblock_publishers()
-    await asyncio.wait_for(asyncio.gather(*publishes), SECONDS_MAX)
+    await asyncio.wait_for(asyncio.gather(*publishes), PATIENCE_SECONDS)
     assert embedded.queue_length("q") == 2
 
 
@@ -272,10 +271,10 @@ def test_a_blocked_publisher_is_told(amqp_broker):
     channel.queue_declare("q")
     amqp_broker.block_publishers()
     channel.basic_publish("", "q", b"x")
-    connection.process_data_events(SECONDS_MAX)
+    connection.process_data_events(PATIENCE_SECONDS)
     assert told == ["low on memory"]
     amqp_broker.unblock_publishers()
-    connection.process_data_events(SECONDS_MAX)
+    connection.process_data_events(PATIENCE_SECONDS)
     assert told == ["low on memory", "over"]
     connection.close()
 

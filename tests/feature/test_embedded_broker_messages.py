@@ -9,6 +9,7 @@ import pika
 import pytest
 
 from leveret.testing import EmbeddedBroker
+from tests.patience import PATIENCE_SECONDS
 
 DEFINITIONS = {
     "vhosts": [{"name": "/"}, {"name": "shop"}],
@@ -187,14 +188,14 @@ def overview_of(broker):
     request = urllib.request.Request(
         f"{broker.management_url}/api/overview", headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
 
 
 def test_management_on_a_free_port():
     with EmbeddedBroker.in_thread(management_port=0) as broker:
         assert overview_of(broker)["object_totals"]["queues"] == 0
-        with urllib.request.urlopen(broker.management_url, timeout=10) as page:
+        with urllib.request.urlopen(broker.management_url, timeout=PATIENCE_SECONDS) as page:
             assert b"<html" in page.read()
 
 

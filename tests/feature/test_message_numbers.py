@@ -12,6 +12,7 @@ from leveret.broker.config import Config, Listener, MemorySettings, TcpSettings
 from leveret.broker.events.taps import Sink
 from leveret.broker.server import Broker
 from leveret.storage.metadata import SqliteMetadata
+from tests.patience import PATIENCE_SECONDS
 
 CONFIG = Config(
     tcp=TcpSettings(listeners=(Listener("127.0.0.1", 0),)),
@@ -19,7 +20,6 @@ CONFIG = Config(
     message_log_file_bytes=100_000,
 )
 COUNT = 300
-SECONDS_MAX = 20
 
 
 class Numbers(Sink):
@@ -69,7 +69,7 @@ class Running:
             await exchange.publish(aio_pika.Message(body, **properties), "k")
 
     async def drain(self, queue):
-        async with asyncio.timeout(SECONDS_MAX):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while (message := await queue.get(no_ack=True, fail=False)) is not None:
                 assert message.body
 

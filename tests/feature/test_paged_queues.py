@@ -10,6 +10,7 @@ import pika
 import pytest
 
 from tests.crash.killed_node import Node
+from tests.patience import PATIENCE_SECONDS
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 FILLING = bytes(3000)
@@ -77,7 +78,7 @@ def count(channel, queue):
 
 
 def until(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

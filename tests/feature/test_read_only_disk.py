@@ -19,6 +19,7 @@ from leveret.broker.config import (
 )
 from leveret.mgmt.cli import serve
 from leveret.storage.disk import Disk, StoreError, failure
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
 PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
@@ -63,7 +64,7 @@ async def test_clients_get_320_and_the_last_words_are_the_cause(tmp_path, monkey
 
     monkeypatch.setattr(Path, "unlink", refuse)
     running = asyncio.create_task(serve._run(config, time.perf_counter()))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (connection := await connected(port)) is None:
             assert not running.done(), running.exception()
         channel = await connection.channel()

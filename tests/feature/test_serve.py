@@ -10,9 +10,8 @@ import pika
 import pytest
 from pika import exceptions
 
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
-
-SECONDS_MAX = 15
 
 
 class Server:
@@ -59,7 +58,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        output, _ = self.process.communicate(timeout=SECONDS_MAX)
+        output, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
         return output
 
 
@@ -120,15 +119,15 @@ def test_clients_are_told_when_it_stops(server):
     connection = server.connect()
     server.process.send_signal(signal.SIGTERM)
     with pytest.raises(exceptions.ConnectionClosedByBroker) as error:
-        connection.process_data_events(time_limit=SECONDS_MAX)
+        connection.process_data_events(time_limit=PATIENCE_SECONDS)
     assert error.value.reply_code == 320
-    server.process.wait(SECONDS_MAX)
+    server.process.wait(PATIENCE_SECONDS)
     assert server.process.returncode == 0
 
 
 def test_a_second_server_on_the_same_data_is_refused(server):
     second = Server(server.folder)
-    output, _ = second.process.communicate(timeout=SECONDS_MAX)
+    output, _ = second.process.communicate(timeout=PATIENCE_SECONDS)
     assert second.process.returncode == 1
     assert f"process {server.process.pid}" in output
 
@@ -137,7 +136,7 @@ def test_an_unknown_key_is_named_with_the_nearest_one(tmp_path):
     file = tmp_path / "rabbitmq.conf"
     file.write_text("# settings\nheartbeet = 30\n")
     server = Server(tmp_path / "data", "--config", str(file))
-    output, _ = server.process.communicate(timeout=SECONDS_MAX)
+    output, _ = server.process.communicate(timeout=PATIENCE_SECONDS)
     assert server.process.returncode == 2
     assert "rabbitmq.conf" in output
     assert "line 2" in output
@@ -169,5 +168,5 @@ def test_the_environment_sets_the_port(tmp_path):
     )  # fmt: skip
     listening = next(line for line in process.stdout if "AMQP on" in line)
     process.terminate()
-    process.communicate(timeout=SECONDS_MAX)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert f"127.0.0.1:{port}" in listening

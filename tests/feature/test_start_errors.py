@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
-
-SECONDS_MAX = 60
 
 
 def start(tmp_path, lines=(), *options, **variables):
@@ -22,7 +21,7 @@ def start(tmp_path, lines=(), *options, **variables):
     done = subprocess.run(
         [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--config", str(file),
          "--bind", "127.0.0.1", "--data-dir", str(tmp_path / "data"), *given, *options],
-        env=os.environ | variables, capture_output=True, text=True, timeout=SECONDS_MAX,
+        env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
         check=False,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr

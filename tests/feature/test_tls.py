@@ -21,8 +21,8 @@ from leveret.broker.config import (
 )
 from leveret.testing import LOOPBACK, EmbeddedBroker
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.patience import PATIENCE_SECONDS
 
-SECONDS_MAX = 15
 LARGE_BYTES = 3_000_000
 REFUSED = (aio_pika.exceptions.AMQPConnectionError, ssl.SSLError, ConnectionError)
 
@@ -79,7 +79,7 @@ def client_context(authority, identity=None):
 def connect(embedded, context):
     """Open a connection with aio-pika."""
     url = f"amqps://guest:guest@{LOOPBACK}:{port_of(embedded)}/"
-    return asyncio.wait_for(aio_pika.connect(url, ssl_context=context), SECONDS_MAX)
+    return asyncio.wait_for(aio_pika.connect(url, ssl_context=context), PATIENCE_SECONDS)
 
 
 async def s_client(embedded, *options):
@@ -89,12 +89,12 @@ async def s_client(embedded, *options):
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
-    output, _ = await asyncio.wait_for(process.communicate(), SECONDS_MAX)
+    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     return output.decode()
 
 
 async def until(condition):
-    async with asyncio.timeout(SECONDS_MAX):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -108,8 +108,8 @@ def test_pika_publishes_and_consumes(config, authority):
             LOOPBACK,
             broker.call(port_of),
             ssl_options=pika.SSLOptions(client_context(authority), "localhost"),
-            socket_timeout=SECONDS_MAX,
-            blocked_connection_timeout=SECONDS_MAX,
+            socket_timeout=PATIENCE_SECONDS,
+            blocked_connection_timeout=PATIENCE_SECONDS,
         )
         with contextlib.closing(pika.BlockingConnection(parameters)) as connection:
             channel = connection.channel()
@@ -129,7 +129,7 @@ async def test_large_messages_and_many_come_through_whole(config, authority):
         queue = await channel.declare_queue("q")
         for body in bodies:
             await channel.default_exchange.publish(aio_pika.Message(body), "q")
-        async with queue.iterator(no_ack=True, timeout=SECONDS_MAX) as messages:
+        async with queue.iterator(no_ack=True, timeout=PATIENCE_SECONDS) as messages:
             received = [(await anext(messages)).body for _ in bodies]
     assert received == bodies
 
@@ -234,8 +234,8 @@ def log_in(port, context):
             port,
             credentials=pika.credentials.ExternalCredentials(),
             ssl_options=pika.SSLOptions(context, "localhost"),
-            socket_timeout=SECONDS_MAX,
-            stack_timeout=SECONDS_MAX,
+            socket_timeout=PATIENCE_SECONDS,
+            stack_timeout=PATIENCE_SECONDS,
         )
     )
 
@@ -274,7 +274,7 @@ async def test_a_client_that_speaks_no_tls_is_dropped_at_once(config, caplog):
     async with EmbeddedBroker(config) as embedded:
         reader, writer = await asyncio.open_connection(LOOPBACK, port_of(embedded))
         writer.write(b"AMQP\x00\x00\x09\x01")
-        async with asyncio.timeout(SECONDS_MAX):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await reader.read() == b""
         writer.close()
         assert "the TLS handshake of a client failed: wrong version number" in caplog.text
@@ -287,7 +287,7 @@ async def test_a_client_that_does_not_go_on_is_dropped(config, first):
         reader, writer = await asyncio.open_connection(LOOPBACK, port_of(embedded))
         writer.write(first)
         with contextlib.suppress(ConnectionError):
-            async with asyncio.timeout(SECONDS_MAX):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 assert await reader.read() == b""
         writer.close()
         assert not embedded.broker.connections
@@ -331,7 +331,7 @@ async def test_a_broker_that_stops_tells_its_tls_clients(config, authority):
     connection = await connect(embedded, client_context(authority))
     closed = []
     connection.close_callbacks.add(lambda _, error: closed.append(error))
-    await asyncio.wait_for(embedded.stop(), SECONDS_MAX)
+    await asyncio.wait_for(embedded.stop(), PATIENCE_SECONDS)
     await until(lambda: closed)
     assert "CONNECTION_FORCED" in str(closed[0])
 

@@ -15,6 +15,7 @@ from leveret.broker.server import Broker
 from leveret.mgmt.management import Management
 from leveret.mgmt.running_node import Node
 from leveret.storage.metadata import SqliteMetadata
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
 AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
@@ -55,7 +56,7 @@ class NodeInProcess:
         data = None if body is None else msgspec.json.encode(body)
         headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
         with urllib.request.urlopen(
-            urllib.request.Request(where, data, headers, method=method), timeout=50
+            urllib.request.Request(where, data, headers, method=method), timeout=PATIENCE_SECONDS
         ) as got:
             return got.read()
 

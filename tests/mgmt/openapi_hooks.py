@@ -13,6 +13,8 @@ from urllib.parse import unquote
 import requests
 import schemathesis
 
+from tests.patience import PATIENCE_SECONDS
+
 URL = os.environ["OPENAPI_API_URL"]
 LOGIN = ("describer", "describer")
 REAL: dict[str, list[str]] = json.loads(os.environ["OPENAPI_NAMES"])
@@ -68,7 +70,9 @@ DEFINITIONS = {
 
 def restore():
     """Restore the initial definitions."""
-    answer = requests.post(f"{URL}/definitions", json=DEFINITIONS, auth=LOGIN, timeout=20)
+    answer = requests.post(
+        f"{URL}/definitions", json=DEFINITIONS, auth=LOGIN, timeout=PATIENCE_SECONDS
+    )
     assert answer.status_code == 204, answer.text
 
 

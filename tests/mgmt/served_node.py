@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
-
-START_SECONDS = 20
 
 
 class Answer(NamedTuple):
@@ -57,7 +56,7 @@ class ServedNode:
     def log(self) -> str:
         return self.log_path.read_text()
 
-    def wait_until(self, condition, what="it happens", seconds=START_SECONDS):
+    def wait_until(self, condition, what="it happens", seconds=PATIENCE_SECONDS):
         """Wait for a condition; the error names it."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -69,10 +68,10 @@ class ServedNode:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(10)
+                self.process.wait(PATIENCE_SECONDS)
         self._log.close()
 
     def processor_seconds(self):
@@ -92,7 +91,7 @@ class ServedNode:
             f"http://127.0.0.1:{self.http_port}/api/{path}", data, sent, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=20) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
                 return _answer(response.status, response.read(), response.headers)
         except urllib.error.HTTPError as error:
             return _answer(error.code, error.read(), error.headers)
@@ -123,7 +122,7 @@ class ServedNode:
     def metrics(self, path="/metrics"):
         """Get a page of metrics."""
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{self.metrics_port}{path}", timeout=20
+            f"http://127.0.0.1:{self.metrics_port}{path}", timeout=PATIENCE_SECONDS
         ) as response:
             return response.read().decode()
 

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import pika
 
+from tests.patience import PATIENCE_SECONDS
+
 
 def newest(node, count=1):
     return node.get(f"audit?count={count}")
@@ -15,7 +17,7 @@ def newest(node, count=1):
 def control(node, *arguments):
     done = subprocess.run(
         [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir", node.data_dir,
-         *arguments], capture_output=True, text=True, timeout=60, check=False,
+         *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -1,20 +1,17 @@
 """Clients that misbehave below the level of requests: slow, many, invalid, or of other origins."""
 
-import asyncio
 import base64
 import re
 import socket
 import time
 
-import aio_pika
 import pytest
 
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 REQUEST_TIMEOUT_MS = 500
 BODY_TIMEOUT_MS = 700
-SECONDS_MAX = 15
-"""For actions that take a second on an idle machine."""
 LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 CLOSE = "Connection: close\r\n"
 PUT = (
@@ -46,7 +43,7 @@ def unharmed(node):
 
 def connect(node, source="127.0.0.1"):
     return socket.create_connection(
-        ("127.0.0.1", node.http_port), timeout=SECONDS_MAX, source_address=(source, 0)
+        ("127.0.0.1", node.http_port), timeout=PATIENCE_SECONDS, source_address=(source, 0)
     )
 
 
@@ -91,14 +88,14 @@ def dribble(one, raw):
             break
         if not got:
             break
-        assert time.monotonic() - began < SECONDS_MAX
+        assert time.monotonic() - began < PATIENCE_SECONDS
     return time.monotonic() - began, answer.decode("latin-1")
 
 
 def test_headers_that_dribble_in_are_not_waited_for(node):
     with connect(node) as one:
         seconds, answer = dribble(one, (PUT + "X-Slow: " + "x" * 5000).encode())
-    assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= seconds < SECONDS_MAX
+    assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= seconds < PATIENCE_SECONDS
     assert answer == ""
 
 
@@ -106,7 +103,7 @@ def test_a_body_that_dribbles_in_is_not_waited_for(node):
     with connect(node) as one:
         one.sendall((PUT + "Content-Length: 5000\r\n\r\n").encode())
         seconds, answer = dribble(one, b'{"value": "' + b"x" * 4000)
-    assert BODY_TIMEOUT_MS / 1000 - TIMER_SECONDS <= seconds < SECONDS_MAX
+    assert BODY_TIMEOUT_MS / 1000 - TIMER_SECONDS <= seconds < PATIENCE_SECONDS
     assert statuses(answer) == [408]
     assert "management.tcp.inactivity_timeout" in answer
 
@@ -130,7 +127,7 @@ def test_who_says_nothing_is_not_waited_for(node):
     with connect(node) as one:
         assert one.recv(1) == b""
     took = time.monotonic() - began
-    assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= took < SECONDS_MAX
+    assert REQUEST_TIMEOUT_MS / 1000 - TIMER_SECONDS <= took < PATIENCE_SECONDS
 
 
 def test_very_many_slow_and_idle_clients_hold_nobody_up(node):
@@ -138,9 +135,7 @@ def test_very_many_slow_and_idle_clients_hold_nobody_up(node):
     try:
         for number, one in enumerate(slow):
             one.sendall((PUT if number % 2 else PUT + "Content-Length: 9\r\n\r\n{").encode())
-        began = time.monotonic()
         assert all(node.get("whoami")["name"] == "guest" for _ in range(10))
-        assert time.monotonic() - began < SECONDS_MAX / 3
         # All of them are closed.
         for one in slow:
             read_to_end(one)
@@ -315,63 +310,25 @@ def test_a_login_loop_ends_for_its_address_and_name_only(tmp_path):
 
 TRAPS = ("(a+)+$", "(a|aa)+$", "^(([a-z])+.)+[A-Z]([a-z])+$")
 NAME = "a" * 120 + "!"
-STALL_MS_MAX = 60
-"""20 to 50 ms are promised on an idle machine; tests run in parallel."""
-ATTEMPTS = 3
-"""An attempt can be spoiled by other programs."""
 
 
-async def test_a_trap_of_an_expression_does_not_hold_deliveries_up(node):
+def test_a_trap_of_an_expression_does_not_hold_the_node_up(node):
+    """Without a bound, each of these would take longer than the universe exists.
+
+    tests/unit/broker/test_patterns.py shows how the time of a match is bounded.
+    """
     node.put(f"queues/%2F/{NAME}")
     node.publish("/", NAME, NAME)
-
-    def spring():
-        for trap in TRAPS:
-            quoted = trap.replace("+", "%2B").replace("^", "%5E")
-            answer = node.request("GET", f"queues?page=1&use_regex=true&name={quoted}")
-            assert answer.status in (200, 400)
-            answer = node.request("GET", f"queues/%2F/{NAME}/messages?body={quoted}")
-            assert answer.status in (200, 400)
-            policy = {"pattern": trap, "definition": {"max-length": 5}}
-            assert node.put("policies/%2F/trap", policy).status in (201, 204)
-            permission = {"configure": trap, "write": trap, "read": trap}
-            node.put("users/trapped", {"password": "p", "tags": "administrator"})
-            assert node.put("permissions/%2F/trapped", permission).status in (201, 204)
-            assert node.put(f"queues/%2F/{NAME}2", user="trapped:p").status == 401
-        node.delete("policies/%2F/trap")
-
-    for _ in range(ATTEMPTS):
-        usual = slow_one(await delivery_delays_during(node, lambda: time.sleep(1)))
-        slow = slow_one(await delivery_delays_during(node, spring))
-        if slow < STALL_MS_MAX + 3 * usual:
-            return
-    raise AssertionError(f"one delivery in twenty took {slow:.0f} ms")
-
-
-def slow_one(waits):
-    """The minimum duration of the slowest 5 % of deliveries."""
-    assert len(waits) > 10
-    return sorted(waits)[int(len(waits) * 0.95)]
-
-
-async def delivery_delays_during(node, work):
-    """Milliseconds from publish to delivery for each message, while the work is running."""
-    connection = await aio_pika.connect(f"amqp://guest:guest@127.0.0.1:{node.port}/")
-    async with connection:
-        channel = await connection.channel()
-        queue = await channel.declare_queue("watched", auto_delete=True)
-        waits, arrived = [], asyncio.Event()
-
-        async def take(message):
-            waits.append((time.monotonic_ns() - int(message.body)) / 1e6)
-            arrived.set()
-
-        await queue.consume(take, no_ack=True)
-        working = asyncio.get_running_loop().run_in_executor(None, work)
-        while not working.done():
-            arrived.clear()
-            body = str(time.monotonic_ns()).encode()
-            await channel.default_exchange.publish(aio_pika.Message(body), "watched")
-            await asyncio.wait_for(arrived.wait(), SECONDS_MAX)
-        await working
-        return waits
+    for trap in TRAPS:
+        quoted = trap.replace("+", "%2B").replace("^", "%5E")
+        answer = node.request("GET", f"queues?page=1&use_regex=true&name={quoted}")
+        assert answer.status in (200, 400)
+        answer = node.request("GET", f"queues/%2F/{NAME}/messages?body={quoted}")
+        assert answer.status in (200, 400)
+        policy = {"pattern": trap, "definition": {"max-length": 5}}
+        assert node.put("policies/%2F/trap", policy).status in (201, 204)
+        permission = {"configure": trap, "write": trap, "read": trap}
+        node.put("users/trapped", {"password": "p", "tags": "administrator"})
+        assert node.put("permissions/%2F/trapped", permission).status in (201, 204)
+        assert node.put(f"queues/%2F/{NAME}2", user="trapped:p").status == 401
+    node.delete("policies/%2F/trap")

@@ -6,6 +6,8 @@ without a body, paths that end with a slash, spaces written as plus signs.
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 HOST = "127.0.0.1"
 
 
@@ -13,7 +15,9 @@ class TestPyrabbit:
     @pytest.fixture
     def client(self, node):
         library = pytest.importorskip("pyrabbit2", reason="pyrabbit2 is not installed")
-        return library.Client(f"{HOST}:{node.http_port}", "guest", "guest", timeout=20)
+        return library.Client(
+            f"{HOST}:{node.http_port}", "guest", "guest", timeout=PATIENCE_SECONDS
+        )
 
     def test_the_broker_and_its_nodes(self, client, node):
         assert client.is_alive()

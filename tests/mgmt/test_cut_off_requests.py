@@ -8,10 +8,10 @@ import pytest
 from leveret.broker.resources.memory_measures import allocated_bytes
 from leveret.mgmt.api import incoming
 from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
+from tests.patience import PATIENCE_SECONDS
 
 MEGABYTE = 1_000_000
 KEPT_BYTES_MAX = 2 * MEGABYTE
-SECONDS_MAX = 5
 LOGIN = "POST /api/login HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 UPLOAD = (
     f"POST /api/definitions HTTP/1.1\r\nAuthorization: {AUTHORIZATION}\r\n"
@@ -55,7 +55,7 @@ async def is_freed_after(served, count, *request):
         before = allocated_bytes()
         for _ in range(count):
             await cut_off(served, *request)
-        async with asyncio.timeout(SECONDS_MAX):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while allocated_bytes() > before + KEPT_BYTES_MAX:
                 await asyncio.sleep(0.01)
     except TimeoutError:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pika
 import pytest
 
-WAIT_SECONDS = 15
+from tests.patience import PATIENCE_SECONDS
 
 FIELDS = {
     "connection.created":
@@ -46,13 +46,13 @@ class Listening:
         for line in self.process.stdout:
             self._lines.put(json.loads(line))
 
-    def next(self, seconds=WAIT_SECONDS):
+    def next(self, seconds=PATIENCE_SECONDS):
         """Wait for the next event."""
         return self._lines.get(timeout=seconds)
 
     def until(self, is_last):
         """Return events up to a given one."""
-        deadline, events = time.monotonic() + WAIT_SECONDS, []
+        deadline, events = time.monotonic() + PATIENCE_SECONDS, []
         while not events or not is_last(events[-1]):
             try:
                 events.append(self.next(max(0.0, deadline - time.monotonic())))
@@ -70,12 +70,12 @@ def listening(node, *options):
         yield heard
     finally:
         heard.process.kill()
-        heard.process.wait(WAIT_SECONDS)
+        heard.process.wait(PATIENCE_SECONDS)
 
 
 def _wait_until_it_listens(node, heard):
     """Cause an event repeatedly until the command prints it."""
-    for number in range(WAIT_SECONDS * 10):
+    for number in range(PATIENCE_SECONDS * 10):
         node.put(f"queues/%2F/probe{number}", {"auto_delete": False})
         node.delete(f"queues/%2F/probe{number}")
         with suppress(queue.Empty):
@@ -301,7 +301,7 @@ def _set_watermark(node, amount):
         [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
          "--data-dir", node.data_dir,
          "set_vm_memory_high_watermark", "absolute", amount],
-        check=True, timeout=WAIT_SECONDS, capture_output=True,
+        check=True, timeout=PATIENCE_SECONDS, capture_output=True,
     )  # fmt: skip
 
 
@@ -314,13 +314,13 @@ class TestTheCommand:
 
     def test_a_pattern_that_is_none_is_refused(self, node):
         heard = Listening(node, "--pattern", "(")
-        _, error = heard.process.communicate(timeout=WAIT_SECONDS)
+        _, error = heard.process.communicate(timeout=PATIENCE_SECONDS)
         assert heard.process.returncode == 65
         assert "the pattern is not a valid regular expression" in error
 
     def test_it_ends_after_its_duration_though_events_keep_coming(self, node, vhost):
         heard = Listening(node, "--duration", "1")
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while heard.process.poll() is None and time.monotonic() < deadline:
             node.put(f"queues/{vhost}/q")
             node.delete(f"queues/{vhost}/q")

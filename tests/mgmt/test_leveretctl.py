@@ -11,6 +11,7 @@ import pytest
 
 from tests.mgmt.ctl_command import Ctl, run_command
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -245,7 +246,7 @@ def test_names_in_any_language_and_bytes_that_are_no_text(ctl, node, vhost):
         [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl", "--data-dir", node.data_dir,
          "list_queues", "-p", vhost],
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True,
-        timeout=30, check=False,
+        timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert (done.returncode, "\\u961f\\u5217\t0\n" in done.stdout) == (0, True)
 
@@ -328,7 +329,7 @@ def test_waiting_for_a_process_and_shutting_it_down(own_node, tmp_path):
     )  # fmt: skip
     assert ctl.fails("wait", tmp_path / "none", "--timeout", "0")[0] == 75
     ctl("shutdown")
-    assert own_node.process.wait(10) == 0
+    assert own_node.process.wait(PATIENCE_SECONDS) == 0
     code, text = ctl.fails("stop")
     assert (code, "does not exist" in text) == (69, True)
     ctl("stop", "--idempotent")
@@ -350,4 +351,4 @@ def test_stopping_resetting_and_starting(own_node):
     assert own_node.get("queues") == []
     ctl("rotate_logs")
     ctl("stop")
-    assert own_node.process.wait(10) == 0
+    assert own_node.process.wait(PATIENCE_SECONDS) == 0

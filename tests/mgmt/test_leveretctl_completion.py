@@ -17,8 +17,8 @@ import pytest
 from leveret.mgmt.tools.ctl.completion import completions
 from leveret.mgmt.tools.ctl.leveretctl import main
 from tests.mgmt.ctl_command import run_command
+from tests.patience import PATIENCE_SECONDS
 
-SECONDS_MAX = 30
 DISCARD_LINE = "\x15"
 ESCAPES = re.compile(r"\x07|\x1b(\[[0-9;?>=]*[A-Za-z]|[=>])")
 SHELLS = {
@@ -167,7 +167,7 @@ class Shell:
 
     def wait_for(self, text):
         """Wait until the terminal shows a text."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while text not in ESCAPES.sub("", self._text):
             ready, _, _ = select.select([self._ours], [], [], deadline - time.monotonic())
             assert ready, f"{text!r} is not shown: {self._text!r}"
@@ -214,6 +214,6 @@ def test_fish(node, vhost, tmp_path):
     done = subprocess.run(
         ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
         env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=SECONDS_MAX, check=True, cwd=tmp_path,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True, cwd=tmp_path,
     )  # fmt: skip
     assert done.stdout.splitlines() == ["two words"]

@@ -14,8 +14,9 @@ import time
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 COLUMNS, LINES = 80, 24
-DEADLINE_SECONDS = 20
 HOME, LAST = "\x1b[H", "╯"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -49,7 +50,7 @@ class Terminal:
 
     def wait_for(self, *texts):
         """Return the lines of the first complete picture that contains all these texts."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             # Each picture is drawn from the terminal's first line on.
             for picture in self.shown.split(HOME):
@@ -62,7 +63,7 @@ class Terminal:
 
     def ended(self):
         """The exit code."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self.process.poll() is None and time.monotonic() < deadline:
             self.read()
         return self.process.poll()

@@ -4,7 +4,6 @@ import asyncio
 import os
 import socket
 import stat
-import time
 from threading import Thread
 
 import pytest
@@ -96,9 +95,7 @@ def test_a_node_that_does_not_answer_in_time(fails, tmp_path):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "control.socket"))
         silent.listen()
-        started_at = time.monotonic()
         code, text = fails("--data-dir", tmp_path, "--timeout", "1", "-n", "n@h", "list_queues")
-        assert time.monotonic() - started_at < 5
     assert (code, text) == (
         TIMED_OUT, "Error: operation list_queues on node n@h timed out. Timeout value used: 1000"
     )  # fmt: skip

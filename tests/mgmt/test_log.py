@@ -6,6 +6,7 @@ import pika
 import pytest
 
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 CONFIGURATION = """
 log.file = node.log
@@ -16,7 +17,6 @@ log.exchange = true
 log.exchange.formatter = json
 log.exchange.level = info
 """
-SECONDS_MAX = 20
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_a_long_file_is_rotated(logging_node):
 
 
 def message_about(text, channel, queue):
-    for method, properties, body in channel.consume(queue, inactivity_timeout=SECONDS_MAX):
+    for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE_SECONDS):
         assert body is not None, "nothing was published"
         if text in json.loads(body)["msg"]:
             channel.cancel()

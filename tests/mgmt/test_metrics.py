@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from leveret.mgmt.metrics.collector import FAMILIES
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 CLASSIC = {"protocol": "amqp091", "queue_type": "rabbit_classic_queue"}
 EVERYTHING = "/metrics/detailed?" + "&".join(f"family={name}" for name in sorted(FAMILIES))
@@ -38,7 +39,9 @@ def value(page, name, **labels):
 
 def fetch(node, path="/metrics", method="GET", **headers):
     """Return the response unmodified."""
-    connection = http.client.HTTPConnection("127.0.0.1", node.metrics_port, timeout=20)
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", node.metrics_port, timeout=PATIENCE_SECONDS
+    )
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     connection.request(method, path, headers=sent)
     answer = connection.getresponse()
@@ -123,7 +126,9 @@ def test_paths(node, path, status):
 
 def test_a_scraper_that_goes_away_does_no_harm(node, traffic):
     for path in PAGES:
-        connection = http.client.HTTPConnection("127.0.0.1", node.metrics_port, timeout=20)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", node.metrics_port, timeout=PATIENCE_SECONDS
+        )
         connection.request("GET", path)
         connection.close()
     assert fetch(node)[0].status == 200
@@ -456,7 +461,7 @@ def test_metrics_can_ask_for_a_monitor(other_node):
             passwords.add_password(None, url, *user.split(":"))
         opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
         try:
-            return opener.open(url, timeout=20).status
+            return opener.open(url, timeout=PATIENCE_SECONDS).status
         except urllib.error.HTTPError as error:
             return error.code
 

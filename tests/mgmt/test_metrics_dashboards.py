@@ -23,6 +23,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.mgmt import dashboards
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
 PROMETHEUS = shutil.which("prometheus") or os.environ.get("LEVERET_TEST_PROMETHEUS")
@@ -79,7 +80,7 @@ class Traffic(threading.Thread):
 
     def stop(self):
         self._over.set()
-        self.join(10)
+        self.join(PATIENCE_SECONDS)
 
 
 class Prometheus:
@@ -98,7 +99,9 @@ class Prometheus:
         )  # fmt: skip
 
     def _ask(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_SECONDS
+        ) as answer:
             return json.load(answer)["data"]
 
     def values(self, expression):
@@ -114,7 +117,7 @@ class Prometheus:
 
     def stop(self):
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -139,7 +142,6 @@ def filled_in(expression, cluster):
     return expression.replace("$rabbitmq_cluster", cluster).replace("$namespace", "")
 
 
-@pytest.mark.timeout(120)
 def test_every_panel_of_the_overview_shows_data(node, prometheus, traffic):
     cluster = node.get("overview")["cluster_name"]
     wanted = {filled_in(one, cluster) for one in dashboards.overview()}
@@ -165,7 +167,6 @@ def test_every_panel_of_the_overview_shows_data(node, prometheus, traffic):
     assert {target["lastError"] for target in prometheus.targets()} == {""}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(OWN_FILES is None, reason="RabbitMQ's dashboards are not here")
 def test_the_overview_as_rabbitmq_ships_it(node, prometheus, traffic):
     cluster = node.get("overview")["cluster_name"]

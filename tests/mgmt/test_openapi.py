@@ -17,6 +17,7 @@ import pika
 import pytest
 
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_SECONDS_MAX = 400
@@ -46,7 +47,9 @@ def described(tmp_path):
         "OPENAPI_NAMES": json.dumps({**NAMES, "node": [served.name]}),
     }  # fmt: skip
     begin = "import tests.mgmt.openapi_hooks as hooks; hooks.restore()"
-    subprocess.run([sys.executable, "-c", begin], env=environment, check=True, timeout=30)
+    subprocess.run(
+        [sys.executable, "-c", begin], env=environment, check=True, timeout=PATIENCE_SECONDS
+    )
     client = busy_client(served)
     names = {
         **NAMES, "node": [served.name],

@@ -6,13 +6,19 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 
 @pytest.fixture
 def admin(node, vhost, rabbitmqadmin):
     def run(*arguments):
         command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, timeout=30, check=False
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

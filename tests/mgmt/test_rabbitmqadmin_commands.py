@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 
 @pytest.fixture
 def run(node, vhost, rabbitmqadmin):
@@ -14,8 +16,8 @@ def run(node, vhost, rabbitmqadmin):
     def run(*arguments, text=""):
         command = [sys.executable, rabbitmqadmin, "-P", node.http_port, "-V", vhost, *arguments]
         return subprocess.run(
-            list(map(str, command)), input=text, capture_output=True, text=True, timeout=30,
-            check=False,
+            list(map(str, command)), input=text, capture_output=True, text=True,
+            timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
 
     return run

@@ -4,8 +4,6 @@ The calls that Python makes in each turn of the loop are counted: a turn with 10
 to 4 ms. Unlike time, they do not depend on the machine.
 """
 
-import pytest
-
 from tests.mgmt.node_in_process import NodeInProcess
 
 OBJECTS = 10_000
@@ -45,7 +43,6 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.timeout(120)
 async def test_no_turn_of_the_loop_is_long(tmp_path):
     async with NodeInProcess(tmp_path) as served:
         turns = {"import": await served.longest_turn("api/definitions", definitions())}

@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from leveret.mgmt.api.errors import bad_request
+from tests.patience import PATIENCE_SECONDS
 
 SECRET = "open-sesame"
 LOGIN = base64.b64encode(f"anna:{SECRET}".encode()).decode()
@@ -15,7 +16,9 @@ GOOD = b"GET /api/auth HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @contextlib.contextmanager
 def http_client(node):
-    with socket.create_connection(("127.0.0.1", node.http_port), timeout=10) as client:
+    with socket.create_connection(
+        ("127.0.0.1", node.http_port), timeout=PATIENCE_SECONDS
+    ) as client:
         client.sendall(GOOD)
         client.recv(65536)
         yield client

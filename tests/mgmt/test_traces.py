@@ -16,6 +16,7 @@ import pytest
 
 from leveret.broker.tracing import record
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 
 LOG = {"format": "log", "pattern": "#"}
 TEXT = {"format": "text", "pattern": "#"}
@@ -166,7 +167,7 @@ async def test_a_log_survives_a_crash_and_goes_on(tmp_path):
         (left,) = tmp_path.rglob("*.open")
         node.wait_until(lambda: left.stat().st_size, "it has something")
         node.process.send_signal(signal.SIGKILL)
-        node.process.wait(10)
+        node.process.wait(PATIENCE_SECONDS)
         left.write_bytes(left.read_bytes() + b"\x1f\x8b\x08 half a member")
         node.start()
         assert node.get("traces/%2F/all")["format"] == "log"
@@ -354,7 +355,7 @@ class TestApi:
         url = f"http://127.0.0.1:{node.http_port}/api/trace-files/{quote(name, safe='')}"
         login = base64.b64encode(b"guest:guest").decode()
         request = urllib.request.Request(url, headers={"Authorization": f"Basic {login}"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             assert answer.headers["Content-Type"] == "application/gzip"
             assert b'"event":"publish"' in gzip.decompress(answer.read())
 

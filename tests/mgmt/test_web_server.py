@@ -9,6 +9,7 @@ import pytest
 
 from tests.feature.certificate_authority import CertificateAuthority
 from tests.mgmt.served_node import ServedNode
+from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
 AUTHORIZATION = {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}
@@ -32,7 +33,7 @@ def ask(where, headers=AUTHORIZATION, method="GET", context=None):
     """Return status, headers and body."""
     request = urllib.request.Request(where, headers=headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS, context=context) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()
@@ -97,7 +98,7 @@ class Unfollowed(urllib.request.HTTPRedirectHandler):
 def test_addresses_of_rabbitmqs_pages_lead_on(node, path, status, location):
     with pytest.raises(urllib.error.HTTPError) as redirect:
         opener = urllib.request.build_opener(Unfollowed)
-        opener.open(f"http://127.0.0.1:{node.http_port}/{path}", timeout=10)
+        opener.open(f"http://127.0.0.1:{node.http_port}/{path}", timeout=PATIENCE_SECONDS)
     assert redirect.value.code == status
     assert redirect.value.headers["Location"].startswith(location)
 
@@ -154,7 +155,7 @@ class TestHeaders:
         request = urllib.request.Request(
             f"{where}/api/login", b"username=guest&password=guest", form
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             cookie = answer.headers["Set-Cookie"]
         assert cookie.startswith("auth=Z3Vlc3Q6Z3Vlc3Q=; Version=1")
         assert "HttpOnly; SameSite=Strict" in cookie

@@ -4,7 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import msgspec
-import pytest
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.properties import ContentHeader, encode_properties
@@ -13,6 +12,7 @@ from leveret.mgmt.api import selection, workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message
 from leveret.storage.tiered_cursor import TieredCursor
 from tests.mgmt.node_in_process import NodeInProcess
+from tests.patience import PATIENCE_SECONDS
 
 MESSAGES = 200_000
 BODY_BYTES = 100
@@ -34,7 +34,7 @@ async def paged_queue(directory):
             messages = [Message(ADDRESS, HEADER, one) for one in bodies]
             queue.backing.publish(messages, sum(map(len, bodies)), 0)
             await asyncio.sleep(0)
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while queue.backing.counts().paged_out < MESSAGES * 0.99:
                 await asyncio.sleep(0.01)
         yield served, queue
@@ -80,7 +80,6 @@ class Watched:
         assert self.memory_bytes < MEMORY_BYTES_MAX
 
 
-@pytest.mark.timeout(180)
 async def test_a_queue_of_paged_messages_is_read_a_little_at_a_time(tmp_path, monkeypatch):
     async with paged_queue(tmp_path) as (served, queue):
         watched = Watched(monkeypatch, queue)

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-SECONDS_MAX = 60
+from tests.patience import PATIENCE_SECONDS
+
 CONFTEST = """
 import sys
 
@@ -19,7 +20,7 @@ def run_pytest(directory, *options):
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "leveret.pytest_plugin", *options],
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-        cwd=directory, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+        cwd=directory, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     ).stdout  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from leveret.broker.amqp.frames import (
 )
 from leveret.broker.amqp.methods import METHODS, decode_method, encode_method
 from leveret.broker.amqp.properties import decode_properties, encode_properties
+from tests.patience import PATIENCE_SECONDS
 
-SECONDS_MAX = 10.0
 POLL_SECONDS = 0.005
 RECEIVE_BYTES = 256 * 1024
 FRAME_BYTES_MAX = 131_072
@@ -73,7 +73,7 @@ class RawClient:
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.settimeout(SECONDS_MAX)
+        self.socket.settimeout(PATIENCE_SECONDS)
         self.socket.connect((broker.host, broker.port))
         host, port = self.socket.getsockname()
         self.name = f"{host}:{port}"
@@ -112,7 +112,7 @@ class RawClient:
 
     def read_bytes(self, count):
         """Read exactly so many bytes. Raises ConnectionError at the end of the stream."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while len(self._buffer) < count:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
             data = self.socket.recv(RECEIVE_BYTES)
@@ -155,7 +155,7 @@ class RawClient:
 
     def read_end(self):
         """Wait until the broker has closed the socket; returns the data before that."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             self.socket.settimeout(max(0.001, deadline - time.monotonic()))
             try:
@@ -308,7 +308,7 @@ def wait_until_read(broker, client):
     wait_until(lambda: connection_count(broker) and broker.call(is_read))
 
 
-def wait_until(condition, seconds_max=SECONDS_MAX):
+def wait_until(condition, seconds_max=PATIENCE_SECONDS):
     """Wait for a condition that another thread makes true."""
     deadline = time.monotonic() + seconds_max
     pause = threading.Event()

@@ -17,12 +17,12 @@ from leveret.broker.server import Broker
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.metadata import SqliteMetadata
 from leveret.testing import LOOPBACK, ThreadedBroker
+from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, side_of_broker, wait_until_read
 
 A_WHILE_S = 10
 """Both monitors have measured by then."""
 FAR_TOO_MUCH = 2**60
-SECONDS_MAX = 15
 
 
 class Node:
@@ -197,7 +197,7 @@ def served(folder, settings):
             yield SimpleNamespace(host=LOOPBACK, port=port)
         finally:
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=SECONDS_MAX)
+            process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_a_served_node_takes_its_limits_from_the_configuration_file(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from leveret.broker.config import Config
 from leveret.testing import EmbeddedBroker
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(params=["3.12", "4.x"])
@@ -27,8 +28,8 @@ async def dead_letter(channel, message):
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     first = await channel.declare_queue("first", arguments=arguments)
     await channel.default_exchange.publish(message, "first")
-    await (await first.get(timeout=5)).reject()
-    arrived = await target.get(timeout=5)
+    await (await first.get(timeout=PATIENCE_SECONDS)).reject()
+    arrived = await target.get(timeout=PATIENCE_SECONDS)
     await arrived.ack()
     return arrived
 

@@ -10,6 +10,7 @@ from leveret.broker.server import Broker
 from leveret.storage.disk import Disk
 from leveret.storage.log import PENDING_BYTES_HIGH
 from leveret.storage.metadata import SqliteMetadata
+from tests.patience import PATIENCE_SECONDS
 
 PUBLISHERS = 3
 BODY = bytes(20_000)
@@ -54,7 +55,7 @@ async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
     queues = broker.services.vhosts["/"].queues
     seen_in_flow = set()
     highest_pending = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (
             len(seen_in_flow) < PUBLISHERS
             or sum(q.counts.published for q in queues.values()) < 2500
@@ -65,7 +66,7 @@ async def test_a_slow_disk_slows_publishers_evenly(tmp_path):
             seen_in_flow |= {c.name for c in broker.connections if c.publishing_state == "flow"}
     counts = [queue.counts.published for queue in queues.values()]
     is_over.set()
-    await asyncio.wait(floods, timeout=10)
+    await asyncio.wait(floods, timeout=PATIENCE_SECONDS)
     await broker.stop()
     assert highest_pending < 2 * PENDING_BYTES_HIGH
     assert min(counts) > max(counts) / 3

@@ -2,7 +2,7 @@
 
 from pamqp import commands
 
-from tests.protocol.raw_client import opened
+from tests.protocol.raw_client import opened, wait_until_read
 
 
 def test_queues_that_share_a_limit_take_turns(broker):
@@ -15,6 +15,8 @@ def test_queues_that_share_a_limit_take_turns(broker):
             client.consume(queue, consumer_tag=queue)
         for queue in (queue for queue in queues for _ in range(4)):
             client.publish(1, queue, b"x")
+        # Only then do all queues have messages, and the order does not depend on when they came.
+        wait_until_read(broker, client)
         seen = []
         for _ in range(12):
             delivered = client.read_content(1, commands.Basic.Deliver)

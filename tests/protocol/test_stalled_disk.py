@@ -7,6 +7,7 @@ import aiormq
 
 from leveret.storage.disk import Disk
 from leveret.storage.log import PENDING_BYTES_HIGH
+from tests.patience import PATIENCE_SECONDS
 from tests.stored_broker import StoredBroker
 
 PUBLISHERS = 3
@@ -43,7 +44,7 @@ async def flood(url, name, counts, is_over):
 
 
 async def until(condition):
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.005)
 

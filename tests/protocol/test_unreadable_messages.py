@@ -12,6 +12,7 @@ from leveret.broker.queues import failed_reads
 from leveret.broker.server import Broker
 from leveret.storage.disk import Disk, failure
 from leveret.storage.metadata import SqliteMetadata
+from tests.patience import PATIENCE_SECONDS
 
 COUNT = 500
 PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
@@ -38,7 +39,7 @@ async def started(directory, disk):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -23,6 +23,7 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.message import Message
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, Machine, intact
 from tests.storage.machine import PERSISTENT as HEADER
 from tests.storage.test_damage import FILES, choose, restarted, stopped_store
@@ -46,7 +47,7 @@ async def stopped_with_large_bodies_on_disk(directory):
     lazy = machine.queues[3]
     for _ in range(300):
         lazy.publish([Message(ADDRESSES[0], HEADER, bytes(1000))], 1000, 0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not lazy.delta.count:
             await asyncio.sleep(0.002)
     await machine.store.close()

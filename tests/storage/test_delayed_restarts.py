@@ -13,6 +13,7 @@ from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine, make_header, number_of
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.reading import ready_entries
@@ -107,7 +108,7 @@ class Node:
         self.disk.cut()
 
     async def release_all(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while self.delayed.count:
                 self.advance(10)
                 await asyncio.sleep(0.001)

@@ -12,6 +12,7 @@ from leveret.storage.message import Address, Message
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.reclaiming import GARBAGE_BYTES_MIN, LOG_BYTES_MIN
 from leveret.storage.store import Store
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import PERSISTENT
 from tests.storage.reading import ready_entries
 
@@ -51,7 +52,7 @@ def consume_all(queue):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -3,6 +3,7 @@
 import asyncio
 
 from leveret.storage.message import Message
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, TRANSIENT, Machine
 
 
@@ -12,7 +13,7 @@ def publish(queue, count, header=PERSISTENT, size=100):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.002)
 

@@ -12,6 +12,7 @@ import pytest
 from leveret.storage import ledger, log, pager, segments, unsynced_files
 from leveret.storage.disk import Disk, StoreError, failure
 from leveret.storage.message import Address, Message
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.late_error_disk import LateErrorDisk
 from tests.storage.machine import PERSISTENT, Machine
 from tests.storage.reading import ready_entries
@@ -60,7 +61,7 @@ def publish(queue, waiter, sequence, body=b"x" * 100):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.002)
 

@@ -11,8 +11,8 @@ from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.server import Broker
 from leveret.mgmt.api.server import CONTROL_SOCKET, ManagementServer
 from leveret.mgmt.running_node import Node
+from tests.patience import PATIENCE_SECONDS
 
-WAIT_SECONDS = 10
 URL = "http://node/api/node/events"
 
 
@@ -42,7 +42,7 @@ async def client(control_socket):
 
 async def until(condition):
     """Wait for a condition."""
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -53,7 +53,7 @@ async def test_events_come_as_they_happen(node, client):
         assert response.content_type == "application/x-ndjson"
         for number in range(3):
             events.notify("queue.created", {"name": f"q{number}"})
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 event = json.loads(await response.content.readline())
             assert (event["event"], event["name"]) == ("queue.created", f"q{number}")
 
@@ -68,7 +68,7 @@ async def test_a_client_that_has_gone_is_forgotten_though_nothing_happens(node, 
 async def test_the_stream_ends_with_the_broker(node, client):
     async with client.get(URL) as response:
         await node.stop_broker()
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await response.content.read() == b""
 
 

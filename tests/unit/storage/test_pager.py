@@ -8,6 +8,7 @@ from leveret.storage.message import ENTRY_BYTES
 from leveret.storage.pager import OVERFULL, Pager
 from leveret.storage.unsynced_files import UnsyncedFiles
 from leveret.storage.worker import Worker
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.storage.fake_store import FakeStore, publish
 
 BODY = bytes(1000)
@@ -58,7 +59,7 @@ def queue_of(store, pager, key=256, count=0, is_durable=True):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0)
 

@@ -14,8 +14,7 @@ from leveret.broker.resources.file_descriptors import (
     open_descriptors,
     sockets_max,
 )
-
-SECONDS_MAX = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 class Greeting(asyncio.Protocol):
@@ -41,7 +40,7 @@ async def connect(acceptor):
     loop = asyncio.get_running_loop()
     client = socket.socket()
     client.setblocking(False)
-    async with asyncio.timeout(SECONDS_MAX):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await loop.sock_connect(client, (acceptor.host, acceptor.port))
         try:
             return client, await loop.sock_recv(client, 5)
@@ -98,7 +97,7 @@ async def test_a_turn_accepts_a_few_clients_of_many(acceptor, monkeypatch):
 
     monkeypatch.setattr(acceptor, "_accept_waiting", counted)
     acceptor._resume()
-    async with asyncio.timeout(SECONDS_MAX):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while sum(accepted_in_turn) < 40:
             await asyncio.sleep(0)
     assert max(accepted_in_turn) <= ACCEPTED_MAX
@@ -119,7 +118,7 @@ async def test_accepting_pauses_when_the_system_cannot(acceptor, monkeypatch, ca
     monkeypatch.setattr(acceptor_module, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(acceptor, "_resume", lambda: pauses.append("over"))
     client = socket.create_connection((acceptor.host, acceptor.port))
-    async with asyncio.timeout(SECONDS_MAX):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not pauses:
             await asyncio.sleep(0)
     assert "Too many open files" in caplog.text

@@ -9,8 +9,7 @@ import pytest
 
 from leveret.broker.tracing.output import Writer
 from leveret.broker.tracing.text_file import TextFile
-
-WAIT_SECONDS = 10
+from tests.patience import PATIENCE_SECONDS
 
 
 class Disk:
@@ -25,7 +24,7 @@ class Disk:
         self.is_free.set()
 
     def write(self, batch):
-        self.is_free.wait(WAIT_SECONDS)
+        self.is_free.wait(PATIENCE_SECONDS)
         if self.error is not None:
             raise self.error
         self.written.append(batch.data)
@@ -48,7 +47,7 @@ def writer(monkeypatch):
 
 
 def wait(condition):
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.patience import PATIENCE_SECONDS
+
 SLOW = ("aiohttp", "asyncio", "cryptography", "inspect", "msgspec", "pamqp", "rich", "typer")
 
 
@@ -12,7 +14,7 @@ def test_nothing_slow_is_imported():
         [sys.executable, "-S", "-c", program],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     imported = set(done.stdout.split())

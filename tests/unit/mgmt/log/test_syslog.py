@@ -12,9 +12,9 @@ from leveret.broker.config.log_settings import OutputSettings, SyslogSettings
 from leveret.mgmt.log.formatting import formatter_of
 from leveret.mgmt.log.syslog import Syslog
 from tests.feature.certificate_authority import CertificateAuthority
+from tests.patience import PATIENCE_SECONDS
 
 HOST = re.escape(socket.gethostname())
-SECONDS_MAX = 10
 
 
 def record(text="a line", level=logging.INFO):
@@ -33,20 +33,20 @@ def syslog(**settings):
 def datagrams():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
-        server.settimeout(SECONDS_MAX)
+        server.settimeout(PATIENCE_SECONDS)
         yield server
 
 
 @pytest.fixture
 def streams():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(SECONDS_MAX)
+        server.settimeout(PATIENCE_SECONDS)
         yield server
 
 
 def accepted(server):
     connection, _ = server.accept()
-    connection.settimeout(SECONDS_MAX)
+    connection.settimeout(PATIENCE_SECONDS)
     return connection.makefile("rb")
 
 
@@ -84,7 +84,7 @@ def test_tls(streams, tmp_path):
     handler = syslog(port=streams.getsockname()[1], transport="tls", tls=tls)
     handler.emit(record())
     connection, _ = streams.accept()
-    connection.settimeout(SECONDS_MAX)
+    connection.settimeout(PATIENCE_SECONDS)
     with context.wrap_socket(connection, server_side=True) as wrapped:
         assert wrapped.recv(999).endswith(b" - a line")
         handler.close()
@@ -106,7 +106,7 @@ def test_messages_wait_for_a_server_that_cannot_be_reached(streams, caplog):
     handler.emit(record("first"))
     handler.emit(record("second"))
     with socket.create_server(("127.0.0.1", port)) as server:
-        server.settimeout(SECONDS_MAX)
+        server.settimeout(PATIENCE_SECONDS)
         handler.close()
         text = accepted(server).read().decode()
     assert "first" in text
