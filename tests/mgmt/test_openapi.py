@@ -20,7 +20,7 @@ from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_SECONDS_MAX = 400
+RUN_SECONDS_MAX = 900
 USER = "describer"
 """The administrator of the run, who must not be changed by it."""
 NAMES = {

@@ -11,7 +11,8 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.direct import DirectConnection
 from leveret.broker.requester import THE_NODE
 from leveret.storage.metadata import MetadataError, SqliteMetadata
-from tests.protocol.raw_client import SECONDS_MAX, method_bytes, opened, wait_until
+from tests.patience import PATIENCE_SECONDS
+from tests.protocol.raw_client import method_bytes, opened, wait_until
 from tests.stored_broker import started
 
 ARGUMENTS = {"ticket": 0, "arguments": {}}
@@ -29,7 +30,7 @@ class HeldMetadata(SqliteMetadata):
 
     def sync(self):
         self.syncs += 1
-        assert self.may_sync.wait(SECONDS_MAX)
+        assert self.may_sync.wait(PATIENCE_SECONDS)
         if self.problem is not None:
             raise self.problem
         super().sync()

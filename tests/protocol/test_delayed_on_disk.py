@@ -8,7 +8,8 @@ from pamqp import commands
 
 from leveret.broker.registry.rows import STORED_EXCHANGE
 from leveret.storage.disk import Disk
-from tests.protocol.raw_client import SECONDS_MAX, opened, publish_bytes, wait_until
+from tests.patience import PATIENCE_SECONDS
+from tests.protocol.raw_client import opened, publish_bytes, wait_until
 from tests.stored_broker import started
 
 HOUR_MS = 3_600_000
@@ -23,7 +24,7 @@ class HeldDisk(Disk):
         self.may_sync.set()
 
     def sync(self, descriptor, path):
-        assert self.may_sync.wait(SECONDS_MAX)
+        assert self.may_sync.wait(PATIENCE_SECONDS)
         super().sync(descriptor, path)
 
 

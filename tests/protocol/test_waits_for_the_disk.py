@@ -7,7 +7,8 @@ from pamqp import commands
 
 from leveret.storage.disk import Disk
 from leveret.storage.metadata import SqliteMetadata
-from tests.protocol.raw_client import SECONDS_MAX, opened
+from tests.patience import PATIENCE_SECONDS
+from tests.protocol.raw_client import opened
 from tests.stored_broker import started
 
 QUICK_SYNCS = 50
@@ -29,7 +30,7 @@ class Gate:
 
     def pass_through(self):
         self.waits.set()
-        assert self.is_open.wait(SECONDS_MAX)
+        assert self.is_open.wait(PATIENCE_SECONDS)
 
 
 class GatedDisk(Disk):
@@ -78,7 +79,7 @@ def test_a_transient_message_does_not_wait_for_a_disk_that_was_quick_before(tmp_
                 1, commands.Queue.Bind, queue="persistent", exchange="amq.direct", nowait=True
             )
             persistent.publish(1, "persistent", b"held", delivery_mode=2)
-            assert gates[operation].waits.wait(SECONDS_MAX)
+            assert gates[operation].waits.wait(PATIENCE_SECONDS)
             transient.publish(1, "transient", b"meanwhile")
             assert transient.get("transient") == b"meanwhile"
 
