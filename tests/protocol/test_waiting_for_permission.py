@@ -8,8 +8,8 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.errors import precondition_failed
+from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import (
-    SECONDS_MAX,
     close_arguments,
     method_bytes,
     opened,
@@ -311,7 +311,7 @@ def test_a_client_that_sends_on_is_not_read_for_ever(broker, client):
         kept = broker.call(lambda e: side_of_broker(e, client).bytes_in)
         assert kept < len(flood) // 2
         answer(broker, backend)
-        sending.result(SECONDS_MAX)
+        sending.result(PATIENCE_SECONDS)
     client.read_method(1, commands.Queue.DeclareOk)
     counted = client.declare("q", passive=True)
     assert counted.message_count == messages
