@@ -80,6 +80,9 @@ def test_a_quorum_queue_is_shown_with_its_type_and_its_one_member(ctl, node, vho
     assert ctl("-s", "list_queues", "-p", vhost, "name", "type", "leader", "members", "online") == (
         f"c\tclassic\t\t\t\nq\tquorum\t{name}\t[{name}]\t[{name}]\n"
     )
+    assert ctl("-s", "list_queues", "-p", vhost, "name", "messages_dlx", "message_bytes_dlx") == (
+        "c\t\t\nq\t0\t0\n"
+    )
     assert json.loads(ctl("quorum_status", "-p", vhost, "q", "--formatter", "json")) == [{
         "Node Name": name, "Raft State": "leader", "Log Index": "undefined",
         "Commit Index": "undefined", "Snapshot Index": "undefined", "Term": "undefined",

@@ -252,6 +252,33 @@ def test_deaths_are_counted_by_their_reasons_and_whether_anybody_wanted_them(nod
     assert (count("at_most_once"), count("disabled")) == (before[0] + 1, before[1] + 2)
 
 
+def test_letters_of_quorum_queues_are_counted_when_they_die_and_when_they_are_confirmed(
+    node, vhost, channel
+):
+    def count(what):
+        labels = {"queue_type": "rabbit_quorum_queue", "dead_letter_strategy": "at_least_once"}
+        name = f"rabbitmq_global_messages_dead_lettered_{what}_total"
+        return value(node.metrics(), name, **labels)
+
+    expired, confirmed = count("expired"), count("confirmed")
+    arguments = {
+        "x-queue-type": "quorum", "x-dead-letter-exchange": "dead-letters",
+        "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+    }  # fmt: skip
+    channel.queue_declare("dying", durable=True, arguments=arguments)
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "dying", b"12", pika.BasicProperties(expiration="0"))
+    assert (count("expired"), count("confirmed")) == (expired + 3, confirmed)
+    shown = node.get(f"queues/{vhost}/dying")
+    assert (shown["messages"], shown["messages_dlx"], shown["message_bytes_dlx"]) == (3, 3, 6)
+    channel.queue_declare("graves")
+    channel.exchange_declare("dead-letters", "fanout")
+    channel.queue_bind("graves", "dead-letters")
+    channel.queue_declare("graves", passive=True)
+    assert (count("expired"), count("confirmed")) == (expired + 3, confirmed + 3)
+
+
 def test_the_store_tells_what_it_does(node, vhost, channel):
     names = (
         "rabbitmq_io_write_ops_total", "rabbitmq_io_write_bytes_total",

@@ -28,7 +28,7 @@ QUEUE_COLUMNS = (
     "leader", "members", "online", "mirror_pids", "synchronised_mirror_pids", "operator_policy",
     "effective_policy_definition",
     "single_active_consumer_tag", "oldest_ready_age_ms", "oldest_unacked_age_ms", "idle_since",
-    "messages_paged_out", "message_bytes_paged_out",
+    "messages_paged_out", "message_bytes_paged_out", "messages_dlx", "message_bytes_dlx",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
     "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"
