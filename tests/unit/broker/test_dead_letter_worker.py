@@ -10,6 +10,7 @@ from leveret.broker.policies.parameters import POLICY
 from leveret.broker.queues.kept_letters import DEATH
 from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.backing_queue import Unreadable
 from leveret.storage.message import Address, Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.declaring import Declared
@@ -40,16 +41,16 @@ def source(vhost, name="source", exchange_name="dlx", **arguments):
     return queue(vhost, name, durable=True, **named)
 
 
-def publish(vhost, to, *bodies, publisher=None, ttl_ms=None):
+def publish(vhost, to, *bodies, publisher=None, ttl_ms=None, header=HEADER):
     for number, body in enumerate(bodies, 1):
-        message = Message(Address("", to.name, encode_address("", to.name)), HEADER, body)
+        message = Message(Address("", to.name, encode_address("", to.name)), header, body)
         to.publish([message], len(body), ttl_ms, publisher, number)
     vhost.turns.run()
 
 
-def kill(vhost, of, *bodies):
+def kill(vhost, of, *bodies, header=HEADER):
     """Publish messages and reject them."""
-    publish(vhost, of, *bodies)
+    publish(vhost, of, *bodies, header=header)
     of.discard([got(of) for _ in bodies])
     vhost.turns.run()
 
@@ -98,6 +99,18 @@ class SlowBacking(TransientQueue):
         waiting, self.waiting = self.waiting, []
         for confirm in waiting:
             confirm()
+
+
+class UnluckyBacking(TransientQueue):
+    """A backing queue of which the first read fails."""
+
+    failures = 1
+
+    def fetch(self, count, ack_required):
+        if self.failures:
+            self.failures -= 1
+            raise Unreadable("no file handle is free")
+        return super().fetch(count, ack_required)
 
 
 def slow(of):
@@ -161,6 +174,17 @@ class TestRouting:
         assert headers["own"] == ("I", 1)
         assert DEATH not in headers
         assert vhost.counts.kept == {("quorum", "delivery_limit"): 1}
+
+    def test_an_exchange_may_delay_it(self, vhost):
+        arguments = {"x-delayed-type": ("S", "fanout")}
+        dead = exchange(vhost, "dlx", "x-delayed-message", durable=True, arguments=arguments)
+        target = bound(vhost, "target", dead)
+        of = source(vhost)
+        delayed = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 5000)}}))
+        kill(vhost, of, b"a", header=delayed)
+        assert (bodies(target), dead.delayed.count, dlx(vhost, of)) == ([], 1, (0, 1))
+        later(vhost, 6)
+        assert bodies(target) == [b"a"]
 
 
 class TestConfirms:
@@ -265,6 +289,17 @@ class TestTheQueue:
         purged = Answer()
         of.purge(purged)
         assert (purged.result(), dlx(vhost, of)) == (1, (1, 0))
+
+    def test_letters_that_cannot_be_read_are_read_later(self, vhost, caplog):
+        target = queue(vhost, "target")
+        unlucky = UnluckyBacking()
+        vhost.make_letters_backing = lambda of: unlucky
+        of = source(vhost, exchange_name="", x_dead_letter_routing_key="target")
+        kill(vhost, of, b"a")
+        assert (bodies(target), dlx(vhost, of)) == ([], (1, 0))
+        assert "the dead letters of queue 'source' in vhost '/': no file handle" in caplog.text
+        later(vhost, 1)
+        assert (bodies(target), dlx(vhost, of)) == ([b"a"], (0, 1))
 
     def test_they_go_with_their_queue(self, vhost):
         dead = exchange(vhost, "dlx", durable=True)
