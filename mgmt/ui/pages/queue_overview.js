@@ -45,6 +45,7 @@ function aboutQueue(one) {
     facts({"Virtual host": one.vhost, Type: one.type, State: stateOfQueue(one),
       Ready: link("messages", count(one.messages_ready)),
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
+      ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),
       Persistent: count(one.messages_persistent), "Message bytes": bytes(one.message_bytes),
       "Process memory": bytes(one.memory), Consumers: link("consumers", count(one.consumers)),
       "Idle since": one.idle_since ? time(Date.parse(one.idle_since)) : "–"}),
