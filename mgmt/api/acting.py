@@ -23,7 +23,7 @@ from leveret.storage.message import Entry
 
 Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
 """Publishes a message that is acted on; why that failed, or None."""
-NOT_ROUTED = "no queue would have got the message"
+NOT_ROUTED = "the message is unroutable: no queue would receive it"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
 """What the audit log tells of a request."""
 ACTIONS = {"Retrying": "retry", "Moving": "move", "Deleting": "delete"}

@@ -96,7 +96,6 @@ def _change(
         "from": None if there is None else shown(there), "to": shown(item),
     }  # fmt: skip
     if action == "conflict":
-        change["reason"] = (
-            f"the {kind} is there and differs in {', '.join(sorted(differing))}; it stays as it is"
-        )
+        names = ", ".join(sorted(differing))
+        change["reason"] = f"the {kind} exists with different {names} and will not be changed"
     return change

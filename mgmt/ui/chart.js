@@ -35,10 +35,10 @@ export class Chart {
     new ResizeObserver(() => this.drawIfResized()).observe(this.element);
   }
 
-  // lines: {name: {points, now}}, see samples.js.
+  // lines: {name: {points, now, colour}}, see samples.js.
   draw(lines) {
-    this.lines = Object.entries(lines).map(([name, {points, now}], place) =>
-      ({name, points, now, colour: COLOURS[place % COLOURS.length]}));
+    this.lines = Object.entries(lines).map(([name, {points, now, colour}], place) =>
+      ({name, points, now, colour: COLOURS[(colour ?? place) % COLOURS.length]}));
     this.drawAll();
   }
 

@@ -1,13 +1,15 @@
-// The lines of a chart as pieces. Where several lines have the same pixels, each of them is drawn
-// with dashes that leave room for those of the others, so that all colours are seen side by side.
+// The lines of a chart as pieces. Where several lines have the same pixels, or nearly, each of them is
+// drawn with dashes that leave room for those of the others, so that all colours are seen side by side.
 
 const DASH = 7;
+// Pixels: lines that are nearer than this cover each other.
+const NEAR = 2;
 
 // lines: lists of {time, value}, the oldest first. x, y: from a time and a value to pixels. Returns
 // for each line its pieces, {d, dashes, offset}: a path, and SVG's dash array, undefined for solid.
 export function piecesOf(lines, x, y) {
   const places = lines.map((points) =>
-    new Map(points.map(({time, value}) => [time, Math.round(y(value))])));
+    new Map(points.map(({time, value}) => [time, y(value)])));
   return lines.map((points, number) =>
     runsOf(points, number, places).map((run) => pieceOf(run, x, y)));
 }
@@ -28,8 +30,9 @@ function runsOf(points, number, places) {
 
 function coinciding(number, places, start, end) {
   const own = places[number];
+  const isNear = (other, time) => Math.abs(other.get(time) - own.get(time)) < NEAR;
   return places.flatMap((other, place) =>
-    (other.get(start) === own.get(start) && other.get(end) === own.get(end) ? [place] : []));
+    (isNear(other, start) && isNear(other, end) ? [place] : []));
 }
 
 function pieceOf({points, rank, count}, x, y) {

@@ -1,5 +1,5 @@
-// The API's samples as lines of a chart, {points, now}: points are {time, value}, the oldest first;
-// now is the present value.
+// The API's samples as lines of a chart, {points, now, colour}: points are {time, value}, the oldest
+// first; now is the present value; colour is a number, the same for a kind of rate on all pages.
 
 // Kinds of message rates, by RabbitMQ's names for them.
 const MESSAGE_RATES = [
@@ -31,8 +31,9 @@ export function rates(row, name) {
 
 // Lines of all message rates that an object has. stats: its message_stats.
 export function messageRates(stats = {}) {
-  return Object.fromEntries(MESSAGE_RATES.filter(([, name]) => `${name}_details` in stats)
-    .map(([title, name]) => [title, rates(stats, name)]));
+  return Object.fromEntries(MESSAGE_RATES.map(([title, name], colour) =>
+    [title, name, colour]).filter(([, name]) => `${name}_details` in stats)
+    .map(([title, name, colour]) => [title, {...rates(stats, name), colour}]));
 }
 
 export const queuedMessages = (row) => ({Ready: values(row, "messages_ready"),

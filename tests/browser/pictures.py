@@ -153,7 +153,7 @@ def take_all(browser, node):
     camera.take("queue", 900)
     browser.follow("Consumers")
     browser.see("stalled")
-    camera.take("consumers", 360)
+    camera.take("consumers", 480)
     browser.go("queues", "/", "orders.failed", "dead-letters")
     browser.see("rejected in queue orders")
     camera.take("workbench", 760, "Dead letters in this queue")
@@ -209,7 +209,9 @@ def main():
             time.sleep(TRAFFIC_SECONDS)
             browser = Browser(driver, node)
             driver.set_window_size(WIDTH, 900)
+            driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
             browser.begin()
+            browser.choose("Refresh", "5")
             take_all(browser, node)
         finally:
             if traffic is not None:

@@ -19,6 +19,7 @@ return [...arguments[0].querySelectorAll("path")].map((one) => ["data-line", "st
 def chart(browser, vhost):
     """The chart of queued messages in an empty virtual host: its three lines are equal."""
     browser.go("admin", "vhosts", vhost)
+    browser.see_title(f"Virtual host {vhost}")
     panel = browser.panel("Queued messages")
     browser.wait(lambda: panel.find_elements(By.CSS_SELECTOR, "svg path"), "its lines")
     return panel
@@ -80,6 +81,7 @@ def test_all_message_rates_of_rabbitmq_are_lines(browser, node, vhost):
     node.put(f"queues/{vhost}/rated")
     node.publish(vhost, "rated", "one")
     browser.go("queues", vhost, "rated")
+    browser.see_title("Queue rated")
     names = ".legend button span"
     browser.wait(
         lambda: "Deliver (manual ack)" in texts(browser, browser.panel("Message rates"), names),

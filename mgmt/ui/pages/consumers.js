@@ -8,27 +8,29 @@ import {List} from "../table.js";
 const numberColumn = (key, title) =>
   ({key, title, number: true, cell: (row) => count(row[key])});
 
+const QUEUE = {key: "queue.name", title: "Queue", cell: ({queue}) =>
+  h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)};
 const COLUMNS = [
   {key: "consumer_tag", title: "Consumer tag"},
-  {key: "queue.name", title: "Queue", cell: ({queue}) =>
-    h("a", {href: to("queues", queue.vhost, queue.name)}, queue.name)},
+  {key: "activity_status", title: "Activity status", wide: true,
+    cell: activityOf},
   {key: "channel_details.name", title: "Channel", cell: ({channel_details: {name}}) =>
     h("a", {href: to("channels", name)}, name)},
   {key: "ack_required", title: "Ack required", cell: (row) => (row.ack_required ? "yes" : "no")},
   {key: "exclusive", title: "Exclusive", cell: (row) => (row.exclusive ? "yes" : "no")},
   numberColumn("prefetch_count", "Prefetch count"),
   numberColumn("messages_unacknowledged", "Unacked"),
-  {key: "activity_status", title: "Activity status", cell: activityOf},
   {key: "arguments", title: "Arguments", cell: (row) =>
     (Object.keys(row.arguments ?? {}).length ? code(row.arguments) : "")},
 ];
 
-export function consumerList() {
+// hasQueue: with a column of the consumer's queue.
+export function consumerList({hasQueue = false} = {}) {
   let consumers = [];
   const list = new List({
     id: "consumers", caption: "Consumers", small: true, load: async () => consumers,
     key: (row) => `${row.channel_details.name}\n${row.consumer_tag}`,
-    empty: "No consumers.", columns: COLUMNS,
+    empty: "No consumers.", columns: hasQueue ? [COLUMNS[0], QUEUE, ...COLUMNS.slice(1)] : COLUMNS,
   });
   const show = (found) => {
     consumers = found ?? [];
@@ -43,6 +45,6 @@ function activityOf({activity_status: status, active, ...row}) {
 
 // A consumer that holds messages and acknowledges none.
 function stallOf({stalled_since: since, messages_unacknowledged: held}) {
-  return since && h("div", {class: "state bad"},
+  return since && h("div", {class: "bad"},
     `stalled: holds ${plural(held, "message")}, no ack since ${time(Date.parse(since))}`);
 }

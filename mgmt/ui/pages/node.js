@@ -82,8 +82,8 @@ function memoryOf(breakdown, estimated = []) {
     .map(([key, value]) => ({label: key.replaceAll("_", " "), value,
       text: `${bytes(value)}${mark([key])}`}));
   return [...stacked("Memory", parts),
-    h("p", {class: "quiet"}, `${bytes(breakdown.total.rss)} in total, measured as `
-      + `${breakdown.strategy}.`),
+    h("p", {class: "quiet"}, `Total: ${bytes(breakdown.total.rss)}, measured. `
+      + `Calculation strategy: ${breakdown.strategy}.`),
     bars("Memory by category", all)];
 }
 
