@@ -15,11 +15,12 @@ from leveret.storage.message import Address, Message
 class Run(NamedTuple):
     """Messages that are published together: to one address, with the same kind of properties.
 
-    body_bytes: the sum of their bodies' sizes.
+    body_bytes: the sum of their bodies' sizes. header_count: how many properties were read for it.
     """
 
     messages: list[Message]
     body_bytes: int
+    header_count: int = 0
 
     def parts(self, count: int) -> tuple["Run", "Run"]:
         """The run of its first messages, so many, and that of the others."""
@@ -39,7 +40,7 @@ def runs_of(
     """
     is_cut, are_large = False, body_bytes > bytes_max
     messages: list[Message] = []
-    raw, kind = None, None
+    raw, kind, header_count = None, None, 0
     for its_raw, body in zip(properties, bodies, strict=True):
         if its_raw is not raw:
             raw = its_raw
@@ -47,22 +48,25 @@ def runs_of(
                 header = ContentHeader(raw)
             except PropertiesError:
                 if messages:
-                    yield _run(messages)
+                    yield _run(messages, header_count)
                 raise
             if header.kind != kind:
                 kind = header.kind
                 if messages:
                     is_cut = True
-                    yield _run(messages)
-                    messages = []
+                    yield _run(messages, header_count)
+                    messages, header_count = [], 0
+            header_count += 1
         messages.append(Message(address, header, body))
         if are_large:
             is_cut = True
-            yield _run(messages)
-            messages = []
-    if messages:
-        yield _run(messages) if is_cut else Run(messages, body_bytes)
+            yield _run(messages, header_count)
+            messages, header_count = [], 0
+    if is_cut and messages:
+        yield _run(messages, header_count)
+    elif messages:
+        yield Run(messages, body_bytes, header_count)
 
 
-def _run(messages: list[Message]) -> Run:
-    return Run(messages, sum([len(message.body) for message in messages]))
+def _run(messages: list[Message], header_count: int) -> Run:
+    return Run(messages, sum([len(message.body) for message in messages]), header_count)

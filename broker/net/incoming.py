@@ -51,11 +51,14 @@ from leveret.broker.services import Services
 from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
-RUN_WORK, METHOD_WORK, ACK_WORK = 8, 250, 16
-"""The work of a run of messages in addition to that of each, that of a method other than
-basic.publish and basic.ack, and that of an ack which is not passed on in a run, in the units of
-broker/turns.py. A declaration takes 100 microseconds.
+RUN_WORK, HEADER_WORK, METHOD_WORK, ACK_WORK = 8, 8, 250, 16
+"""The work of a run of messages in addition to that of each, that of a message's own properties,
+that of a method other than basic.publish and basic.ack, and that of an ack which is not passed on
+in a run, in the units of broker/turns.py. A declaration takes 100 microseconds.
 """
+
+MANY_MESSAGES = 64
+"""A publisher that sends so many at a time may outrun the consumers of its queues."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -259,7 +262,10 @@ class Incoming:
         target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
         size_max = self._services.config.max_message_size_bytes
         runs = runs_of(target.address, properties, bodies, body_bytes, size_max)
-        self._publish_runs(target_channel, target, runs)
+        if len(bodies) > 1:
+            self._publish_runs(target_channel, target, runs)
+        elif (run := self._next_run(runs)) is not None:
+            self._publish(target_channel, target, run)
 
     def _publish_runs(self, channel: Channel, target: Target, runs: Iterator[Run]) -> None:
         """Publish runs one after the other, in this turn and in later ones."""
@@ -299,6 +305,7 @@ class Incoming:
                 # This publish waits, too: a client that connects again would get one in each time.
                 raise TurnOver(partial(self._publish_runs, channel, target, iter((run,))))
         turns = self._turns
+        turns.work_left -= HEADER_WORK * run.header_count
         work = RUN_WORK + target.work * count
         if work > turns.work_left:
             affordable = turns.affordable(target.work)
@@ -311,6 +318,8 @@ class Incoming:
         steps = publishing.publish(channel, target, messages, run.body_bytes)
         if steps is not None:
             self.run(channel, steps, partial(publishing.described, channel, target))
+        elif count >= MANY_MESSAGES:
+            self._reading.hold_back_for(target.queues)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
         """basic.ack of each of the tags. If they are multiple, there is one."""

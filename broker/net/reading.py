@@ -10,17 +10,19 @@ The socket is read unless one of these is true:
 - The frames kept for held channels exceed their limit (net/held.py).
 - The connection has read its share in this round; reading resumes after the round.
 - Input of the connection waits for its turn (net/input_steps.py).
+- The client publishes faster than the consumers of a queue are served (queues/publisher_hold.py).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pamqp import commands
 
 from leveret.broker.clock import Timer
 from leveret.broker.net.output import Output
+from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
 
 BIG_READ_BYTES = 128 * 1024
@@ -50,8 +52,8 @@ class Reading:
 
     __slots__ = (
         "_blocked_as", "_bytes_this_round", "_client", "_has_waiting_input", "_is_backlog_full",
-        "_is_paused_for_turn", "_is_refusing", "_output", "_refusal_timer", "_round_of_reads",
-        "_services", "_transport", "_waits_for_disk", "is_in_flow", "unblocked",
+        "_is_outrunning", "_is_paused_for_turn", "_is_refusing", "_output", "_refusal_timer",
+        "_round_of_reads", "_services", "_transport", "_waits_for_disk", "is_in_flow", "unblocked",
     )  # fmt: skip
 
     def __init__(self, services: Services, client: Client, output: Output) -> None:
@@ -66,6 +68,7 @@ class Reading:
         self.is_in_flow = self._waits_for_disk = False
         self._is_backlog_full = False
         self._is_paused_for_turn = self._has_waiting_input = False
+        self._is_outrunning = False
         self._round_of_reads = 0
         self._bytes_this_round = 0
 
@@ -84,17 +87,19 @@ class Reading:
 
     @property
     def publishing_state(self) -> str:
-        """`blocked` by an alarm, `flow` while the store is congested, or `running`.
+        """`blocked` by an alarm, `flow` while the store or a queue is behind, or `running`.
 
         RabbitMQ's management shows it as a connection's state.
         """
         if self._blocked_as or self._is_refusing:
             return "blocked"
-        return "flow" if self.is_in_flow else "running"
+        return "flow" if self.is_in_flow or self._is_outrunning else "running"
 
     def _resume(self) -> None:
         """Resume reading, unless another reason to pause remains."""
         if self._is_paused_for_turn or self._has_waiting_input or self.is_held_back:
+            return
+        if self._is_outrunning:
             return
         if self._transport is not None:
             self._transport.resume_reading()
@@ -119,6 +124,18 @@ class Reading:
 
     def _resume_after_round(self) -> None:
         self._is_paused_for_turn = False
+        self._resume()
+
+    def hold_back_for(self, queues: Iterable[QueueClient]) -> None:
+        """Do not read while the client's messages outrun the consumers of one of these queues."""
+        if self._is_outrunning or self._transport is None:
+            return
+        if any(queue.hold_back(self._stop_outrunning) for queue in queues):
+            self._is_outrunning = True
+            self._transport.pause_reading()
+
+    def _stop_outrunning(self) -> None:
+        self._is_outrunning = False
         self._resume()
 
     def pause_for_input(self) -> None:

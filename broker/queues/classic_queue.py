@@ -11,7 +11,7 @@ Every question is answered at once: see `QueueClient` for the interface and its 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
@@ -31,6 +31,7 @@ from leveret.broker.queues.expiry import UnusedExpiry
 from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.figures import ClassicFigures
 from leveret.broker.queues.levels import Levels, priority_levels
+from leveret.broker.queues.publisher_hold import PublisherHold
 from leveret.broker.queues.queue_client import (
     Consumer,
     ExclusiveOwner,
@@ -38,7 +39,7 @@ from leveret.broker.queues.queue_client import (
     Publisher,
     QueueLength,
 )
-from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, STREAM_POLICIES, QueueKind
+from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
 from leveret.broker.requester import Requester
@@ -49,17 +50,6 @@ TURN_MESSAGES_MAX = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
 DELIVERY_BYTES_MAX = 512 * 1024
 """About as much as one consumer is given at once, so that large bodies do not pile up on it."""
-
-CLASSIC_QUEUE = QueueKind(
-    CLASSIC,
-    "rabbit_classic_queue",
-    CLASSIC_ARGUMENTS,
-    consumer_arguments=("x-cancel-on-ha-failover", "x-priority", "x-credit"),
-    policy_target="classic_queues",
-    unsupported_policies=frozenset(
-        (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
-    ),
-)
 
 logger = logging.getLogger("leveret.queue")
 
@@ -75,11 +65,11 @@ class ClassicQueue:
     """
 
     __slots__ = (
-        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns", "_unused", "ages",
-        "arguments", "auto_delete", "backing", "bindings", "counts", "declared", "durable",
-        "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain", "may_redeliver", "name",
-        "operator_policy", "options", "owner_connection", "policy", "reads", "ring", "storage_id",
-        "vhost_name",
+        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_publisher_hold", "_turns",
+        "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
+        "declared", "durable", "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain",
+        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
+        "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange = False
@@ -130,6 +120,7 @@ class ClassicQueue:
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
             self.reads,
         )  # fmt: skip
+        self._publisher_hold = PublisherHold(self.backing, self.ring, self.counts, self._clock)
         self._deaths = Deaths(self, owner)
         self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
@@ -185,6 +176,10 @@ class ClassicQueue:
             is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
         if not is_safe and publisher is not None:
             self._hold(publisher, first, count)
+
+    def hold_back(self, resume: Callable[[], object]) -> bool:
+        """See `QueueClient`."""
+        return self._publisher_hold.begin(resume)
 
     def _hold(self, publisher: Publisher, first: int, count: int) -> None:
         """Have a run confirmed when the store has it on disk."""
@@ -249,6 +244,7 @@ class ClassicQueue:
     def take_turn(self) -> None:
         """Give consumers what there is, up to a turn's worth."""
         self.deliver_ready()
+        self._publisher_hold.delivered()
         if self._deaths.is_behind:
             self._deaths.go_on()
 
@@ -494,6 +490,7 @@ class ClassicQueue:
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
         deaths, self._deaths = self._deaths, NO_DEATHS
         deaths.close()
+        self._publisher_hold.release()
         self._unused.close()
         self.reads.close()
         consumers = self.ring.clear()

@@ -19,7 +19,7 @@ Q4. A consumer gets no message before its `subscribe` is answered, none after it
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leveret.broker.amqp.field_table import Table
@@ -162,6 +162,12 @@ class QueueClient(Protocol):
         body_bytes: the sum of their bodies' sizes. ttl_ms: the messages' own time to live, in
         milliseconds. publisher: receives the confirms; `first` is the number of the first message,
         and the others are numbered consecutively.
+        """
+
+    def hold_back(self, resume: Callable[[], object]) -> bool:
+        """Whether a publisher of many messages at a time has to wait for the queue's consumers.
+
+        If it has to, `resume` is called when it may go on (publisher_hold.py).
         """
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:

@@ -136,6 +136,16 @@ class QueueKind:
             raise not_implemented(f"automatic acknowledgement not supported by {self.name} {what}")
 
 
+CLASSIC_QUEUE = QueueKind(
+    CLASSIC,
+    "rabbit_classic_queue",
+    CLASSIC_ARGUMENTS,
+    consumer_arguments=("x-cancel-on-ha-failover", "x-priority", "x-credit"),
+    policy_target="classic_queues",
+    unsupported_policies=frozenset(
+        (*STREAM_POLICIES, "queue-leader-locator", "delivery-limit", "dead-letter-strategy")
+    ),
+)
 STREAM_QUEUE = QueueKind(
     STREAM, "rabbit_stream_queue", STREAM_ARGUMENTS, ("x-stream-offset", "x-credit"), "streams",
     may_be_transient=False, may_be_exclusive=False, may_be_auto_delete=False,

@@ -13,8 +13,9 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern
-from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.inspection import Inspection
+from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect

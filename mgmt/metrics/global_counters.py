@@ -8,8 +8,7 @@ counted twice. The counters of streams, which do not exist here, are 0.
 """
 
 from leveret.broker.counts import GIVEN, NOTHING_GIVEN
-from leveret.broker.queues.classic_queue import CLASSIC_QUEUE
-from leveret.broker.queues.queue_kind import STREAM_QUEUE
+from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, STREAM_QUEUE
 from leveret.broker.queues.quorum_queue import QUORUM_QUEUE
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals

@@ -159,3 +159,24 @@ async def test_an_ack_of_an_unknown_tag_between_others():
         assert client.channel.is_closing
         # The first is settled, the others have gone back to the queue.
         assert [message.body for message in messages_in(queue)] == [b"1", b"2", b"3"]
+
+
+async def test_a_publisher_that_outruns_its_consumers_is_not_read_until_they_have_caught_up():
+    async with Node(VirtualClock()) as node:
+        queue, (publisher, consumer) = declare(node), node.clients(2)
+        consumer.send_method(commands.Basic.Qos, prefetch_count=100)
+        consumer.send_method(commands.Basic.Consume, queue="q")
+        await all_read(node, consumer)
+        publisher.send(b"".join(publish_bytes(1, "q") for _ in range(5000)))
+        publisher.be_read()
+        await all_read(node)
+        ready = queue.backing.ready_count
+        publisher.be_read()
+        await all_read(node)
+        assert not publisher.socket.is_read
+        assert publisher.connection.publishing_state == "flow"
+        while queue.backing.ready_count > ready // 2:
+            consumer.send_method(commands.Basic.Ack, delivery_tag=0, multiple=True)
+            await all_read(node, consumer)
+        assert publisher.socket.is_read
+        assert publisher.connection.publishing_state == "running"

@@ -3,9 +3,10 @@
 import pytest
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.queues.classic_queue import CLASSIC_QUEUE, ClassicQueue
+from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.queue_kind import (
     CLASSIC_ARGUMENTS,
+    CLASSIC_QUEUE,
     EVERY_ARGUMENT,
     STREAM_QUEUE,
     QueueKind,
