@@ -1,19 +1,32 @@
 """`leveret analyze`: reads the options, runs the job and prints a summary.
 
 spark-submit takes the same file. Exit codes: 0 on success, even if lines were rejected; 1 if there
-are no logs; 2 for invalid options or if Java is missing; 130 after Ctrl-C.
+are no logs; 2 for invalid options or if a package or Java is missing; 130 after Ctrl-C.
 """
 
 import argparse
+import importlib
 import os
 import sys
 import time
 
-from leveret.analytics.follow import follow
+from leveret.analytics.costs import COSTS
+from leveret.analytics.engine import Reading
+from leveret.analytics.engines import (
+    AUTO,
+    ENGINES,
+    EVENTS_MAX,
+    SPARK,
+    Choice,
+    EngineError,
+    choose,
+    opened,
+)
+from leveret.analytics.estimate import Estimate
 from leveret.analytics.java import JavaMissingError
-from leveret.analytics.job import Options, Outcome, analyze
-from leveret.analytics.report import report_path
-from leveret.analytics.session import start_session
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.progress import Progress, shown_seconds
+from leveret.analytics.report_file import report_path
 from leveret.analytics.trace_files import Window, read_moment
 
 EXIT_NOTHING, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
@@ -36,12 +49,18 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--to", dest="to_us", type=read_moment, help="end time (exclusive)")
     parser.add_argument("--vhost", help="only this virtual host")
+    parser.add_argument(
+        "--engine", choices=ENGINES, default=AUTO,
+        help=f"auto (the default): duckdb, and spark for more than {EVENTS_MAX:,} events",
+    )  # fmt: skip
     parser.add_argument("--master", help="Spark master; local[*] by default")
     parser.add_argument(
         "--poison-above", type=int, default=5, metavar="N",
         help="messages delivered more than N times are poison (%(default)s)",
     )  # fmt: skip
-    parser.add_argument("--follow", action="store_true", help="keep running and add new logs")
+    parser.add_argument(
+        "--follow", action="store_true", help="keep running and add new logs (with Spark)"
+    )
     parser.add_argument(
         "--every", type=float, default=60.0, metavar="SECONDS",
         help="with --follow: seconds between updates of the tables (60)",
@@ -57,34 +76,51 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the job and return the exit code."""
     options = read_options(sys.argv[1:] if arguments is None else arguments)
     window = Window(options.from_us, options.to_us, options.vhost)
+    what = Options(options.directory, options.out, window, options.poison_above)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    started = time.monotonic()
+    wants_spark = "--follow" if options.follow else "--master" if options.master else ""
+    master = options.master or (None if is_submitted else "local[*]")
     try:
-        session = start_session(options.master or (None if is_submitted else "local[*]"))
-    except JavaMissingError as error:
+        choice = choose(
+            SPARK if is_submitted else options.engine, what.directory, what.out, window, wants_spark
+        )
+        if options.follow:
+            importlib.import_module("leveret.analytics.follow").run_follow(
+                what, master, options.every, options.keep_days
+            )
+            return 0
+        return _analyze(choice, what, master)
+    except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_USAGE
-    try:
-        what = Options(options.directory, options.out, window, options.poison_above)
-        if options.follow:
-            follow(session, what, options.every, options.keep_days)
-            return 0
-        outcome = analyze(session, what)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except FileNotFoundError as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_NOTHING
-    finally:
-        session.stop()
-    sys.stdout.write(_summary(outcome, options.out, time.monotonic() - started))
-    return 0 if outcome.files else EXIT_NOTHING
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
-def _summary(outcome: Outcome, out: str, seconds: float) -> str:
-    rejected = f"; {outcome.rejected:,} rejected, see {out}/rejected" if outcome.rejected else ""
+def _analyze(choice: Choice, options: Options, master: str | None) -> int:
+    started = time.monotonic()
+    costs = COSTS[choice.engine]
+    if choice.files:
+        files = "file" if choice.files == 1 else "files"
+        expected = shown_seconds(Estimate(costs, choice.events).left())
+        sys.stderr.write(
+            f"about {choice.events:,} events in {choice.files:,} {files}, with {choice.engine}:"
+            f" about {expected}\n"
+        )
+    with opened(choice.engine, options.work, master) as engine:
+        progress = Progress(engine.parts, costs, choice.events)
+        reading = analyze(engine, options, progress)
+    sys.stdout.write(_summary(reading, options.out, time.monotonic() - started))
+    return 0 if reading.files else EXIT_NOTHING
+
+
+def _summary(reading: Reading, out: str, seconds: float) -> str:
+    rejected = f"; {reading.rejected:,} rejected, see {out}/rejected" if reading.rejected else ""
     return (
-        f"{outcome.events:,} records of {outcome.files:,} files in {seconds:.0f} s{rejected}\n"
+        f"{reading.events:,} records of {reading.files:,} files in {seconds:.0f} s{rejected}\n"
         f"tables: {out}\nreport: {report_path(out)}\n"
     )
 

@@ -7,9 +7,7 @@ so that under a steady load small changes do not count. Minutes without traffic 
 first and the last minute of the trace are incomplete and are left out.
 """
 
-from pyspark.sql import DataFrame, SparkSession
-
-from leveret.analytics.output import read_table
+from leveret.analytics.engine import Engine
 
 MINUTES_MIN, SCORE_MIN = 20, 6.0
 """Minutes that a baseline needs, and the least score of an anomaly."""
@@ -27,15 +25,16 @@ _SERIES = """
         select vhost, kind, name, explode(sequence(first, last, interval 1 minute)) as minute
         from ends where first <= last
     )
-    select minute, vhost, kind, name, stack(2,
-        'published', cast(coalesce(published, 0) as double),
-        'delivered', cast(coalesce(delivered, 0) as double)) as (measure, value)
+    select minute, vhost, kind, name, 'published' as measure,
+        cast(coalesce(published, 0) as double) as value
     from all_minutes left join named using (vhost, kind, name, minute)
     union all
-    select minute, vhost, 'queue', queue, stack(2,
-        'wait_p99_us', cast(wait_p99_us as double),
-        'ack_p99_us', cast(ack_p99_us as double)) as (measure, value)
-    from latency
+    select minute, vhost, kind, name, 'delivered', cast(coalesce(delivered, 0) as double)
+    from all_minutes left join named using (vhost, kind, name, minute)
+    union all
+    select minute, vhost, 'queue', queue, 'wait_p99_us', cast(wait_p99_us as double) from latency
+    union all
+    select minute, vhost, 'queue', queue, 'ack_p99_us', cast(ack_p99_us as double) from latency
     union all
     select minute, vhost, 'queue', queue, 'ready', cast(ready as double) from depth
 """
@@ -59,7 +58,7 @@ _WORDS = """
 """
 
 ANOMALIES = f"""
-    with series as (select * from ({_SERIES}) where value is not null), medians as (
+    with series as (select * from ({_SERIES}) as measured where value is not null), medians as (
         select *, percentile_approx(value, 0.5) over (partition by {_KEY}) as usual,
             count(*) over (partition by {_KEY}) as minutes
         from series
@@ -67,7 +66,7 @@ ANOMALIES = f"""
         select *, percentile_approx(abs(value - usual), 0.5) over (partition by {_KEY}) as deviation
         from medians
     ), scored as (
-        select *, (value - usual) / greatest(1.4826 * deviation, usual / 20,
+        select *, (value - usual) / greatest(1.4826e0 * deviation, usual / 20,
             if(measure like '%_us', 1000, 1)) as score
         from deviations
     )
@@ -77,8 +76,7 @@ ANOMALIES = f"""
 """
 
 
-def anomaly_table(session: SparkSession, out: str) -> DataFrame:
-    """Return the table, made from tables below `out`."""
+def open_series(engine: Engine, out: str) -> None:
+    """Open the finished tables below `out` from which anomalies are made."""
     for name in ("traffic", "latency", "depth"):
-        read_table(session, out, name).createOrReplaceTempView(name)
-    return session.sql(ANOMALIES)
+        engine.open_table(out, name)

@@ -7,7 +7,7 @@ one of an hour. Queues beyond the busiest `QUEUES_MAX` are counted in the totals
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
 
 from leveret.analytics.aggregates import (
     COLUMNS_MAX,
@@ -29,36 +29,38 @@ from leveret.analytics.aggregates import (
     Size,
     Unroutable,
 )
-from leveret.analytics.output import BY_NAME, read_table
+from leveret.analytics.engine import Engine, Row
+from leveret.analytics.tables import BY_NAME
 
 HEAT_QUEUES = 6
 FEW = 50
+_QUEUE_COLUMNS = pa.schema([("vhost", pa.string()), ("queue", pa.string())])
 SHORT_LIVED_US = 10_000_000
 
-Rows = Sequence[Any]
+Rows = Sequence[Row]
 
 
-def collect(session: SparkSession, out: str) -> Aggregates:
-    """Return the aggregates of the tables below `out`."""
+def collect(engine: Engine, out: str) -> Aggregates:
+    """Return the aggregates of the tables below `out`. Raises MissingTablesError."""
     for name in BY_NAME:
-        read_table(session, out, name).createOrReplaceTempView(name)
-    return collect_views(session)
+        engine.open_table(out, name)
+    return collect_views(engine)
 
 
-def collect_views(session: SparkSession) -> Aggregates:
+def collect_views(engine: Engine) -> Aggregates:
     """Return the aggregates of the tables, which exist as views."""
-    return _Collecting(session).all()
+    return _Collecting(engine).all()
 
 
 class _Collecting:
     """Runs the queries and holds what they have returned so far."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self.data = Aggregates()
 
     def _rows(self, query: str, limit: int = ROWS_MAX) -> Rows:
-        return self._session.sql(f"{query} limit {limit}").collect()
+        return self._engine.rows(f"{query} limit {limit}")
 
     def all(self) -> Aggregates:
         """Run all queries."""
@@ -81,15 +83,15 @@ class _Collecting:
             "select vhost, node, event, sum(events) events, max(sample) sample,"
             " min(first_us) first, max(last_us) last from summary group by 1, 2, 3 order by 1, 2, 3"
         )
-        for row in rows:
-            data.events[row.event] = data.events.get(row.event, 0) + row.events
-            data.sample = max(data.sample, row.sample or 1)
-        data.vhosts = sorted({row.vhost for row in rows if row.vhost is not None})
-        data.nodes = sorted({row.node for row in rows if row.node is not None})
-        firsts = [row["first"] for row in rows if row["first"] is not None]
+        for _, _, event, events, sample, _, _ in rows:
+            data.events[event] = data.events.get(event, 0) + events
+            data.sample = max(data.sample, sample or 1)
+        data.vhosts = sorted({vhost for vhost, *_ in rows if vhost is not None})
+        data.nodes = sorted({node for _, node, *_ in rows if node is not None})
+        firsts = [first for *_, first, _ in rows if first is not None]
         if firsts:
             data.begins_us = min(firsts) // MINUTE_US * MINUTE_US
-            data.ends_us = max(row["last"] for row in rows if row["last"] is not None) + 1
+            data.ends_us = max(last for *_, last in rows if last is not None) + 1
         minutes = -(-(data.ends_us - data.begins_us) // MINUTE_US)
         data.step_minutes = max(1, -(-minutes // STEPS_MAX))
         data.column_steps = max(1, -(-data.steps // COLUMNS_MAX))
@@ -97,7 +99,8 @@ class _Collecting:
     def _step(self, minutes: int | None = None) -> str:
         """Return SQL for the step of a minute."""
         size = (minutes or self.data.step_minutes) * MINUTE_US
-        return f"cast((unix_micros(minute) - {self.data.begins_us}) div {size} as int)"
+        since = f"(unix_micros(minute) - {self.data.begins_us})"
+        return f"cast(({since} - {since} % {size}) / {size} as int)"
 
     # Series
 
@@ -125,29 +128,28 @@ class _Collecting:
             " where kind = 'queue' group by 1, 2 order by 3 desc, 1, 2",
             QUEUES_MAX,
         )
-        by_queue = {Queue(row.vhost, row.name): QueueSeries(Queue(row.vhost, row.name))
-                    for row in busiest}  # fmt: skip
+        queues = [Queue(vhost, name) for vhost, name, _ in busiest]
+        by_queue = {queue: QueueSeries(queue) for queue in queues}
         self.data.queues = list(by_queue.values())
-        [counted] = self._rows(
-            "select count(distinct vhost, name) queues from traffic where kind = 'queue'"
+        [(self.data.queues_total,)] = self._rows(
+            "select count(*) from (select distinct vhost, name from traffic where kind = 'queue')"
+            " as queues"
         )
-        self.data.queues_total = counted.queues
-        self._session.createDataFrame(
-            [tuple(queue) for queue in by_queue], "vhost string, queue string"
-        ).createOrReplaceTempView("busiest")
+        of_busiest = {"vhost": [one.vhost for one in queues], "queue": [one.name for one in queues]}
+        self._engine.put("busiest", pa.table(of_busiest, _QUEUE_COLUMNS))
         step = self._step()
         columns = {
             ("came", "delivered", "acknowledged"):
                 "select vhost, name queue, {step}, sum(published), sum(delivered),"
-                " sum(acknowledged) from traffic left semi join busiest on traffic.vhost ="
+                " sum(acknowledged) from traffic semi join busiest on traffic.vhost ="
                 " busiest.vhost and traffic.name = busiest.queue where kind = 'queue'"
                 " group by 1, 2, 3",
             ("wait_p99_us", "ack_p99_us"):
                 "select vhost, queue, {step}, max(wait_p99_us), max(ack_p99_us) from latency"
-                " left semi join busiest using (vhost, queue) group by 1, 2, 3",
+                " semi join busiest using (vhost, queue) group by 1, 2, 3",
             ("ready", "unacked"):
                 "select vhost, queue, {step}, max(ready_max), max(unacked_max) from depth"
-                " left semi join busiest using (vhost, queue) group by 1, 2, 3",
+                " semi join busiest using (vhost, queue) group by 1, 2, 3",
         }  # fmt: skip
         for names, query in columns.items():
             for vhost, queue, at, *values in self._rows(
@@ -156,19 +158,19 @@ class _Collecting:
                 for name, value in zip(names, values, strict=True):
                     if value is not None:
                         getattr(by_queue[Queue(vhost, queue)], name)[at] = value
-        for row in self._rows(
+        for vhost, queue, ready in self._rows(
             "select vhost, queue, max_by(ready, minute) ready from depth"
-            " left semi join busiest using (vhost, queue) group by 1, 2",
+            " semi join busiest using (vhost, queue) group by 1, 2",
             QUEUES_MAX,
         ):
-            by_queue[Queue(row.vhost, row.queue)].ready_at_end = row.ready or 0
+            by_queue[Queue(vhost, queue)].ready_at_end = ready or 0
 
     def _heat(self) -> None:
         step = self._step(self.data.step_minutes * self.data.column_steps)
         wanted = [None, *(series.queue for series in self.data.queues[:HEAT_QUEUES])]
         for vhost, queue, column, bound, messages in self._rows(
             f"select vhost, queue, {step}, up_to_us, sum(messages) from latency_histogram"
-            " left semi join busiest using (vhost, queue) where measure = 'wait'"
+            " semi join busiest using (vhost, queue) where measure = 'wait'"
             " group by vhost, queue, 3, up_to_us",
             QUEUES_MAX * COLUMNS_MAX * 64,
         ):
@@ -185,15 +187,16 @@ class _Collecting:
         rows = self._rows(
             "select vhost, queue, connection, consumer_tag, sum(delivered), sum(acknowledged),"
             " sum(unacknowledged), max(ack_p50_us), min(first_us), max(last_delivery_us),"
-            " max(last_ack_us) from consumers group by 1, 2, 3, 4 order by 7 desc, 5 desc"
+            " max(last_ack_us) from consumers group by 1, 2, 3, 4"
+            " order by 7 desc, 5 desc, 1, 2, 3, 4"
         )
         self.data.consumers = [Consumer(Queue(row[0], row[1]), *row[2:]) for row in rows]
         fates = self._rows(
             "select vhost, queue, fate, sum(messages) messages from outcomes group by 1, 2, 3"
-            " order by 4 desc"
+            " order by 4 desc, 1, 2, 3"
         )
         self.data.outcomes = {
-            (Queue(row.vhost, row.queue), row.fate): row.messages for row in fates
+            (Queue(vhost, queue), fate): messages for vhost, queue, fate, messages in fates
         }
 
     def _messages(self) -> None:
@@ -201,14 +204,13 @@ class _Collecting:
         poison = self._rows(
             "select vhost, queue, count(*), max(deliveries), max_by(message, deliveries),"
             " max_by(message_id, deliveries), max_by(fate, deliveries) from poison group by 1, 2"
-            " order by 4 desc",
+            " order by 4 desc, 1, 2",
             FEW,
         )
         data.poison = [Poison(Queue(row[0], row[1]), *row[2:]) for row in poison]
-        [repeated] = self._rows("select count(*) ids from duplicates")
-        data.duplicates_total = repeated.ids
+        [(data.duplicates_total,)] = self._rows("select count(*) from duplicates")
         duplicates = self._rows(
-            "select vhost, message_id, messages from duplicates order by messages desc", FEW
+            "select vhost, message_id, messages from duplicates order by messages desc, 1, 2", FEW
         )
         data.duplicates = [Duplicate(*row) for row in duplicates]
         data.sizes = [
@@ -220,13 +222,13 @@ class _Collecting:
     def _dead_letters(self) -> None:
         rows = self._rows(
             "select vhost, queue, reason, coalesce(exchange, '') exchange, count(*),"
-            " count_if(coalesce(size(queues), 0) <= 0), min(time_us), max(time_us)"
-            " from dead_letters group by 1, 2, 3, 4 order by 5 desc"
+            " count_if(coalesce(array_size(queues), 0) = 0), min(time_us), max(time_us)"
+            " from dead_letters group by 1, 2, 3, 4 order by 5 desc, 1, 2, 3, 4"
         )
         self.data.deaths = [Deaths(Queue(row[0], row[1]), *row[2:]) for row in rows]
         unroutable = self._rows(
-            "select vhost, exchange, routing_key, sum(messages), sum(returned), any_value(user),"
-            " any_value(connection) from unroutable group by 1, 2, 3 order by 4 desc",
+            "select vhost, exchange, routing_key, sum(messages), sum(returned), min(user),"
+            " min(connection) from unroutable group by 1, 2, 3 order by 4 desc, 1, 2, 3",
             FEW,
         )
         self.data.unroutable = [Unroutable(*map(_text_or_number, row)) for row in unroutable]
@@ -235,13 +237,13 @@ class _Collecting:
         data = self.data
         hot = self._rows(
             "select vhost, exchange, routing_key, max(messages), max(share) from routing_keys"
-            " where temperature = 'hot' group by 1, 2, 3 order by 4 desc",
+            " where temperature = 'hot' group by 1, 2, 3 order by 4 desc, 1, 2, 3",
             FEW,
         )
         data.hot_keys = [HotKey(*row) for row in hot]
         edges = self._rows(
             "select vhost, source_kind, source, target_kind, target, dead_letters, sum(messages)"
-            " from topology group by 1, 2, 3, 4, 5, 6 order by 7 desc"
+            " from topology group by 1, 2, 3, 4, 5, 6 order by 7 desc, 1, 2, 3, 4, 5, 6"
         )
         data.topology = [Edge(*row) for row in edges]
         churn = self._rows(
@@ -252,7 +254,7 @@ class _Collecting:
         data.churn = dict(_pairs(churn))
         short = self._rows(
             f"select user, count(*) from connections where lived_us < {SHORT_LIVED_US}"
-            " group by 1 order by 2 desc",
+            " group by 1 order by 2 desc, 1",
             FEW,
         )
         data.short_lived = dict(_pairs(short))
@@ -260,13 +262,15 @@ class _Collecting:
     def _trace(self) -> None:
         data = self.data
         anomalies = self._rows(
-            "select unix_micros(minute), score, reason from anomalies order by abs(score) desc", FEW
+            "select unix_micros(minute), score, reason from anomalies"
+            " order by abs(score) desc, 1, 3",
+            FEW,
         )
         data.anomalies = [Anomaly(*row) for row in anomalies]
         [gaps] = self._rows("select count(*), coalesce(sum(lost), 0), min(time_us) from gaps")
         data.gaps, data.lost_records, data.first_gap_us = gaps[0], gaps[1], gaps[2] or 0
         rejected = self._rows(
-            "select reason, count(*), min(file) from rejected group by 1 order by 2 desc", FEW
+            "select reason, count(*), min(file) from rejected group by 1 order by 2 desc, 1", FEW
         )
         data.rejected = [Rejected(*map(_text_or_number, row)) for row in rejected]
 

@@ -1,43 +1,54 @@
 """Tables counted from flows: traffic by minute between users, exchanges, queues and consumers."""
 
-from pyspark.sql import DataFrame, SparkSession
+HOT_TIMES, PLACES_MAX = 10, 1_000
+HOT_SHARE, HALF, COLD_PART = "5e-2", "5e-1", "1e-2"
+"""With exponents, since they are doubles in every engine; 0.05 is a decimal in some."""
 
-HOT_TIMES, HOT_SHARE, HALF, COLD_PART, PLACES_MAX = 10, 0.05, 0.5, 0.01, 1_000
+FLOWS = """
+    select date_trunc('minute', timestamp_micros(time_us)) as minute, vhost, node, event, exchange,
+        queue, queues, routing_keys, user, connection, channel, consumer_tag, reason, redelivered,
+        requeue, count(*) as records, sum(coalesce(count, weight)) as messages,
+        sum(weight * body_size) as bytes, min(time_us) as first_us, max(time_us) as last_us,
+        max(weight) as sample
+    from events group by all
+"""
+"""The view `flows`: records counted by minute, participants and event. Many tables need no more."""
 
-_ENTRY = "named_struct('kind', '{}', 'name', {})"
-_USER, _CONNECTION = _ENTRY.format("user", "user"), _ENTRY.format("connection", "connection")
-_EXCHANGE, _QUEUE = _ENTRY.format("exchange", "exchange"), _ENTRY.format("queue", "queue")
-_KEY = _ENTRY.format("routing_key", "routing_keys[0]")
-_QUEUES = "transform(queues, q -> named_struct('kind', 'queue', 'name', q))"
+_WITH_EXCHANGE = "('publish', 'deliver', 'return')"
+_WITH_CLIENT = "('publish', 'deliver', 'ack', 'return')"
+_COUNTED = "minute, vhost, event, redelivered, messages, bytes"
 
 TRAFFIC = f"""
-    select to_date(minute) as date, minute, vhost, who.kind, who.name,
-        {{published}} as published, {{delivered}} as delivered, {{acknowledged}} as acknowledged,
-        {{redelivered}} as redelivered, {{returned}} as returned,
-        {{bytes_in}} as bytes_in, {{bytes_out}} as bytes_out
-    from (
-        select *, explode(case
-            when event = 'publish' then concat(
-                array({_EXCHANGE}, {_USER}, {_CONNECTION}, {_KEY}), {_QUEUES})
-            when event = 'deliver' then array({_EXCHANGE}, {_USER}, {_CONNECTION}, {_KEY}, {_QUEUE})
-            when event = 'ack' then array({_USER}, {_CONNECTION}, {_QUEUE})
-            when event = 'return' then array({_EXCHANGE}, {_USER}, {_CONNECTION}, {_KEY})
-            when event = 'dead_letter' then {_QUEUES} end) as who
-        from flows where event in ('publish', 'deliver', 'ack', 'return', 'dead_letter')
-    ) where who.name is not null
-    group by minute, vhost, who.kind, who.name
-""".format(
-    published="sum(if(event in ('publish', 'dead_letter'), messages, 0))",
-    delivered="sum(if(event = 'deliver', messages, 0))",
-    acknowledged="sum(if(event = 'ack', messages, 0))",
-    redelivered="sum(if(event = 'deliver' and redelivered, messages, 0))",
-    returned="sum(if(event = 'return', messages, 0))",
-    bytes_in="sum(if(event = 'publish', bytes, 0))",
-    bytes_out="sum(if(event = 'deliver', bytes, 0))",
-)
+    with parties as (
+        select 'exchange' as kind, exchange as name, {_COUNTED}
+        from flows where event in {_WITH_EXCHANGE}
+        union all
+        select 'routing_key', get(routing_keys, 0), {_COUNTED}
+        from flows where event in {_WITH_EXCHANGE}
+        union all
+        select 'user', user, {_COUNTED} from flows where event in {_WITH_CLIENT}
+        union all
+        select 'connection', connection, {_COUNTED} from flows where event in {_WITH_CLIENT}
+        union all
+        select 'queue', queue, {_COUNTED} from flows where event in ('deliver', 'ack')
+        union all
+        select 'queue', explode(queues), {_COUNTED}
+        from flows where event in ('publish', 'dead_letter')
+    )
+    select to_date(minute) as date, minute, vhost, kind, name,
+        sum(if(event in ('publish', 'dead_letter'), messages, 0)) as published,
+        sum(if(event = 'deliver', messages, 0)) as delivered,
+        sum(if(event = 'ack', messages, 0)) as acknowledged,
+        sum(if(event = 'deliver' and redelivered, messages, 0)) as redelivered,
+        sum(if(event = 'return', messages, 0)) as returned,
+        sum(if(event = 'publish', bytes, 0)) as bytes_in,
+        sum(if(event = 'deliver', bytes, 0)) as bytes_out
+    from parties where name is not null
+    group by minute, vhost, kind, name
+"""
 
 FAN_OUT = """
-    select to_date(minute) as date, vhost, exchange, cast(size(queues) as bigint) as queues,
+    select to_date(minute) as date, vhost, exchange, cast(array_size(queues) as bigint) as queues,
         sum(messages) as messages
     from flows where event = 'publish' group by 1, 2, 3, 4
 """
@@ -55,17 +66,17 @@ REDELIVERIES = """
 """
 
 UNROUTABLE = """
-    select to_date(minute) as date, minute, vhost, exchange, routing_keys[0] as routing_key,
+    select to_date(minute) as date, minute, vhost, exchange, get(routing_keys, 0) as routing_key,
         sum(if(event = 'publish', messages, 0)) as messages,
         sum(if(event = 'return', messages, 0)) as returned,
         min(user) as user, min(connection) as connection
-    from flows where event = 'return' or (event = 'publish' and size(queues) = 0)
-    group by minute, vhost, exchange, routing_keys[0]
+    from flows where event = 'return' or (event = 'publish' and array_size(queues) = 0)
+    group by minute, vhost, exchange, get(routing_keys, 0)
 """
 
 ROUTING_KEYS = f"""
     with counted as (
-        select to_date(minute) as date, vhost, exchange, routing_keys[0] as routing_key,
+        select to_date(minute) as date, vhost, exchange, get(routing_keys, 0) as routing_key,
             sum(messages) as messages, sum(bytes) as bytes
         from flows where event = 'publish' group by 1, 2, 3, 4
     ), totals as (
@@ -90,30 +101,34 @@ ROUTING_KEYS = f"""
     from shares left join places using (date, vhost, exchange, routing_key)
 """
 
-_EDGE = "named_struct('source_kind', '{}', 'source', {}, 'target_kind', '{}', 'target', {})"
-_TO_EXCHANGE = f"array({_EDGE.format('user', 'user', 'exchange', 'exchange')})"
-_TO_QUEUES = f"transform(queues, q -> {_EDGE.format('exchange', 'exchange', 'queue', 'q')})"
+_MEASURED = "minute, vhost, messages, bytes, first_us, last_us"
 _CONSUMER = "concat(coalesce(consumer_tag, 'basic.get'), ' on ', coalesce(connection, ''))"
-_TO_CONSUMER = f"array({_EDGE.format('queue', 'queue', 'consumer', _CONSUMER)})"
-_DEAD = f"array({_EDGE.format('queue', 'queue', 'exchange', 'exchange')})"
 
 TOPOLOGY = f"""
     with edges as (
-        select *, explode(case
-            when event = 'publish' then concat({_TO_EXCHANGE}, {_TO_QUEUES})
-            when event = 'deliver' then {_TO_CONSUMER}
-            else concat({_DEAD}, {_TO_QUEUES}) end) as edge
-        from flows where event in ('publish', 'deliver', 'dead_letter')
+        select 'user' as source_kind, user as source, 'exchange' as target_kind, exchange as target,
+            cast(null as string) as dead_letters, {_MEASURED}
+        from flows where event = 'publish'
+        union all
+        select 'queue', queue, 'exchange', exchange, reason, {_MEASURED}
+        from flows where event = 'dead_letter'
+        union all
+        select 'exchange', exchange, 'queue', explode(queues), if(event = 'publish', null, reason),
+            {_MEASURED}
+        from flows where event in ('publish', 'dead_letter')
+        union all
+        select 'queue', queue, 'consumer', {_CONSUMER}, null, {_MEASURED}
+        from flows where event = 'deliver'
     ), spans as (
         select to_date(minute) as date, (max(last_us) - min(first_us)) / 1e6 as seconds
         from flows group by 1
     )
-    select date, vhost, edge.source_kind, edge.source, edge.target_kind, edge.target,
-        if(event = 'dead_letter', reason, null) as dead_letters,
+    select date, vhost, source_kind, source, target_kind, target, dead_letters,
         sum(messages) as messages, sum(bytes) as bytes,
         min(first_us) as first_us, max(last_us) as last_us,
         sum(messages) / greatest(1, max(seconds)) as rate
-    from edges join spans on date = to_date(minute) group by 1, 2, 3, 4, 5, 6, 7
+    from edges join spans on date = to_date(minute)
+    group by date, vhost, source_kind, source, target_kind, target, dead_letters
 """
 
 CHURN = """
@@ -160,8 +175,4 @@ QUERIES = {
     "routing_keys": ROUTING_KEYS, "topology": TOPOLOGY, "connection_churn": CHURN,
     "connections": CONNECTIONS, "summary": SUMMARY,
 }  # fmt: skip
-
-
-def flow_tables(session: SparkSession) -> dict[str, DataFrame]:
-    """Return the tables, made from the view `flows`."""
-    return {name: session.sql(query) for name, query in QUERIES.items()}
+"""The tables, made from the view `flows`."""

@@ -20,10 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from leveret.analytics.costs import COSTS
+from leveret.analytics.engines import SPARK
 from leveret.analytics.files import delete_directory
-from leveret.analytics.job import WEIGHTS, WORK, Options, write_tables
+from leveret.analytics.job import Options, write_tables
 from leveret.analytics.progress import Progress
 from leveret.analytics.reading import read_files
+from leveret.analytics.session import start_session
+from leveret.analytics.spark_engine import SparkEngine
 from leveret.analytics.staging import stage_records
 from leveret.analytics.trace_files import described
 from leveret.broker.tracing.record import SUFFIX
@@ -32,6 +36,15 @@ STATE = "_follow"
 LOOK_SECONDS = 1
 """Seconds between checks for an interrupt."""
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
+
+
+def run_follow(options: Options, master: str | None, every_seconds: float, keep_days: int) -> None:
+    """Start Spark and follow until Ctrl-C. Raises KeyboardInterrupt, JavaMissingError."""
+    session = start_session(master)
+    try:
+        follow(session, options, every_seconds, keep_days)
+    finally:
+        session.stop()
 
 
 def follow(
@@ -84,17 +97,17 @@ def _process_batch(
     path = F.regexp_replace("path", "^file:/*", "/").alias("path")
     found = [described(row.path, row.length) for row in batch.select(path, "length").collect()]
     files = [file for file in found if options.window.meets(file)]
-    progress = Progress(session.sparkContext, WEIGHTS)
-    with progress.step("reading"):
-        reading = read_files(session, files, options.window)
-        stage_records(session, reading, f"{staged}/batch={number}")
-        records = session.read.parquet(staged)
-        progress.rows = records.count()
-    since = _release_old(session, records, staged, keep_days, number)
-    if since:
-        records = session.read.parquet(staged)
-    write_tables(session, records, options._replace(since=since), progress)
-    delete_directory(session, f"{options.out}/{WORK}")
+    with SparkEngine(session, options.work) as engine:
+        progress = Progress(engine.parts, COSTS[SPARK])
+        with progress.step("reading"):
+            reading = read_files(session, files, options.window)
+            stage_records(session, reading, f"{staged}/batch={number}")
+            records = session.read.parquet(staged)
+        since = _release_old(session, records, staged, keep_days, number)
+        if since:
+            records = session.read.parquet(staged)
+        progress.events = engine.open_records(records, len(files)).events
+        write_tables(engine, options._replace(since=since), progress)
 
 
 def _release_old(

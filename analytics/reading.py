@@ -12,17 +12,17 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from leveret.analytics.files import is_local, list_files
+from leveret.analytics.files import list_files
+from leveret.analytics.local_files import is_local, local_path
 from leveret.analytics.log_records import read_log
 from leveret.analytics.schema import SQL_COLUMNS
-from leveret.analytics.trace_files import TraceFile, Window
+from leveret.analytics.trace_files import EVERYTHING, TraceFile, Window
 
 TASKS_MAX = 1_000
-EVERYTHING = Window()
 _FILES = "path string, content binary"
 
 
-class Reading(NamedTuple):
+class LogFiles(NamedTuple):
     """The files to read. files: a row for each of `file_count` files, with content if not local."""
 
     files: DataFrame
@@ -43,7 +43,7 @@ def records_of(files: Iterable[pa.RecordBatch], window: Window) -> Iterator[pa.R
             yield from read_log(path, content, window)
 
 
-def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> Reading:
+def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHING) -> LogFiles:
     """Read the trace logs below a directory: a local path or a Hadoop URL.
 
     Raises FileNotFoundError if the directory does not exist.
@@ -53,15 +53,15 @@ def read_trace(session: SparkSession, directory: str, window: Window = EVERYTHIN
 
 def read_files(
     session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
-) -> Reading:
+) -> LogFiles:
     """Read trace logs, one task for each file up to TASKS_MAX tasks."""
-    local = [(file.path.removeprefix("file://"), None) for file in files if is_local(file.path)]
+    local = [(local_path(file.path), None) for file in files if is_local(file.path)]
     distant = [_escaped(file.path) for file in files if not is_local(file.path)]
     rows = session.sparkContext.parallelize(local, max(1, min(len(local), TASKS_MAX)))
     found = [session.createDataFrame(rows, _FILES)]
     if distant:
         found.append(session.read.format("binaryFile").load(distant).select("path", "content"))
-    return Reading(reduce(DataFrame.unionAll, found), len(files), window)
+    return LogFiles(reduce(DataFrame.unionAll, found), len(files), window)
 
 
 def _escaped(path: str) -> str:

@@ -18,6 +18,9 @@ _WORKERS_NEED = (
     "leveret/broker/erlang/parser.py", "leveret/broker/erlang/terms.py",
 )  # fmt: skip
 
+LOGGING = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
+"""Only errors are logged; without it Spark prints warnings and its own settings at each start."""
+
 DRIVER_MEMORY = "4g"
 """Heap of a local run; spark-submit has its own option."""
 
@@ -48,7 +51,8 @@ def start_session(
     if master is not None:
         builder = builder.master(master).config("spark.driver.memory", DRIVER_MEMORY)
         builder = builder.config("spark.ui.enabled", "false")
-        builder = builder.config("spark.log.level", "ERROR")
+        options = f"-Dlog4j2.configurationFile={LOGGING}"
+        builder = builder.config("spark.driver.defaultJavaOptions", options)
     if shuffle_partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", str(shuffle_partitions))
     for name, value in {**_SETTINGS, **(settings or {})}.items():

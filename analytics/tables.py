@@ -423,6 +423,8 @@ TABLES = (
     DUPLICATES, TOPOLOGY, ANOMALIES, GAPS, REJECTED, SUMMARY,
 )  # fmt: skip
 
+BY_NAME = {table.name: table for table in TABLES}
+
 
 def describe_tables() -> str:
     """Return all tables as Markdown."""

@@ -59,6 +59,9 @@ class Window(NamedTuple):
         return not (ends_before or begins_after)
 
 
+EVERYTHING = Window()
+
+
 class TraceFile(NamedTuple):
     """A log file, size in bytes. vhost, hour_us (start of the hour): its partition, or None."""
 

@@ -1,10 +1,10 @@
-"""One Spark session for all tests of a process, since starting one takes seconds."""
+"""One Spark session for the few tests of Spark in a process, since starting one takes seconds."""
 
 import pytest
 
-from leveret.analytics.job import Options, analyze
 from leveret.analytics.session import start_session
 from tests.analytics.known_trace import write_known_trace
+from tests.analytics.running import analyze_quickly
 
 _FOR_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
@@ -22,9 +22,9 @@ def spark():
 
 
 @pytest.fixture(scope="session")
-def known_tables(spark, tmp_path_factory):
+def known_tables(tmp_path_factory):
     """The directory of the tables of known_trace.py."""
     directory = tmp_path_factory.mktemp("known")
     write_known_trace(directory / "trace")
-    analyze(spark, Options(str(directory / "trace"), str(directory / "out")))
+    analyze_quickly(directory / "trace", directory / "out")
     return str(directory / "out")

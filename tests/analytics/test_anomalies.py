@@ -4,14 +4,14 @@ Mondays from 8 to 9 are quiet, and from 9 to 10 busy, so each hour has its own b
 """
 
 from datetime import timedelta
+from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 
-from leveret.analytics.anomalies import anomaly_table
-from leveret.analytics.output import BY_NAME, write_table
+from leveret.analytics.anomalies import ANOMALIES
+from leveret.analytics.duckdb_engine import DuckDBEngine
 from tests.analytics.logs import MINUTE_US, START_US
-
-pytestmark = pytest.mark.timeout(240)
 
 WEEK_US = 7 * 24 * 60 * MINUTE_US
 QUIET, BUSY = 10, 400
@@ -21,68 +21,69 @@ RISE, FALL = 2 * 120 + 17, 120 + 75
 SLOW = 120 + 33
 
 
-def minutes(session):
-    """Two hours of three Mondays. at: the number of the minute."""
-    week, minute = "id div 120", "id % 120"
-    time_us = f"{START_US} + ({week}) * {WEEK_US} + ({minute}) * {MINUTE_US}"
-    return session.range(3 * 120).selectExpr(
-        "id as at", f"timestamp_micros({time_us}) as minute",
-        f"to_date(timestamp_micros({time_us})) as date", "'/' as vhost",
-        f"if({minute} < 60, {QUIET}, {BUSY}) + id % 3 as usual",
-    )  # fmt: skip
+class Anomaly(NamedTuple):
+    name: str
+    measure: str
+    time_us: int
+    value: float
+    usual: float
+    score: float
+    minutes: int
+    reason: str
+    date: object
 
 
-def traffic(rows):
-    """Regular traffic except for two minutes, and a queue that is too new for a baseline."""
-    published = f"case at when {RISE} then {BUSY} when {FALL} then 0 else usual end"
-    known = rows.selectExpr("*", "'queue' as kind", "'orders' as name", f"{published} as published")
-    brief = rows.where("at >= 350").selectExpr(
-        "*", "'queue' as kind", "'brief' as name", "if(at = 355, 9000, 1) as published"
-    )
-    # Extends the trace, whose first and last minute are ignored.
-    ends = rows.where("at in (0, 359)").selectExpr(
-        "minute + if(at = 0, -1, 1) * interval 10 minutes as minute", "date", "vhost",
-        "'exchange' as kind", "'ends' as name", "0 as published",
-    )  # fmt: skip
-    both = known.unionByName(brief).unionByName(ends, allowMissingColumns=True)
-    return both.selectExpr("*", "0 as delivered")
+_TIME_US = f"{START_US} + (id - id % 120) / 120 * {WEEK_US} + (id % 120) * {MINUTE_US}"
 
+MINUTES = f"""
+    select id, timestamp_micros(cast({_TIME_US} as bigint)) as minute, '/' as vhost,
+        if(id % 120 < 60, {QUIET}, {BUSY}) + id % 3 as usual
+    from ids
+"""
+"""Two hours of three Mondays. id: the number of the minute."""
 
-def latency(rows):
-    wait = f"if(at = {SLOW}, {SLOW_US}, {QUICK_US}) + at % 7 as wait_p99_us"
-    return rows.selectExpr("*", "'orders' as queue", wait)
+TRAFFIC = f"""
+    select minute, vhost, 'queue' as kind, 'orders' as name, 0 as delivered,
+        case id when {RISE} then {BUSY} when {FALL} then 0 else usual end as published
+    from minutes
+    union all
+    select minute, vhost, 'queue', 'brief', 0, if(id = 355, 9000, 1) from minutes where id >= 350
+    union all
+    select minute + if(id = 0, -1, 1) * interval 10 minutes, vhost, 'exchange', 'ends', 0, 0
+    from minutes where id in (0, 359)
+"""
+"""Regular traffic except for two minutes, and a queue that is too new for a baseline. The exchange
+extends the trace, whose first and last minute are ignored.
+"""
 
+LATENCY = f"""
+    select minute, vhost, 'orders' as queue, null as ack_p99_us,
+        if(id = {SLOW}, {SLOW_US}, {QUICK_US}) + id % 7 as wait_p99_us
+    from minutes
+"""
 
-def depth(rows):
-    """Always 1,000, plus or minus one: no anomalies."""
-    return rows.selectExpr("*", "'orders' as queue", "1000 + at % 2 as ready")
-
-
-def write(rows, name, out):
-    """Write a table, with null in missing columns."""
-    known = set(rows.columns)
-    nulls = [
-        f"cast(null as {column.type}) as `{column.name}`"
-        for column in BY_NAME[name].columns
-        if column.name not in known
-    ]
-    write_table(rows.selectExpr("*", *nulls), BY_NAME[name], out)
+DEPTH = "select minute, vhost, 'orders' as queue, 1000 + id % 2 as ready from minutes"
+"""Always 1,000, plus or minus one: no anomalies."""
 
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory):
-    """The anomalies, by (measure, minute)."""
-    session, out = spark.newSession(), str(tmp_path_factory.mktemp("weeks"))
-    rows = minutes(session)
-    write(traffic(rows), "traffic", out)
-    write(latency(rows), "latency", out)
-    write(depth(rows), "depth", out)
-    at = f"(unix_micros(minute) - {START_US}) as since_us"
-    return anomaly_table(session, out).selectExpr("*", at).collect()
+def found():
+    """The anomalies, in any order."""
+    with DuckDBEngine() as engine:
+        engine.put("ids", pa.table({"id": range(3 * 120)}))
+        for name, query in (
+            ("minutes", MINUTES), ("traffic", TRAFFIC), ("latency", LATENCY), ("depth", DEPTH),
+        ):  # fmt: skip
+            engine.view(name, query)
+        columns = "name, measure, unix_micros(minute), value, usual, score, minutes, reason, date"
+        rows = engine.rows(f"select {columns} from ({ANOMALIES}) as found")
+    return [Anomaly(*row) for row in rows]
 
 
 def test_those_minutes_are_found_and_no_others(found):
-    places = {(row.name, row.measure, timedelta(microseconds=row.since_us)) for row in found}
+    places = {
+        (row.name, row.measure, timedelta(microseconds=row.time_us - START_US)) for row in found
+    }
     week, minute = timedelta(weeks=1), timedelta(minutes=1)
     assert places == {
         ("orders", "published", 2 * week + 17 * minute),

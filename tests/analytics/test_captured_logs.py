@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.output import read_table
 from tests.analytics.captured import capture
-
-pytestmark = pytest.mark.timeout(240)
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import read_rows
 
 DIRECTORY = Path(capture.__file__).parent
 TABLES = ("traffic", "fan_out", "unroutable", "routing_keys", "outcomes", "latency", "sizes",
@@ -41,13 +39,13 @@ def published():
 
 
 @pytest.fixture(scope="module")
-def found(spark, tmp_path_factory):
+def found(tmp_path_factory):
     """All tables, by name."""
     trace, out = (tmp_path_factory.mktemp(name) for name in ("captured", "tables"))
     for path in DIRECTORY.glob("*.log"):
         shutil.copy(path, trace)
-    outcome = analyze(spark, Options(str(trace), str(out), only=TABLES))
-    tables = {name: read_table(spark, str(out), name).collect() for name in TABLES}
+    outcome = analyze_quickly(trace, out, only=TABLES)
+    tables = {name: read_rows(out, name) for name in TABLES}
     return {"outcome": outcome, **tables}
 
 

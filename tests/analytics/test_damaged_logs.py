@@ -9,11 +9,9 @@ import json
 
 import pytest
 
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.output import read_table
 from tests.analytics.logs import START_US, event, header, lines, partition, write_log
-
-pytestmark = pytest.mark.timeout(240)
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import read_rows
 
 TEXT_LOG = f"""
 {"=" * 80}
@@ -99,17 +97,17 @@ def write_damaged_logs(trace):
 
 
 @pytest.fixture(scope="module")
-def result(spark, tmp_path_factory):
+def result(tmp_path_factory):
     """The rejected rows by file name, and all traffic."""
     directory = tmp_path_factory.mktemp("damaged")
     write_damaged_logs(directory / "trace")
-    out = str(directory / "out")
-    outcome = analyze(spark, Options(str(directory / "trace"), out, only=("traffic", "latency")))
+    out = directory / "out"
+    outcome = analyze_quickly(directory / "trace", out, only=("traffic", "latency"))
     rejected = {}
-    for row in read_table(spark, out, "rejected").orderBy("file", "line").collect():
+    for row in sorted(read_rows(out, "rejected"), key=lambda row: (row.file, row.line or 0)):
         rejected.setdefault(row.file.rsplit("/", 1)[1], []).append(row)
-    queues = read_table(spark, out, "traffic").where("kind = 'queue'").collect()
-    return outcome, rejected, queues, read_table(spark, out, "latency").collect()
+    queues = [row for row in read_rows(out, "traffic") if row.kind == "queue"]
+    return outcome, rejected, queues, read_rows(out, "latency")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ through Hadoop only and maps to a directory.
 import pytest
 
 from leveret.analytics.follow import follow
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.output import read_table
+from leveret.analytics.job import Options
 from leveret.analytics.tables import TABLES
 from leveret.analytics.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
+from tests.analytics.running import analyze_quickly, analyze_with_spark
+from tests.analytics.tables import everything, read_rows
 
 pytestmark = pytest.mark.timeout(240)
 FEW = ("traffic", "latency", "outcomes", "summary")
@@ -37,28 +38,23 @@ def records(vhost="/"):
     return found
 
 
-def everything(spark, out):
-    return {name: sorted(map(str, read_table(spark, out, name).collect())) for name in FEW}
-
-
 def test_the_tables_are_those_of_local_logs(spark, far, tmp_path):
     url, directory = far
     write_log(directory / "logs", records(), name="[1] {2}")
     write_log(directory / "logs", records("a b"), vhost="a b")
     (directory / "logs" / "noise").write_text("noise")
-    local = str(tmp_path / "tables")
-    distant = Options(f"{url}/logs", f"{url}/tables", only=FEW)
-    near = Options(str(directory / "logs"), local, only=FEW)
-    assert analyze(spark, distant) == analyze(spark, near)
-    assert everything(spark, f"{url}/tables") == everything(spark, local)
-    rejected = read_table(spark, f"{url}/tables", "rejected").collect()
+    local = tmp_path / "tables"
+    distant = analyze_with_spark(spark, f"{url}/logs", f"{url}/tables", only=FEW)
+    assert distant == analyze_quickly(directory / "logs", local, only=FEW)
+    assert everything(directory / "tables", FEW) == everything(local, FEW)
+    rejected = read_rows(directory / "tables", "rejected")
     assert [(row.file, row.line) for row in rejected] == [(f"{url}/logs/noise", None)]
 
 
 def test_the_report_is_there_too(spark, far):
     url, directory = far
     write_log(directory / "logs", records())
-    analyze(spark, Options(f"{url}/logs", f"{url}/tables"))
+    analyze_with_spark(spark, f"{url}/logs", f"{url}/tables")
     assert "<html" in (directory / "tables" / "report.html").read_text()
     assert {path.name for path in (directory / "tables").iterdir()} == {
         ".report.html.crc", "report.html", *(table.name for table in TABLES),
@@ -72,12 +68,12 @@ def test_a_window_and_following_are_the_same_there(spark, far):
     window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")
     options = Options(f"{url}/logs", f"{url}/tables", window, only=FEW)
     follow(spark, options, None, keep_days=7)
-    rows = read_table(spark, f"{url}/tables", "summary").orderBy("event").collect()
-    assert [(row.vhost, row.event, row.events) for row in rows] == [
+    rows = read_rows(directory / "tables", "summary")
+    assert sorted((row.vhost, row.event, row.events) for row in rows) == [
         ("/", "ack", 2), ("/", "deliver", 2), ("/", "publish", 2),
     ]  # fmt: skip
 
 
 def test_a_directory_that_is_not_there_is_refused(spark, far):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        analyze(spark, Options(f"{far[0]}/nowhere", f"{far[0]}/tables"))
+        analyze_with_spark(spark, f"{far[0]}/nowhere", f"{far[0]}/tables")

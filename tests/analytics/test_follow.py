@@ -11,11 +11,10 @@ import pytest
 
 from leveret.analytics.follow import STATE, follow
 from leveret.analytics.job import Options
-from leveret.analytics.output import read_table
-from leveret.analytics.tables import TABLES
 from leveret.analytics.trace_files import Window
 from tests.analytics.known_trace import write_known_trace
 from tests.analytics.logs import MINUTE_US, START_US, event, header, write_log
+from tests.analytics.tables import everything, read_rows
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,13 +22,12 @@ DAY_US = 24 * 60 * MINUTE_US
 KEEP_DAYS = 7
 
 
-def everything(spark, out):
-    """All rows of all tables. Files have the same names in another directory."""
-    found = {}
-    for table in TABLES:
-        rows = map(str, read_table(spark, out, table.name).collect())
-        found[table.name] = sorted(re.sub(r"file='[^']*/", "file='", row) for row in rows)
-    return found
+def without_directories(tables):
+    """The tables with the names of files: they are the same in another directory."""
+    return {
+        name: [re.sub(r"'file': '[^']*/", "'file': '", row) for row in rows]
+        for name, rows in tables.items()
+    }
 
 
 def forget_that_a_batch_was_done(out, number):
@@ -49,7 +47,8 @@ def test_a_restart_in_the_middle_changes_nothing(spark, known_tables, tmp_path):
     follow(spark, brief, None, KEEP_DAYS)
     forget_that_a_batch_was_done(out, 1)
     follow(spark, options, None, KEEP_DAYS)
-    followed, at_once = everything(spark, str(out)), everything(spark, known_tables)
+    followed = without_directories(everything(out))
+    at_once = without_directories(everything(known_tables))
     for name, rows in at_once.items():
         assert followed[name] == rows, name
     assert len(followed["fates"]) == 8
@@ -74,10 +73,10 @@ class Followed:
 
     def days(self):
         """The number of messages of each day."""
-        rows = read_table(self.spark, str(self.out), "traffic").where("kind = 'queue'").collect()
+        rows = [row for row in read_rows(self.out, "traffic") if row.kind == "queue"]
         start = datetime.fromtimestamp(START_US / 1e6, UTC).date()
-        assert all(isinstance(row.date, date) for row in rows)
-        return {(row.date - start) // timedelta(days=1): row.published for row in rows}
+        days = [(date.fromisoformat(row.date) - start) // timedelta(days=1) for row in rows]
+        return dict(zip(days, (row.published for row in rows), strict=True))
 
     def batches(self):
         """The staged batches."""
@@ -122,7 +121,4 @@ def test_an_interrupt_ends_it_after_the_batch(spark, tmp_path):
         follow(spark, options, 0.5, KEEP_DAYS)
     thread.join()
     assert (out / STATE / "checkpoint" / "commits" / "0").exists()
-    assert {row.event for row in read_table(spark, str(out), "summary").collect()} == {
-        "header",
-        "publish",
-    }
+    assert {row.event for row in read_rows(out, "summary")} == {"header", "publish"}

@@ -1,17 +1,17 @@
 """The tables of a trace with known facts."""
 
+from functools import partial
+
 import pytest
 
-from leveret.analytics.output import read_table
 from tests.analytics.known_trace import at
 from tests.analytics.logs import SECOND_US
-
-pytestmark = pytest.mark.timeout(240)
+from tests.analytics.tables import read_rows
 
 
 @pytest.fixture(scope="module")
-def tables(spark, known_tables):
-    return lambda name: read_table(spark, known_tables, name).collect()
+def tables(known_tables):
+    return partial(read_rows, known_tables)
 
 
 def test_fates(tables):

@@ -8,10 +8,7 @@ from collections import Counter
 
 import pytest
 
-from leveret.analytics.job import Options, analyze
 from leveret.analytics.journey_command import main as journey
-from leveret.analytics.output import read_table
-from leveret.analytics.report import write_report
 from leveret.analytics.tables import TABLES
 from leveret.mgmt.tools.replay.replay_command import main as replay
 from tests.analytics import expected
@@ -28,6 +25,8 @@ from tests.analytics.real_traffic import (
     run_real_traffic,
 )
 from tests.analytics.reference import percentile
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import read_rows
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -40,16 +39,16 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def out(spark, run, tmp_path_factory):
-    directory = str(tmp_path_factory.mktemp("tables"))
-    analyze(spark, Options(str(run.trace), directory))
+def out(run, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("tables")
+    analyze_quickly(run.trace, directory)
     return directory
 
 
 @pytest.fixture(scope="module")
-def tables(spark, out):
+def tables(out):
     """Returns the rows of a table."""
-    found = {table.name: read_table(spark, out, table.name).collect() for table in TABLES}
+    found = {table.name: read_rows(out, table.name) for table in TABLES}
     return found.__getitem__
 
 
@@ -461,9 +460,8 @@ def test_the_journey_of_a_message_that_died_three_times(run, capsys):
     assert "chain-2" not in told
 
 
-def test_the_report_says_what_went_wrong(spark, out, tmp_path):
-    write_report(spark, out, str(tmp_path / "report.html"))
-    text = (tmp_path / "report.html").read_text()
+def test_the_report_says_what_went_wrong(out):
+    text = (out / "report.html").read_text()
     for sentence in (
         "queue crash: 1 message delivered too often",
         "queue wait: 2 messages dead-lettered to exchange again because they expired",

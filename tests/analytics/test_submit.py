@@ -10,11 +10,11 @@ import pytest
 
 import leveret.analytics.analyze
 from leveret.analytics.java import find_java
-from leveret.analytics.job import Options, analyze
-from leveret.analytics.output import read_table
+from leveret.analytics.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import everything
 
-TABLES = ("traffic", "latency", "depth", "fates", "summary")
 QUICKLY = [
     word
     for setting in (
@@ -57,16 +57,12 @@ def submit(directory, out, monkeypatch):
 
 
 @pytest.mark.timeout(300)
-def test_the_tables_of_a_cluster_are_those_of_one_machine(spark, tmp_path, monkeypatch):
+def test_the_tables_of_a_cluster_are_those_of_one_machine(tmp_path, monkeypatch):
     trace, submitted, here = (str(tmp_path / name) for name in ("trace", "submitted", "here"))
     write_logs(tmp_path / "trace")
     answer = submit(trace, submitted, monkeypatch)
     assert answer.returncode == 0, answer.stderr
     assert "38 records of 2 files" in answer.stdout
     assert "1 rejected" in answer.stdout
-    analyze(spark, Options(trace, here, only=TABLES))
-    for name in (*TABLES, "rejected"):
-        rows = [
-            sorted(map(str, read_table(spark, out, name).collect())) for out in (submitted, here)
-        ]
-        assert rows[0] == rows[1], name
+    analyze_quickly(trace, here, window=Window(vhost="/"))
+    assert everything(submitted) == everything(here)

@@ -3,12 +3,12 @@
 import pytest
 
 from leveret.analytics.analyze import read_options
-from leveret.analytics.files import list_files
-from leveret.analytics.job import Options, analyze
+from leveret.analytics.local_files import list_local_files
 from leveret.analytics.log_records import read_log
-from leveret.analytics.output import read_table
 from leveret.analytics.trace_files import Window
 from tests.analytics.logs import MINUTE_US, START_US, event, header, partition, write_log
+from tests.analytics.running import analyze_quickly
+from tests.analytics.tables import read_rows
 
 HOUR_US = 60 * MINUTE_US
 NINE_US, TEN_US = START_US + HOUR_US, START_US + 2 * HOUR_US
@@ -69,14 +69,14 @@ def test_directories_of_other_hours_and_vhosts_are_not_looked_at(tmp_path, argum
     for hour in range(3):
         (partition(tmp_path, "shop", START_US + hour * HOUR_US) / "log.jsonl.gz").touch()
     window = window_of("--vhost", "shop", *arguments)
-    found = [file.path for file in list_files(None, str(tmp_path), window)]
+    found = [file.path for file in list_local_files(str(tmp_path), window)]
     assert {path.rsplit("hour=", 1)[1][:2] for path in found} == hours
 
 
 def test_a_file_in_no_directory_of_an_hour_is_looked_at(tmp_path):
     (tmp_path / "copied.jsonl.gz").touch()
     window = window_of("--from", "2027-01-01", "--vhost", "shop")
-    assert len(list_files(None, str(tmp_path), window)) == 1
+    assert len(list_local_files(str(tmp_path), window)) == 1
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,7 @@ def test_options_that_make_no_sense(arguments):
     assert error.value.code == 2
 
 
-@pytest.mark.timeout(240)
-def test_the_job_does_what_its_options_say(spark, tmp_path):
+def test_the_job_does_what_its_options_say(tmp_path):
     trace, out = tmp_path / "trace", tmp_path / "out"
     deliveries = [
         event("deliver", NINE_US + turn, "shop", message=number, redelivered=turn > 1)
@@ -109,15 +108,12 @@ def test_the_job_does_what_its_options_say(spark, tmp_path):
         "--vhost", "shop", "--poison-above", "2",
     ])  # fmt: skip
     window = Window(options.from_us, options.to_us, options.vhost)
-    outcome = analyze(
-        spark,
-        Options(
-            options.directory, options.out, window, options.poison_above, only=("summary", "poison")
-        ),
+    outcome = analyze_quickly(
+        trace, out, window=window, poison_above=options.poison_above, only=("summary", "poison")
     )
-    (poison,) = read_table(spark, str(out), "poison").collect()
+    (poison,) = read_rows(out, "poison")
     assert (poison.message, poison.deliveries) == (8, 3)
-    summary = read_table(spark, str(out), "summary").collect()
+    summary = read_rows(out, "summary")
     assert {(row.vhost, row.event): row.events for row in summary} == {
         ("shop", "publish"): 2,
         ("shop", "deliver"): 5,

@@ -1,0 +1,26 @@
+"""Runs the analysis job in a test."""
+
+import io
+
+from leveret.analytics.duckdb_engine import DuckDBEngine
+from leveret.analytics.job import Options, analyze
+from leveret.analytics.progress import Progress
+from leveret.analytics.spark_engine import SparkEngine
+
+
+def run(engine, options):
+    return analyze(engine, options, Progress(engine.parts, {}, stream=io.StringIO()))
+
+
+def analyze_quickly(trace, out, **options):
+    """Make the tables with DuckDB, and return the counts of what was read."""
+    options = Options(str(trace), str(out), **options)
+    with DuckDBEngine(options.work) as engine:
+        return run(engine, options)
+
+
+def analyze_with_spark(session, trace, out, **options):
+    """Make the same tables with Spark."""
+    options = Options(str(trace), str(out), **options)
+    with SparkEngine(session, options.work) as engine:
+        return run(engine, options)
