@@ -5,7 +5,7 @@ runs the same text on one machine (duckdb_engine.py, with the differences in duc
 Spark runs it on one or many (spark_engine.py). A query keeps to what both understand:
 
 1. Functions of Spark that DuckDB has as well, or that duckdb_dialect.py defines.
-2. `semi join` and `anti join` without `left`; an alias for each query that is joined.
+2. `semi join` and `anti join` without `left`; `as` before each alias, also of a joined query.
 3. No lambdas, no `stack`, no literals such as `1L`; doubles are written with an exponent.
 4. An order without ties wherever the order decides a value.
 """

@@ -22,27 +22,31 @@ def collected():
     wait = f"if(id >= {STALL}, 4000000, 12000)"
     last = START_US + MINUTES * MINUTE_US - 1
     queries = {
-        "summary": f"select '/' vhost, 'n' node, 'publish' event, 600 events, 1 sample,"
-                   f" {START_US} first_us, {last} last_us",
-        "traffic": "select minute, vhost, explode(array('queue', 'exchange')) kind, queue name,"
-                   " 10 published, 10 delivered, 9 acknowledged from minutes",
-        "latency": f"select minute, vhost, queue, {wait} wait_p99_us, 5000 ack_p99_us from minutes",
-        "latency_histogram": "select minute, vhost, queue, 'wait' measure, 16384 up_to_us,"
-                             " 10 messages from minutes",
-        "depth": "select minute, vhost, queue, id ready, 0 unacked, id ready_max, 1 unacked_max"
-                 " from minutes",
-        "consumers": f"select '/' vhost, 'orders' queue, 'c' connection, 'ctag-7' consumer_tag,"
-                     f" 300 delivered, 290 acknowledged, 10 unacknowledged, {START_US} first_us,"
-                     f" {last} last_delivery_us, {START_US + STALL * MINUTE_US} last_ack_us",
-        "dead_letters": "select '/' vhost, 'orders' queue, 'rejected' reason, 'dlx' exchange,"
-                        f" cast(array() as varchar[]) queues, {START_US} time_us",
+        "summary": f"select '/' as vhost, 'n' as node, 'publish' as event, 600 as events,"
+                   f" 1 as sample, {START_US} as first_us, {last} as last_us",
+        "traffic": "select minute, vhost, explode(array('queue', 'exchange')) as kind,"
+                   " queue as name, 10 as published, 10 as delivered, 9 as acknowledged"
+                   " from minutes",
+        "latency": f"select minute, vhost, queue, {wait} as wait_p99_us, 5000 as ack_p99_us"
+                   " from minutes",
+        "latency_histogram": "select minute, vhost, queue, 'wait' as measure, 16384 as up_to_us,"
+                             " 10 as messages from minutes",
+        "depth": "select minute, vhost, queue, id as ready, 0 as unacked, id as ready_max,"
+                 " 1 as unacked_max from minutes",
+        "consumers": "select '/' as vhost, 'orders' as queue, 'c' as connection,"
+                     " 'ctag-7' as consumer_tag, 300 as delivered, 290 as acknowledged,"
+                     f" 10 as unacknowledged, {START_US} as first_us, {last} as last_delivery_us,"
+                     f" {START_US + STALL * MINUTE_US} as last_ack_us",
+        "dead_letters": "select '/' as vhost, 'orders' as queue, 'rejected' as reason,"
+                        " 'dlx' as exchange, cast(array() as varchar[]) as queues,"
+                        f" {START_US} as time_us",
     }  # fmt: skip
     with DuckDBEngine() as engine:
         engine.put("ids", pa.table({"id": range(MINUTES)}))
-        minute = f"timestamp_micros({START_US} + id * {MINUTE_US}) minute"
-        engine.view("minutes", f"select id, {minute}, '/' vhost, 'orders' queue from ids")
+        minute = f"timestamp_micros({START_US} + id * {MINUTE_US}) as minute"
+        engine.view("minutes", f"select id, {minute}, '/' as vhost, 'orders' as queue from ids")
         for table in TABLES:
-            query = queries.get(table.name, "select 1 nothing where false")
+            query = queries.get(table.name, "select 1 as nothing where false")
             engine.view(table.name, _filled(engine, query, table))
         return collect_views(engine)
 
@@ -51,7 +55,7 @@ def _filled(engine, query, table):
     """A query for the same rows with the missing columns of the table as null."""
     known = {name for name, *_ in engine.rows(f"describe {query}")}
     nulls = [
-        f", cast(null as {TYPES[one.type].removesuffix('tz')}) `{one.name}`"
+        f", cast(null as {TYPES[one.type].removesuffix('tz')}) as `{one.name}`"
         for one in table.columns
         if one.name not in known
     ]
