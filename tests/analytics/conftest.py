@@ -1,5 +1,8 @@
 """One Spark session for the few tests of Spark in a process, since starting one takes seconds."""
 
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import pytest
 
 from leveret.analytics.session import start_session
@@ -19,6 +22,23 @@ def spark():
     session = start_session("local[2]", settings=_FOR_FEW_ROWS)
     yield session
     session.stop()
+
+
+class Far(NamedTuple):
+    """A URL that is accessible through Hadoop only, and maps to a directory."""
+
+    url: str
+    directory: Path
+    session: Any
+
+
+@pytest.fixture(scope="module")
+def far(spark, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("far")
+    name = directory.name
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set(f"fs.viewfs.mounttable.{name}.link./{name}", f"file://{directory}")
+    return Far(f"viewfs://{name}/{name}", directory, spark)
 
 
 @pytest.fixture(scope="session")

@@ -8,24 +8,13 @@ import pytest
 
 from leveret.analytics.follow import follow
 from leveret.analytics.job import Options
-from leveret.analytics.tables import TABLES
 from leveret.analytics.trace_files import Window
 from tests.analytics.logs import SECOND_US, START_US, event, write_log
-from tests.analytics.running import analyze_quickly, analyze_with_spark
-from tests.analytics.tables import everything, read_rows
+from tests.analytics.running import analyze_with_spark
+from tests.analytics.tables import read_rows
 
 pytestmark = pytest.mark.timeout(240)
 FEW = ("traffic", "latency", "outcomes", "summary")
-
-
-@pytest.fixture
-def far(spark, tmp_path):
-    """A URL that maps to a directory."""
-    name = tmp_path.name.replace("_", "-")
-    (tmp_path / "far").mkdir()
-    settings = spark.sparkContext._jsc.hadoopConfiguration()
-    settings.set(f"fs.viewfs.mounttable.{name}.link./far", f"file://{tmp_path}/far")
-    return f"viewfs://{name}/far", tmp_path / "far"
 
 
 def records(vhost="/"):
@@ -38,31 +27,8 @@ def records(vhost="/"):
     return found
 
 
-def test_the_tables_are_those_of_local_logs(spark, far, tmp_path):
-    url, directory = far
-    write_log(directory / "logs", records(), name="[1] {2}")
-    write_log(directory / "logs", records("a b"), vhost="a b")
-    (directory / "logs" / "noise").write_text("noise")
-    local = tmp_path / "tables"
-    distant = analyze_with_spark(spark, f"{url}/logs", f"{url}/tables", only=FEW)
-    assert distant == analyze_quickly(directory / "logs", local, only=FEW)
-    assert everything(directory / "tables", FEW) == everything(local, FEW)
-    rejected = read_rows(directory / "tables", "rejected")
-    assert [(row.file, row.line) for row in rejected] == [(f"{url}/logs/noise", None)]
-
-
-def test_the_report_is_there_too(spark, far):
-    url, directory = far
-    write_log(directory / "logs", records())
-    analyze_with_spark(spark, f"{url}/logs", f"{url}/tables")
-    assert "<html" in (directory / "tables" / "report.html").read_text()
-    assert {path.name for path in (directory / "tables").iterdir()} == {
-        ".report.html.crc", "report.html", *(table.name for table in TABLES),
-    }  # fmt: skip
-
-
 def test_a_window_and_following_are_the_same_there(spark, far):
-    url, directory = far
+    url, directory, _ = far
     write_log(directory / "logs", records(), name="1")
     write_log(directory / "logs", records("other"), vhost="other")
     window = Window(START_US + 3 * SECOND_US, START_US + 5 * SECOND_US, "/")

@@ -1,0 +1,100 @@
+"""DuckDB and Spark make the same tables and the same report, row by row, of all kinds of logs.
+
+Spark reads the logs from another file system than the local disk, and writes the tables there.
+"""
+
+import re
+
+import pytest
+
+from leveret.analytics.tables import TABLES
+from tests.analytics.known_trace import write_known_trace
+from tests.analytics.logs import MINUTE_US, SECOND_US, START_US, event, header, write_log
+from tests.analytics.running import analyze_quickly, analyze_with_spark
+from tests.analytics.tables import everything, without_directories
+from tests.analytics.test_against_reference import random_log
+from tests.analytics.test_damaged_logs import write_damaged_logs
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def purged_queues():
+    """Queues that are purged, or deleted, while messages are ready and unacknowledged."""
+    found = []
+    for number, reason in enumerate(("purge", "queue_deleted"), 1):
+        at, queue = START_US + number * MINUTE_US, f"of {reason}"
+        for message in range(number * 1_000, number * 1_000 + 5):
+            found.append(event("publish", at, "purges", message=message, queues=[queue]))
+        for message in range(number * 1_000, number * 1_000 + 2):
+            found.append(event("deliver", at + 1, "purges", message=message, queue=queue))
+        found.append(event("requeue", at + 2, "purges", message=number * 1_000, queue=queue))
+        for later in (1, 2):
+            found.append(
+                event("drop", at + later * SECOND_US, "purges", queue=queue, reason=reason, count=3)
+            )
+    return found
+
+
+def many_waits():
+    """Waits of every length, so that each count of values has its percentiles."""
+    found = []
+    for minute in range(1, 40):
+        for number in range(minute):
+            at, message = START_US + minute * MINUTE_US + number, minute * 1_000 + number
+            fields = {"message": message, "properties": {"message_id": f"{message % 7}"}}
+            found.append(event("publish", at, "waits", queues=["q"], **fields))
+            done = at + 1 + (number * 7_919) % 104_729
+            found.append(event("deliver", done, "waits", message=message))
+            found.append(event("ack", done + number * number, "waits", message=message))
+    return found
+
+
+def write_logs(directory):
+    write_known_trace(directory)
+    write_damaged_logs(directory)
+    for number in range(3):
+        vhost = f"random {number}"
+        write_log(directory, random_log(vhost, vhost, 80), vhost, name="[1] {2}")
+    write_log(directory, purged_queues(), "purges")
+    write_log(directory, many_waits(), "waits", head=header(vhost="waits", sample=10))
+
+
+@pytest.fixture(scope="module")
+def made(far, tmp_path_factory):
+    """What both engines have read, and the directories of their tables."""
+    url, directory, _ = far
+    write_logs(directory / "logs")
+    here = tmp_path_factory.mktemp("here")
+    distant = analyze_with_spark(far.session, f"{url}/logs", f"{url}/tables")
+    return (distant, directory / "tables"), (analyze_quickly(directory / "logs", here), here)
+
+
+def test_they_read_the_same(made):
+    (distant, _), (near, _) = made
+    assert distant == near
+    assert near.rejected > 10
+
+
+@pytest.mark.parametrize("name", [table.name for table in TABLES])
+def test_a_table_has_the_same_rows(made, name):
+    distant, near = (without_directories(everything(out, [name]))[name] for _, out in made)
+    assert near, "the logs have no row for this table"
+    assert distant == near
+
+
+def test_the_reports_are_the_same(made):
+    distant, near = ((out / "report.html").read_text() for _, out in made)
+    assert _without_directories(distant) == _without_directories(near)
+
+
+def _without_directories(page):
+    return re.sub(r"(viewfs:/)?/[^ )<]*/logs/", "", page)
+
+
+def test_nothing_else_is_left_beside_the_tables(made):
+    names = {table.name for table in TABLES}
+    (_, distant), (_, near) = made
+    assert {path.name for path in near.iterdir()} == {"report.html", *names}
+    assert {path.name for path in distant.iterdir()} == {
+        ".report.html.crc", "report.html", *names,
+    }  # fmt: skip
