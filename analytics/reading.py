@@ -55,12 +55,17 @@ def read_files(
     session: SparkSession, files: list[TraceFile], window: Window = EVERYTHING
 ) -> LogFiles:
     """Read trace logs, one task for each file up to TASKS_MAX tasks."""
-    local = [(local_path(file.path), None) for file in files if is_local(file.path)]
-    distant = [_escaped(file.path) for file in files if not is_local(file.path)]
-    rows = session.sparkContext.parallelize(local, max(1, min(len(local), TASKS_MAX)))
+    listed: list[tuple[str, bytes | None]] = [
+        (local_path(file.path), None) for file in files if is_local(file.path)
+    ]
+    distant = [file for file in files if not is_local(file.path)]
+    # Spark leaves out files without content; the job lists them.
+    listed += [(file.path, b"") for file in distant if not file.size]
+    paths = [_escaped(file.path) for file in distant if file.size]
+    rows = session.sparkContext.parallelize(listed, max(1, min(len(listed), TASKS_MAX)))
     found = [session.createDataFrame(rows, _FILES)]
-    if distant:
-        found.append(session.read.format("binaryFile").load(distant).select("path", "content"))
+    if paths:
+        found.append(session.read.format("binaryFile").load(paths).select("path", "content"))
     return LogFiles(reduce(DataFrame.unionAll, found), len(files), window)
 
 

@@ -20,7 +20,7 @@ SUBCOMMANDS = {
 DESCRIPTIONS = {
     "ctl": "Inspect and control a running node, as leveretctl does.",
     "perf": "Measure the throughput and latency of a broker, with PerfTest's options (--help).",
-    "analyze": "Analyse trace logs with Spark (--help).",
+    "analyze": "Make tables and a report of trace logs (--help).",
     "journey": "Show the path of a message through the broker, from its traces (--help).",
     "replay": "Publish the messages of a trace again, to any broker (--help).",
     "report": "Write the results of an analysis to an HTML file (--help).",
@@ -35,11 +35,12 @@ def run_subcommand(name: str, arguments: list[str]) -> int:
     try:
         module = importlib.import_module(SUBCOMMANDS[name])
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "pyarrow"):
+        if error.name != "pyarrow":
             raise
         sys.stderr.write(
-            f"leveret {name} needs PySpark: install Leveret again from its checkout or wheel with "
-            f"the extra 'analytics', for instance {sys.executable} -m pip install '.[analytics]'\n"
+            f"leveret {name} needs PyArrow and DuckDB: install Leveret again from its checkout or "
+            f"wheel with the extra 'analytics', for instance {sys.executable} -m pip install "
+            "'.[analytics]'\n"
         )
         return EXIT_USAGE
     status: int = module.main(arguments)
