@@ -113,7 +113,7 @@ class _Collecting:
         sums = ", ".join(f"sum({column})" for column in published)
         rows = self._rows(
             f"select {self._step()} step, {sums} from traffic"
-            " where kind in ('exchange', 'queue') group by 1",
+            " where kind in ('exchange', 'queue') group by 1 order by 1",
             STEPS_MAX,
         )
         data = self.data
@@ -143,13 +143,13 @@ class _Collecting:
                 "select vhost, name queue, {step}, sum(published), sum(delivered),"
                 " sum(acknowledged) from traffic semi join busiest on traffic.vhost ="
                 " busiest.vhost and traffic.name = busiest.queue where kind = 'queue'"
-                " group by 1, 2, 3",
+                " group by 1, 2, 3 order by 1, 2, 3",
             ("wait_p99_us", "ack_p99_us"):
                 "select vhost, queue, {step}, max(wait_p99_us), max(ack_p99_us) from latency"
-                " semi join busiest using (vhost, queue) group by 1, 2, 3",
+                " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
             ("ready", "unacked"):
                 "select vhost, queue, {step}, max(ready_max), max(unacked_max) from depth"
-                " semi join busiest using (vhost, queue) group by 1, 2, 3",
+                " semi join busiest using (vhost, queue) group by 1, 2, 3 order by 1, 2, 3",
         }  # fmt: skip
         for names, query in columns.items():
             for vhost, queue, at, *values in self._rows(
@@ -171,7 +171,7 @@ class _Collecting:
         for vhost, queue, column, bound, messages in self._rows(
             f"select vhost, queue, {step}, up_to_us, sum(messages) from latency_histogram"
             " semi join busiest using (vhost, queue) where measure = 'wait'"
-            " group by vhost, queue, 3, up_to_us",
+            " group by vhost, queue, 3, up_to_us order by 1, 2, 3, 4",
             QUEUES_MAX * COLUMNS_MAX * 64,
         ):
             for one in (None, Queue(vhost, queue)):
@@ -248,7 +248,7 @@ class _Collecting:
         data.topology = [Edge(*row) for row in edges]
         churn = self._rows(
             f"select {self._step()}, sum(opened) from connection_churn group by 1 having"
-            " sum(opened) > 0",
+            " sum(opened) > 0 order by 1",
             STEPS_MAX,
         )
         data.churn = dict(_pairs(churn))

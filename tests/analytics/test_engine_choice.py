@@ -119,6 +119,20 @@ def test_neither_help_nor_a_small_log_imports_pyspark(trace, tmp_path, arguments
     assert answer.stdout.splitlines()[-1] == "[0]", answer
 
 
+def test_a_missing_pyarrow_is_named_with_what_to_install():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from leveret.mgmt.cli.subcommands import run_subcommand\n"
+        "sys.exit(run_subcommand('analyze', ['--help']))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer
+    assert "leveret analyze needs PyArrow and DuckDB" in answer.stderr
+    assert "pip install '.[analytics]'" in answer.stderr
+
+
 # The number of events
 
 
