@@ -160,7 +160,7 @@ class QuorumQueue(ClassicQueue):
     # Delivering
 
     def _hand_over(self, entries: list[Entry], consumer: Consumer) -> None:
-        self._write_deliveries()
+        self._write_deliveries(not consumer.no_ack)
         super()._hand_over([delivered(entry, shows_zero=False) for entry in entries], consumer)
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
@@ -176,16 +176,16 @@ class QuorumQueue(ClassicQueue):
             return
         taken: Answer[Got | None] = Answer()
         super().get(ack_required, taken)
-        taken.when_given(lambda: self._give(taken.result(), answer))
+        taken.when_given(lambda: self._give(taken.result(), ack_required, answer))
 
-    def _write_deliveries(self) -> None:
+    def _write_deliveries(self, ack_required: bool) -> None:
         """With a limit, have the log written in this round: deliveries count, also after a kill."""
-        if self.options.delivery_limit is not None:
+        if ack_required and self.options.delivery_limit is not None:
             self.backing.when_safe(NOBODY, 0, self)
 
-    def _give(self, got: Got | None, answer: Answer[Got | None]) -> None:
+    def _give(self, got: Got | None, ack_required: bool, answer: Answer[Got | None]) -> None:
         if got is not None:
-            self._write_deliveries()
+            self._write_deliveries(ack_required)
             entry = delivered(got.entry, shows_zero=True)
             self.counts.redelivered += entry.redelivered and entry is not got.entry
             got = got._replace(entry=entry)

@@ -141,6 +141,15 @@ class TestCountingDeliveries:
         vhost.turns.run()
         assert queue.backing.asked == 2
 
+    def test_what_needs_no_ack_is_not_counted(self):
+        vhost = AskedVhost()
+        queue = declared(vhost, x_delivery_limit=3)
+        publish(queue, b"a", b"b")
+        got(queue, ack_required=False)
+        subscribed(queue, FakeConsumer(no_ack=True))
+        vhost.turns.run()
+        assert queue.backing.asked == 0
+
     def test_without_a_limit_they_cost_nothing(self):
         vhost = AskedVhost()
         queue = declared(vhost)
