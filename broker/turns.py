@@ -175,6 +175,10 @@ class Turns:
         """Do a piece of work in the next turn of the loop."""
         self._loop.call_soon(self.watch.run, work)
 
+    def call_later(self, delay_ms: int, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call back after so much real time, also while the broker's clock stands still."""
+        return self._loop.call_later(delay_ms / 1000, callback)
+
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True

@@ -120,7 +120,7 @@ class ClassicQueue:
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
             self.reads,
         )  # fmt: skip
-        self._publisher_hold = PublisherHold(self.backing, self.ring, self.counts, self._clock)
+        self._publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
         self._deaths = Deaths(self, owner)
         self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)

@@ -14,11 +14,12 @@ consumers are slow by themselves. The queue is there to keep what is published t
 held back for `PAUSE_MS`.
 """
 
+from asyncio import TimerHandle
 from collections.abc import Callable
 
-from leveret.broker.clock import Clock, Timer
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.dispatch import ConsumerRing
+from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
 
 BACKLOG_COUNT_MIN, BACKLOG_BYTES_MIN = 1000, 1024 * 1024
@@ -33,20 +34,21 @@ class PublisherHold:
     """The publishers that wait for one queue's consumers."""
 
     __slots__ = (
-        "_backing", "_clock", "_counts", "_delivered", "_paused_until_ms", "_release_at", "_ring",
-        "_timer", "_waiting",
+        "_backing", "_counts", "_delivered", "_is_pausing", "_release_at", "_ring", "_timer",
+        "_turns", "_waiting",
     )  # fmt: skip
 
     def __init__(
-        self, backing: BackingQueue, ring: ConsumerRing, counts: QueueCounts, clock: Clock
+        self, backing: BackingQueue, ring: ConsumerRing, counts: QueueCounts, turns: Turns
     ) -> None:
         self._backing = backing
         self._ring = ring
         self._counts = counts
-        self._clock = clock
+        self._turns = turns
         self._waiting: list[Callable[[], object]] = []
-        self._timer: Timer | None = None
-        self._release_at = self._delivered = self._paused_until_ms = 0
+        self._timer: TimerHandle | None = None
+        self._release_at = self._delivered = 0
+        self._is_pausing = False
 
     def begin(self, resume: Callable[[], object]) -> bool:
         """Whether a publisher outruns the consumers; `resume` is called when it may go on."""
@@ -54,15 +56,15 @@ class PublisherHold:
         count = backing.ready_count
         if count < BACKLOG_COUNT_MIN and backing.ready_bytes < BACKLOG_BYTES_MIN:
             return False
+        if self._is_pausing:
+            return False
         is_to_be_served = ring.has_candidates and count < SERVED_COUNT_MAX
         if is_to_be_served or not ring.consumers:
             return False
         if self._timer is None:
-            if self._clock.now_ms() < self._paused_until_ms:
-                return False
             self._release_at = count // 2
             self._delivered = self._delivered_count
-            self._timer = self._clock.call_later_ms(HOLD_MS_MAX, self._end)
+            self._timer = self._turns.call_later(HOLD_MS_MAX, self._end)
         self._waiting.append(resume)
         return True
 
@@ -79,8 +81,12 @@ class PublisherHold:
         """The time is over: are the consumers slow?"""
         delivered = self._delivered_count - self._delivered
         if delivered * DRAIN_MS_MAX < self._backing.ready_count * HOLD_MS_MAX:
-            self._paused_until_ms = self._clock.now_ms() + PAUSE_MS
+            self._is_pausing = True
+            self._turns.call_later(PAUSE_MS, self._end_pause)
         self.release()
+
+    def _end_pause(self) -> None:
+        self._is_pausing = False
 
     def release(self) -> None:
         """Let all publishers go on."""

@@ -27,17 +27,24 @@ class Queue:
         self.counts.delivered += count
 
 
+class Timers:
+    """Real time, which passes when the test says so."""
+
+    def __init__(self):
+        self._clock = VirtualClock()
+        self.pass_ms = lambda ms: self._clock.advance(ms / 1000)
+        self.call_later = self._clock.call_later_ms
+
+
 class Rig:
     def __init__(self):
-        self.queue, self.clock = Queue(), VirtualClock()
-        self.hold = PublisherHold(self.queue, self.queue, self.queue.counts, self.clock)
+        self.queue, timers = Queue(), Timers()
+        self.hold = PublisherHold(self.queue, self.queue, self.queue.counts, timers)
         self.resumed = []
+        self.pass_ms = timers.pass_ms
 
     def begin(self, publisher="first"):
         return self.hold.begin(lambda: self.resumed.append(publisher))
-
-    def pass_ms(self, ms):
-        self.clock.advance(ms / 1000)
 
 
 @pytest.fixture
