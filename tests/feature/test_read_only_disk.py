@@ -37,6 +37,18 @@ class ReadOnlyDisk(Disk):
         super().write(descriptor, path, data, offset)
 
 
+class NoLogOutputs:
+    """The loggers stay as pytest has set them up."""
+
+    recent = None
+
+    def reopen(self):
+        """Nothing is open."""
+
+    async def attach(self, broker):
+        """Nothing is published."""
+
+
 @pytest.fixture
 def _collector():
     thresholds = gc.get_threshold()
@@ -63,7 +75,7 @@ async def test_clients_get_320_and_the_last_words_are_the_cause(tmp_path, monkey
         unlink(path, missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    running = asyncio.create_task(serve._run(config, time.perf_counter()))
+    running = asyncio.create_task(serve._run(config, time.perf_counter(), NoLogOutputs()))
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (connection := await connected(port)) is None:
             assert not running.done(), running.exception()
