@@ -8,7 +8,8 @@ import {session} from "./session.js";
 const BASE = new URL("api/", document.baseURI);
 
 export class ApiError extends Error {
-  // status: HTTP status; 0 if there was no answer. code: the API's error code. reason: as in its JSON.
+  // status: HTTP status; 0 if there was no answer. code: the API's error code.
+  // reason: as in its JSON.
   constructor(status, code, reason) {
     super(inWords(reason));
     this.status = status;

@@ -1,5 +1,5 @@
-// The lines of a chart as pieces. Where several lines have the same pixels, or nearly, each of them is
-// drawn with dashes that leave room for those of the others, so that all colours are seen side by side.
+// The lines of a chart as pieces. Where several lines have the same pixels, or nearly, each of them
+// is drawn with dashes that leave room for those of the others: all colours are seen side by side.
 
 const DASH = 7;
 // Pixels: lines that are nearer than this cover each other.

@@ -85,7 +85,8 @@ async function unbind(row) {
     + `exchange ${row.source} with the routing key '${row.routing_key}'.`;
   if (!await confirm("Remove this binding?", detail, "Unbind")) return;
   const kind = row.destination_type === "queue" ? "q" : "e";
-  const where = path("bindings", row.vhost, "e", row.source, kind, row.destination, row.properties_key);
+  const where = path("bindings", row.vhost, "e", row.source, kind, row.destination,
+    row.properties_key);
   if (await attempt("Unbound", () => del(where))) refreshNow();
 }
 

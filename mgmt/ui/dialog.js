@@ -1,6 +1,6 @@
 // Notices and dialogs. The dialog element keeps the focus, closes with Escape, and restores the
-// focus. A notice belongs to the page on which its action began: it goes with the page, and names it
-// if the user has gone on before the action ended.
+// focus. A notice belongs to the page on which its action began: it goes with the page, and names
+// it if the user has gone on before the action ended.
 
 import {h, uniqueId} from "./dom.js";
 

@@ -1,5 +1,6 @@
-// The API's samples as lines of a chart, {points, now, colour}: points are {time, value}, the oldest
-// first; now is the present value; colour is a number, the same for a kind of rate on all pages.
+// The API's samples as lines of a chart, {points, now, colour}: points are {time, value}, the
+// oldest first; now is the present value; colour is a number, the same for a kind of rate on all
+// pages.
 
 // Kinds of message rates, by RabbitMQ's names for them.
 const MESSAGE_RATES = [

@@ -6,7 +6,8 @@
 
 import {ofBrowser} from "./store.js";
 
-const KEY = "leveret.login";
+// Nodes behind one proxy have a path each.
+const KEY = `leveret.login ${new URL(".", document.baseURI).pathname}`;
 // Minutes, as in RabbitMQ.
 const SESSION_MINUTES = 480;
 const MINUTE_MS = 60_000;

@@ -2,9 +2,10 @@
 //
 // A column is {key, title, number, wide, minor, isExtra, cell(row)}; its key may be a path into the
 // row, `message_stats.ack`; `sortable: false` disables sorting; a minor column is hidden on phones,
-// since the row's own page shows it; an extra one is hidden until the user chooses it. A remote list requests single pages from the API, with only
-// the needed columns; a local one loads all rows and pages them here. The state of a list is part
-// of the address, prefixed by the list's id if a page has several lists.
+// since the row's own page shows it; an extra one is hidden until the user chooses it. A remote
+// list requests single pages from the API, with only the needed columns; a local one loads all rows
+// and pages them here. The state of a list is part of the address, prefixed by the list's id if a
+// page has several lists.
 
 import {get, path} from "./api.js";
 import {ColumnChoice} from "./columns.js";
@@ -145,8 +146,8 @@ export class List {
     const {page, size, name, regex, sort, reverse} = this.state;
     const keys = this.columnChoice.shown().map((column) => column.key);
     const columns = [...keys, ...this.needs].join(",");
-    const found = await get(this.where(this.vhost()), {page, page_size: size, name, use_regex: regex, sort,
-      sort_reverse: reverse, pagination: true, columns});
+    const found = await get(this.where(this.vhost()), {page, page_size: size, name,
+      use_regex: regex, sort, sort_reverse: reverse, pagination: true, columns});
     return {rows: found.items, total: found.filtered_count, pages: found.page_count};
   }
 

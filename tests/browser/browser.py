@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_SECONDS
 BEGIN = """
 localStorage.clear();
 localStorage.setItem("leveret.refresh", "1");
-localStorage.setItem("leveret.login",
+localStorage.setItem(`leveret.login ${arguments[1]}`,
   JSON.stringify({credentials: arguments[0], until: Date.now() + 600_000}));
 """
 # The search runs inside the page: one request instead of one for each element.
@@ -41,6 +41,7 @@ class Browser:
     def __init__(self, driver, node, prefix="/"):
         self.driver = driver
         self.node = node
+        self.prefix = prefix
         self.url = f"http://127.0.0.1:{node.http_port}{prefix}"
 
     def begin(self, name="guest", password="guest"):
@@ -49,7 +50,7 @@ class Browser:
         self.driver.get(f"{self.url}ui/mark.svg")
         # Discard console errors of the previous page, whose user may have been deleted.
         self.driver.get_log("browser")
-        self.driver.execute_script(BEGIN, credentials)
+        self.driver.execute_script(BEGIN, credentials, self.prefix)
         self.driver.get(self.url)
         self.see_title("Overview")
 

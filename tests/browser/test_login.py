@@ -187,14 +187,14 @@ def test_an_address_that_was_sent_asks_for_the_login_and_then_shows_its_page(bro
     browser.driver.get(f"{browser.url}#/queues/{vhost}/sent")
     browser.log_in("guest", "guest")
     browser.see_title("Queue sent")
-    until = "return JSON.parse(localStorage.getItem('leveret.login')).until - Date.now()"
+    until = "return JSON.parse(localStorage.getItem('leveret.login /')).until - Date.now()"
     assert 0 < browser.driver.execute_script(until) <= SESSION_MINUTES * 60_000
 
 
 def test_a_session_that_has_ended_asks_for_the_login(browser):
     script = """
-    const login = JSON.parse(localStorage.getItem("leveret.login"));
-    localStorage.setItem("leveret.login", JSON.stringify({...login, until: Date.now()}));
+    const login = JSON.parse(localStorage.getItem("leveret.login /"));
+    localStorage.setItem("leveret.login /", JSON.stringify({...login, until: Date.now()}));
     """
     browser.driver.execute_script(script)
     browser.see("Logged out: the session has ended.")

@@ -57,8 +57,8 @@ export const plainPanel = (caption, ...children) =>
   h("section", {class: "panel", "aria-label": caption}, ...children);
 
 // A column of buttons. label(row), detail(row), work(row): the name of the action, its consequence,
-// and the action. done: the notice after it. ask(row): asks the user; a question with the detail, if
-// it is not given.
+// and the action. done: the notice after it. ask(row): asks the user, if a question with the detail
+// is not enough.
 export function removal({text = "Delete", label, detail, work, done, ask, may = () => true}) {
   return {key: `do-${text}`, title: "", sortable: false, cell: (row) => may(row)
     && dangerous(text, async () => {

@@ -16,13 +16,14 @@ administration("audit", () => {
     empty: "No entries.",
     columns: [
       {key: "time", title: "Time", cell: (row) => time(row.time)},
-      {key: "user", title: "User"}, {key: "address", title: "Address"},
-      {key: "way", title: "By"}, {key: "action", title: "Action"},
-      {key: "vhost", title: "Virtual host"}, {key: "kind", title: "Object"},
-      {key: "name", title: "Name", cell: nameOf},
-      {key: "text", title: "What was done", sortable: false, wide: true},
+      {key: "user", title: "User name"}, {key: "address", title: "Address"},
+      {key: "way", title: "Interface"}, {key: "action", title: "Action"},
+      {key: "text", title: "Event", sortable: false, wide: true},
+      {key: "vhost", title: "Virtual host", isExtra: true},
+      {key: "kind", title: "Object type", isExtra: true},
+      {key: "name", title: "Object name", isExtra: true, cell: nameOf},
       {key: "detail", title: "Details", sortable: false, wide: true,
-        cell: (row) => code(row.detail)}],
+        cell: (row) => (Object.keys(row.detail ?? {}).length ? code(row.detail) : "")}],
   });
   return {title: "Audit", lists: [list], pause_ms: PAUSE_MS,
     panels: [plainPanel("Audit log", list.element)]};

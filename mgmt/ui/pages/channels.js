@@ -85,7 +85,8 @@ function aboutChannel(row) {
     Connection: connection ? h("a", {href: to("connections", connection)}, connection) : "–",
     "User name": row.user, "Virtual host": row.vhost, State: stateOf(row.state),
     Mode: row.confirm ? "confirm" : row.transactional ? "transactional" : "–",
-    "Prefetch count": count(row.prefetch_count), "Global prefetch": count(row.global_prefetch_count),
+    "Prefetch count": count(row.prefetch_count),
+    "Global prefetch count": count(row.global_prefetch_count),
     Unacked: count(row.messages_unacknowledged), Unconfirmed: count(row.messages_unconfirmed),
     Uncommitted: count(row.messages_uncommitted),
   });

@@ -31,7 +31,8 @@ function exportForm() {
       const href = URL.createObjectURL(new Blob([content], {type: "application/json"}));
       h("a", {href, download: file}).click();
       setTimeout(() => URL.revokeObjectURL(href), KEPT_MS);
-    }), vhostField(), field("File name", input("file", {value: "definitions.json", required: true})));
+    }), vhostField(),
+  field("File name", input("file", {value: "definitions.json", required: true})));
 }
 
 function importForm() {

@@ -12,5 +12,6 @@ administration("features", () => {
       {key: "state", title: "State", cell: (row) =>
         h("span", {class: `state ${row.state === "enabled" ? "good" : ""}`}, row.state)},
       {key: "stability", title: "Stability"}, {key: "desc", title: "Description"}]});
-  return {title: "Feature flags", lists: [list], panels: [plainPanel("Feature flags", list.element)]};
+  return {title: "Feature flags", lists: [list],
+    panels: [plainPanel("Feature flags", list.element)]};
 });

@@ -10,7 +10,8 @@ import {List, vhostOr} from "../table.js";
 import {administration, removal} from "./administration.js";
 
 const KINDS = {
-  vhost: {title: "Virtual host limits", of: "Virtual host", names: ["max-connections", "max-queues"]},
+  vhost: {title: "Virtual host limits", of: "Virtual host",
+    names: ["max-connections", "max-queues"]},
   user: {title: "User limits", of: "User", names: ["max-connections", "max-channels"]},
 };
 

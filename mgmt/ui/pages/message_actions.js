@@ -121,7 +121,7 @@ function report(did, {done, failed}, page) {
     return true;
   }
   const reasons = [...new Set(failed.map((one) => one.reason))].join("; ");
-  notice(`${did} ${plural(done, "message")}; ${plural(failed.length, "message")} failed: ${reasons}`,
-    true, page);
+  const failures = `${plural(failed.length, "message")} failed: ${reasons}`;
+  notice(`${did} ${plural(done, "message")}; ${failures}`, true, page);
   return false;
 }

@@ -13,6 +13,8 @@ const ACK_MODES = [["ack_requeue_true", "Nack message requeue true"],
   ["ack_requeue_false", "Automatic ack"], ["reject_requeue_true", "Reject requeue true"],
   ["reject_requeue_false", "Reject requeue false (dead-letters or drops)"]];
 
+const ENCODINGS = [["auto", "Auto string / base64"], ["base64", "base64"]];
+
 export function publishForm(vhost, queue) {
   const where = `${path("exchanges", vhost, DEFAULT)}/publish`;
   return form("Publish message", async (values) => {
@@ -32,13 +34,13 @@ export function getForm(where) {
   }, fields(
     field("Messages", input("count", {type: "number", min: 1, max: 1000, value: 1})),
     field("Ack mode", select("ackmode", ACK_MODES)),
-    field("Encoding", select("encoding", [["auto", "Auto string / base64"], ["base64", "base64"]])))),
-  shown);
+    field("Encoding", select("encoding", ENCODINGS)))), shown);
 }
 
 function gotten(message, place) {
   return h("article", {class: "message", "aria-label": `Message ${place + 1}`},
-    h("p", {}, h("b", {}, `Message ${place + 1}`), `: exchange ${message.exchange || "(default)"}, routing key `,
+    h("p", {}, h("b", {}, `Message ${place + 1}`),
+      `: exchange ${message.exchange || "(default)"}, routing key `,
       h("code", {}, message.routing_key), `, ${bytes(message.payload_bytes)} `,
       message.redelivered && tag("redelivered")),
     bodyOf(message));

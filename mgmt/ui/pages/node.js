@@ -35,7 +35,8 @@ route("nodes/:name", ({name}) => {
   const files = new Chart("File descriptors and sockets", count);
   const period = new Period(refreshNow, true);
   const element = h("div", {}, panel("Overview", parts.about),
-    h("div", {class: "grid"}, panel("Resource limits", parts.limits), panel("Memory details", parts.memory)),
+    h("div", {class: "grid"}, panel("Resource limits", parts.limits),
+      panel("Memory details", parts.memory)),
     period.element, h("div", {class: "grid"}, memory.element, disk.element, files.element),
     h("div", {class: "grid"}, panel("Ports and contexts", parts.listeners),
       panel("Applications", parts.software)));

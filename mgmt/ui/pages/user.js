@@ -34,7 +34,8 @@ administration("users/:name", ({name}) => {
 function aboutUser(user) {
   const limits = Object.entries(user.limits ?? {}).map(([key, value]) => `${key}: ${value}`);
   return facts({Tags: user.tags.length ? user.tags.map((one) => tag(one)) : "none",
-    "Can log in with password": user.password_hash ? "yes" : "no", Limits: limits.join(", ") || "none"});
+    "Can log in with password": user.password_hash ? "yes" : "no",
+    Limits: limits.join(", ") || "none"});
 }
 
 const patternColumn = (key, title) => ({key, title, cell: (row) => code(row[key])});
@@ -56,7 +57,8 @@ function topicList(name) {
   return new List({
     id: "topics", caption: "Topic permissions", small: true,
     load: () => get(path("users", name, "topic-permissions")),
-    key: (row) => `${row.vhost}\n${row.exchange}`, empty: "No topic permissions: every routing key is permitted.",
+    key: (row) => `${row.vhost}\n${row.exchange}`,
+    empty: "No topic permissions: every routing key is permitted.",
     columns: [{key: "vhost", title: "Virtual host"}, {key: "exchange", title: "Exchange"},
       patternColumn("write", "Write"), patternColumn("read", "Read"),
       removal({text: "Clear", label: (row) => `Clear topic permissions on ${row.exchange}`,

@@ -21,8 +21,8 @@ administration("users", () => {
       {key: "name", title: "Name", cell: (row) =>
         h("a", {href: to("admin", "users", row.name)}, row.name)},
       {key: "tags", title: "Tags", cell: (row) => row.tags.map((one) => tag(one))},
-      {key: "vhosts", title: "Can access virtual hosts", cell: (row) => (row.vhosts.length ? row.vhosts.join(", ")
-        : h("span", {class: "warn"}, "No access"))},
+      {key: "vhosts", title: "Can access virtual hosts", cell: (row) =>
+        row.vhosts.join(", ") || h("span", {class: "warn"}, "No access")},
       {key: "login", title: "Has password", cell: (row) => row.login},
       removal({label: (row) => `Delete user ${row.name}`, done: "User deleted",
         detail: (row) => `The permissions of ${row.name} will be deleted, and its connections `

@@ -46,8 +46,8 @@ administration("vhosts", () => {
 async function askRemoval({name}) {
   const {messages = 0} = await get(path("vhosts", name), {columns: "messages"});
   const title = `Delete virtual host ${name}?`;
-  const detail = `${name} has ${plural(messages, "message")}: they, its exchanges and queues will be `
-    + "deleted, and its connections closed.";
+  const detail = `${name} has ${plural(messages, "message")}: they, its exchanges and queues will `
+    + "be deleted, and its connections closed.";
   return messages ? confirmByName(title, detail, name) : confirm(title, detail);
 }
 
