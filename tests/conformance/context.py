@@ -10,6 +10,7 @@ from pika import exceptions
 
 from tests.conformance.management import ManagementApi
 from tests.conformance.wire import SocketClosed, WireClient
+from tests.patience import PATIENCE_SECONDS
 
 HOST = "127.0.0.1"
 USER = PASSWORD = "guest"
@@ -56,8 +57,8 @@ class Context:
                 virtual_host,
                 credentials,
                 heartbeat=0,
-                socket_timeout=5,
-                stack_timeout=10,
+                socket_timeout=PATIENCE_SECONDS,
+                stack_timeout=PATIENCE_SECONDS,
             )
         )
         self.connections.append(connection)
@@ -130,7 +131,7 @@ class Context:
             taken.append(delivery)
         return taken
 
-    def await_get(self, channel, queue, timeout=6):
+    def await_get(self, channel, queue, timeout=PATIENCE_SECONDS):
         """The next message, left unacknowledged, waiting for it if need be."""
         deadline = time.monotonic() + timeout
         while (delivery := self.get(channel, queue, auto_ack=False)) == "empty":
@@ -139,7 +140,7 @@ class Context:
             time.sleep(0.02)
         return delivery
 
-    def await_deliveries(self, channel, queue, count, timeout=6):
+    def await_deliveries(self, channel, queue, count, timeout=PATIENCE_SECONDS):
         """Take messages until there were ``count`` of them or the time is up."""
         deadline = time.monotonic() + timeout
         taken = []
@@ -151,7 +152,7 @@ class Context:
                 taken.append(delivery)
         return taken
 
-    def await_message_count(self, channel, queue, count, timeout=6):
+    def await_message_count(self, channel, queue, count, timeout=PATIENCE_SECONDS):
         """Wait for a queue length; the length it has in the end."""
         deadline = time.monotonic() + timeout
         while True:
@@ -160,7 +161,7 @@ class Context:
                 return found
             time.sleep(0.02)
 
-    def await_queue(self, vhost, queue, condition, timeout=12):
+    def await_queue(self, vhost, queue, condition, timeout=PATIENCE_SECONDS):
         """What management shows of a queue, once it fulfils a condition."""
         deadline = time.monotonic() + timeout
         while True:
@@ -171,7 +172,7 @@ class Context:
                 raise TimeoutError(f"queue {queue} is shown as {shown}")
             time.sleep(0.05)
 
-    def await_gone(self, queue, timeout=5):
+    def await_gone(self, queue, timeout=PATIENCE_SECONDS):
         """Whether a queue is gone before the time is up."""
         deadline = time.monotonic() + timeout
         while "queue.declare-ok" in self.attempt(self.channel().queue_declare, queue, passive=True):
@@ -226,7 +227,7 @@ class Inbox:
     def _on_cancel(self, frame):
         self.received.append(describe_method(frame.method))
 
-    def wait_for(self, count, timeout=6):
+    def wait_for(self, count, timeout=PATIENCE_SECONDS):
         """Everything received once there are ``count`` entries or the time is up."""
         deadline = time.monotonic() + timeout
         while len(self.received) < count and time.monotonic() < deadline:

@@ -6,6 +6,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from tests.patience import PATIENCE_SECONDS
+
 
 class ManagementApi:
     def __init__(self, host, port, user, password):
@@ -29,7 +31,7 @@ class ManagementApi:
         url = "/".join([self.base] + [urllib.parse.quote(part, safe="") for part in path])
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, self.headers, method=verb)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
             text = response.read()
         return json.loads(text) if text else None
 

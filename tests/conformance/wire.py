@@ -12,6 +12,7 @@ from tests.conformance.methods import (
     encode_content_header,
     encode_method,
 )
+from tests.patience import PATIENCE_SECONDS
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 METHOD_FRAME, HEADER_FRAME, BODY_FRAME, HEARTBEAT_FRAME = 1, 2, 3, 8
@@ -56,7 +57,7 @@ def amqplain_response(user, password):
 class WireClient:
     """One TCP connection. Nothing is sent unless a method here is called."""
 
-    def __init__(self, host, port, user, password, timeout=8):
+    def __init__(self, host, port, user, password, timeout=PATIENCE_SECONDS):
         self.user = user
         self.password = password
         self.timeout = timeout

@@ -95,7 +95,7 @@ def every_field_type_in_arguments(ctx):
         name = ctx.name(f"q_{letter}_{letter.islower()}")
         payload = struct.pack(">HHH", 50, 10, 0) + encode_shortstr(name) + b"\0"
         client.send_frame(METHOD_FRAME, 1, payload + struct.pack(">I", len(table)) + table)
-        answers.append([letter, client.read_until_quiet()[0]["method"]])
+        answers.append([letter, client.read_event()["method"]])
     return answers
 
 
