@@ -71,6 +71,8 @@ async function begin() {
   part("who").textContent = `User ${session.user.name}`;
   drawNavigation();
   watch();
+  // A choice that this user does not have must not be in the address of the first page.
+  await vhostChoice.refresh();
   await show();
 }
 

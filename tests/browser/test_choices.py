@@ -51,6 +51,14 @@ def test_an_address_has_the_virtual_host(browser, vhost, queues):
     assert browser.control("Virtual host").get_attribute("value") == vhost
 
 
+def test_a_virtual_host_that_is_gone_is_forgotten(browser, node, queues):
+    browser.follow("Queues")
+    browser.driver.execute_script("localStorage.setItem('leveret.vhost', 'gone')")
+    browser.driver.refresh()
+    browser.see("outside")
+    assert browser.control("Virtual host").get_attribute("value") == ""
+
+
 def test_columns_are_chosen_and_remembered(browser, node, vhost, queues):
     browser.driver.get(f"{browser.url}#/queues?vhost={vhost}")
     browser.see("inside")
