@@ -20,6 +20,7 @@ from leveret.broker.requester import Requester
 from leveret.broker.server import Broker
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
+from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
 from leveret.mgmt.running_node import CertificateFiles, Node
 
@@ -62,9 +63,7 @@ class Management:
             reason = f"{path} cannot be read: {error.strerror}"
             raise SettingError("definitions_file", reason) from None
         except DefinitionsError as error:
-            problems = "".join(f"\n  {path}: {reason}" for path, reason in error.problems)
-            reason = f"the definitions in {path} cannot be loaded: {error}{problems}"
-            raise SettingError("definitions_file", reason) from None
+            raise SettingError("definitions_file", _reason(path, content, error)) from None
         logger.info("the definitions in %s were loaded", path)
 
     async def start_control(self) -> None:
@@ -113,3 +112,14 @@ class Management:
         """Stop listening."""
         await self._server.close()
         await self._metrics.close()
+
+
+def _reason(path: Path, content: bytes, error: DefinitionsError) -> str:
+    """Why definitions cannot be loaded, on one line; behind it all problems if there are more."""
+    why = fault_in_json(content) if error.reason == NOT_JSON else str(error)
+    reason = f"the definitions in {path} cannot be loaded: {why}"
+    if len(error.problems) > 1:
+        reason += "".join(f"\n  {place}: {problem}" for place, problem in error.problems)
+    elif error.problems and not why.startswith(error.problems[0].path):
+        reason += f" (at {error.problems[0].path})"
+    return reason

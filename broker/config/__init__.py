@@ -19,7 +19,7 @@ from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
 from leveret.broker.config.oauth2_settings import OAuth2Settings
 from leveret.broker.config.resource_settings import DiskSettings, MemorySettings
-from leveret.broker.config.setting_error import SettingError, explain
+from leveret.broker.config.setting_error import SettingError, explain, explain_key
 from leveret.broker.config.settings import SETTINGS, Config, IgnoredSetting
 from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.tls_settings import ClientTlsOptions, TlsOptions, TlsSettings
@@ -51,5 +51,6 @@ __all__ = [
     "TracingSettings",
     "describe_settings",
     "explain",
+    "explain_key",
     "load_config",
 ]

@@ -106,7 +106,9 @@ def load_config(
     settled = _read_all(givens, problems)
     if problems:
         raise ConfigError(problems)
-    beside = {"settings_without_effect": tuple(ignored), "origins": _origins(settled)}
+    places = {entry.key: f"{entry.place}: {entry.key}" for entry in entries}
+    origins = places | _origins(settled)
+    beside = {"settings_without_effect": tuple(ignored), "origins": origins}
     return make(Config, _values(settled) | beside)
 
 

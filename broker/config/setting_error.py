@@ -5,6 +5,8 @@ know where it was set. `explain` adds that: the file and line, the variable or t
 default, how to set it.
 """
 
+import os
+
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.settings import PORT_OF_ALL, SETTINGS, Config
 
@@ -29,6 +31,19 @@ def explain(config: Config, error: SettingError) -> str:
         return f"{origin}: {error}"
     key = setting.keys[0] if setting.keys else setting.flag
     return f"{key.removesuffix('.$name')}: {error}; {_ways_to_set(setting)}"
+
+
+def explain_key(config: Config, text: str) -> str:
+    """A text that begins with a key and a colon, with the place where the file has that key."""
+    key, colon, reason = text.partition(": ")
+    return f"{config.origins.get(key, key)}{colon}{reason}"
+
+
+def described(error: OSError) -> str:
+    """An error of the system in words: its file, if it has one, and the reason."""
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}"
 
 
 def _ways_to_set(setting: Setting) -> str:

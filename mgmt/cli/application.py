@@ -3,17 +3,19 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from leveret import __version__
 from leveret.broker.auth.backends.chain import BackendError
-from leveret.broker.config import ConfigError, SettingError, explain, load_config
+from leveret.broker.config import ConfigError, SettingError, explain, explain_key, load_config
+from leveret.broker.config.loader import CONFIG_FILE_VARIABLE, SETTINGS_BY_FLAG
+from leveret.broker.config.setting_error import described
 from leveret.mgmt.cli import store
 from leveret.mgmt.cli.serve import serve as run_server
 from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
-from leveret.storage.data_directory import DataDirectoryError
+from leveret.storage.data_directory import DataDirectoryError, DataDirectoryInUse
 from leveret.storage.disk import StoreError
 from leveret.storage.metadata import MetadataError
 
@@ -47,23 +49,28 @@ def main(
     """Leveret, an AMQP 0-9-1 broker that is compatible with RabbitMQ."""
 
 
+def _option(flag: str, metavar: str | None = None) -> Any:
+    """An option whose help is that of its setting, with the default and the variable."""
+    setting = SETTINGS_BY_FLAG[flag]
+    text = f"{setting.purpose} (default: {setting.default_text}; variable: {setting.variable})"
+    return typer.Option(help=text, metavar=metavar)
+
+
 @app.command()
 def serve(
     config: Annotated[
-        Path | None, typer.Option(help="The configuration file, in the format of rabbitmq.conf.")
+        Path | None,
+        typer.Option(
+            help="The configuration file, in the format of rabbitmq.conf. "
+            f"(default: none; variable: {CONFIG_FILE_VARIABLE})"
+        ),
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Where messages and definitions are.")
-    ] = None,
-    node: Annotated[str | None, typer.Option(help="The node's name, as name or name@host.")] = None,
-    bind: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The AMQP port; 0 for none.")] = None,
-    management_port: Annotated[
-        int | None, typer.Option(help="The port of the management API; 0 for none.")
-    ] = None,
-    prometheus_port: Annotated[
-        int | None, typer.Option(help="The port of the metrics; 0 for none.")
-    ] = None,
+    data_dir: Annotated[Path | None, _option("data_dir")] = None,
+    node: Annotated[str | None, _option("node")] = None,
+    bind: Annotated[str | None, _option("bind", "ADDRESS")] = None,
+    port: Annotated[str | None, _option("port", "PORT")] = None,
+    management_port: Annotated[str | None, _option("management_port", "PORT")] = None,
+    prometheus_port: Annotated[str | None, _option("prometheus_port", "PORT")] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     flags: dict[str, object] = {
@@ -83,9 +90,13 @@ def serve(
     except SettingError as error:
         _give_up(explain(settings, error), EXIT_BAD_CONFIGURATION)
     except BackendError as error:
-        _give_up(str(error), EXIT_BAD_CONFIGURATION)
-    except (OSError, DataDirectoryError, MetadataError, StoreError) as error:
+        _give_up(explain_key(settings, str(error)), EXIT_BAD_CONFIGURATION)
+    except (DataDirectoryInUse, MetadataError, StoreError) as error:
         _give_up(str(error), EXIT_CANNOT_START)
+    except DataDirectoryError as error:
+        _give_up(explain(settings, SettingError("data_dir", str(error))), EXIT_BAD_CONFIGURATION)
+    except OSError as error:
+        _give_up(described(error), EXIT_CANNOT_START)
 
 
 def _add_subcommand(name: str, description: str) -> None:

@@ -4,6 +4,7 @@ The lists are in the order in which an import needs them. The file of a single v
 lists of objects in a vhost, and its items do not name the vhost.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -23,6 +24,10 @@ class Problem(NamedTuple):
 
     path: str
     reason: Any
+
+
+NOT_JSON = "failed_to_parse_json"
+"""RabbitMQ's reason."""
 
 
 class DefinitionsError(ValueError):
@@ -115,6 +120,19 @@ def kinds_of(vhost: str | None) -> tuple[str, ...]:
     return tuple(kind for kind in SHAPES if vhost is None or kind not in OF_A_NODE)
 
 
+def fault_in_json(raw: bytes) -> str:
+    """Why `read_definitions` refuses a file with NOT_JSON, in words and with the place."""
+    try:
+        json.loads(raw.decode())
+    except json.JSONDecodeError as error:
+        return f"it is not JSON: line {error.lineno} column {error.colno}: {error.msg}"
+    except UnicodeDecodeError as error:
+        return f"it is not UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
+    except RecursionError:
+        return "its values are nested too deeply"
+    return "it is not a JSON object of lists"
+
+
 async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> Definitions:
     """Read a file. Raises DefinitionsError unless it is an object of lists of objects."""
     try:
@@ -127,7 +145,7 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
             for user in lists.get("users", ()):
                 user.setdefault("hashing_algorithm", MD5)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DefinitionsError("failed_to_parse_json") from None
+        raise DefinitionsError(NOT_JSON) from None
     if problems:
         raise DefinitionsError(f"{problems[0].path}: {problems[0].reason}", problems)
     return Definitions(lists, vhost)

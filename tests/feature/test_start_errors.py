@@ -6,7 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from leveret.broker.config.loader import SETTINGS_BY_FLAG
+from leveret.mgmt.cli.application import app
+from leveret.mgmt.definitions.contents import fault_in_json
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_port
 
@@ -15,12 +19,15 @@ def start(tmp_path, lines=(), *options, **variables):
     """Start a node that has a mistake; returns the last line of its output."""
     file = tmp_path / "rabbitmq.conf"
     file.write_text("".join(f"{line}\n" for line in lines))
-    ports = {"--port": free_port(), "--management-port": 0, "--prometheus-port": 0}
-    given = [str(part) for name, port in ports.items() if name not in options
-             for part in (name, port)]  # fmt: skip
+    defaults = {
+        "--data-dir": tmp_path / "data", "--port": free_port(), "--management-port": 0,
+        "--prometheus-port": 0,
+    }  # fmt: skip
+    given = [str(part) for name, value in defaults.items() if name not in options
+             for part in (name, value)]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--config", str(file),
-         "--bind", "127.0.0.1", "--data-dir", str(tmp_path / "data"), *given, *options],
+         "--bind", "127.0.0.1", *given, *options],
         env=os.environ | variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
         check=False,
     )  # fmt: skip
@@ -80,3 +87,63 @@ def test_a_misspelt_variable(tmp_path):
         "leveret: environment variable LEVERET_HEARTBEET: no setting has this variable; "
         "did you mean LEVERET_HEARTBEAT?"
     )
+
+
+@pytest.mark.parametrize(("content", "fault"), [
+    (b'{"queues": [', "it is not JSON: line 1 column 13: Expecting value"),
+    (b'{"users":\n [}', "it is not JSON: line 2 column 3: Expecting value"),
+    (b"[1]", "it is not a JSON object of lists"),
+    (b"\xff\xfe", "it is not UTF-8 text: byte 0 is 0xff"),
+])  # fmt: skip
+def test_definitions_that_are_not_json(tmp_path, content, fault):
+    file = tmp_path / "definitions.json"
+    file.write_bytes(content)
+    if b"users" in content:
+        # One start is enough for the whole way.
+        assert start(tmp_path, [f"load_definitions = {file}"]) == (
+            f"leveret: {tmp_path}/rabbitmq.conf line 1: load_definitions: "
+            f"the definitions in {file} cannot be loaded: {fault}"
+        )
+    assert fault_in_json(content) == fault
+
+
+def test_a_data_directory_that_cannot_be_used(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    line = start(tmp_path, [], "--data-dir", str(tmp_path / "taken"))
+    assert line.startswith(
+        f"leveret: --data-dir: the data directory {tmp_path}/taken cannot be used: "
+    )
+
+
+def test_a_log_directory_that_cannot_be_used(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    assert start(tmp_path, ["log.file = a.log", f"log.dir = {tmp_path}/taken"]) == (
+        f"leveret: {tmp_path}/rabbitmq.conf line 2: log.dir: "
+        f"{tmp_path}/taken/a.log cannot be written: File exists"
+    )
+
+
+def test_a_backend_that_cannot_be_set_up(tmp_path):
+    lines = [
+        "auth_backends.1 = internal", "auth_backends.2 = oauth2",
+        "auth_oauth2.resource_server_id = mq", "auth_oauth2.signing_keys.one = /no/one.pem",
+    ]  # fmt: skip
+    assert start(tmp_path, lines) == (
+        f"leveret: {tmp_path}/rabbitmq.conf line 2: auth_backends.2: the backend oauth2 cannot be "
+        "set up: /no/one.pem cannot be used: No such file or directory"
+    )
+
+
+def test_a_port_that_is_no_number(tmp_path):
+    assert start(tmp_path, [], "--port", "amqp") == (
+        "leveret: --port = 'amqp': expected a whole number, 0 to 65535"
+    )
+
+
+def test_the_help_has_the_default_and_the_variable_of_each_option(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    text = " ".join(CliRunner().invoke(app, ["serve", "--help"]).output.split())
+    for flag, setting in SETTINGS_BY_FLAG.items():
+        assert f"--{flag.replace('_', '-')} " in text
+        assert f"(default: {setting.default_text}; variable: {setting.variable})" in text
+    assert "variable: LEVERET_CONFIG)" in text

@@ -3,7 +3,8 @@
 The folders of a checkout (`broker`, `storage`, ...) are links in `leveret/`; a wheel and a source
 distribution contain the files. Both are built from a copy of the checkout without network access:
 the test extra has the build dependencies. The wheel is installed into a virtual environment that
-uses the packages of the running one, except that its Leveret comes first.
+uses the packages of the running one, except that its Leveret comes first; and into one that has the
+packages that the wheel requires, and no others.
 """
 
 import os
@@ -13,9 +14,14 @@ import sys
 import tarfile
 import venv
 import zipfile
+from email.parser import Parser
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 LINKED = sorted(path.name for path in (ROOT / "leveret").iterdir() if path.is_symlink())
@@ -189,6 +195,71 @@ def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, pro
 def test_a_command_runs_in_the_folder_of_such_a_program(installed, program, command, expected):
     name, *arguments = command
     assert expected in run(installed / name, *arguments, cwd=program, PYTHONPATH=str(program))
+
+
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory):
+    """The programs of an environment that has the wheel and what it requires, and nothing else."""
+    directory = tmp_path_factory.mktemp("alone")
+    venv.create(directory, with_pip=False)
+    python = directory / "bin" / "python"
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
+    run(sys.executable, "-m", "pip", "--python", python, *install, cwd=directory)
+    [site_packages] = directory.glob("lib/python3*/site-packages")
+    for name in required_by(wheel):
+        link_distribution(name, site_packages)
+    return directory / "bin"
+
+
+def required_by(wheel):
+    """Return the names of the distributions that a wheel without extras requires."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        waiting = Parser().parsestr(archive.read(name).decode()).get_all("Requires-Dist")
+    found = set()
+    while waiting:
+        requirement = Requirement(waiting.pop())
+        is_meant = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        if is_meant and requirement.name not in found:
+            found.add(requirement.name)
+            waiting += metadata.distribution(requirement.name).requires or ()
+    return found
+
+
+def link_distribution(name, site_packages):
+    """Make the files of an installed distribution available in another environment."""
+    distribution = metadata.distribution(name)
+    for top in {file.parts[0] for file in distribution.files}:
+        link = site_packages / top
+        if top not in ("..", "__pycache__") and not link.exists():
+            link.symlink_to(distribution.locate_file(top))
+
+
+def test_a_node_runs_where_only_what_the_wheel_requires_is_installed(alone, tmp_path):
+    node = subprocess.Popen(
+        [alone / "leveret", "serve", "--data-dir", tmp_path / "data", "--bind", "127.0.0.1",
+         "--port", str(free_port()), "--management-port", str(free_port()),
+         "--prometheus-port", str(free_port())],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+    )  # fmt: skip
+    try:
+        lines = list(iter_until("ready in", node.stdout))
+        assert "ready in" in lines[-1], lines
+        status = ("--data-dir", tmp_path / "data", "status")
+        assert "RabbitMQ version" in run(alone / "leveretctl", *status, cwd=tmp_path)
+    finally:
+        node.terminate()
+        node.communicate(timeout=SECONDS_MAX)
+    assert node.returncode == 0
+
+
+def iter_until(text, lines):
+    """The lines of a program up to one with a text, or all."""
+    for line in lines:
+        yield line
+        if text in line:
+            return
 
 
 def test_the_version_is_that_of_the_wheel(installed, wheel, program):

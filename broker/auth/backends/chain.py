@@ -18,6 +18,7 @@ from leveret.broker.auth.identity import BackendUnavailable, Identity, LoginAtte
 from leveret.broker.clock import Clock
 from leveret.broker.config import Config
 from leveret.broker.config.authentication_settings import AuthenticationSettings
+from leveret.broker.config.setting_error import described
 
 HTTP, OAUTH2, CACHE = "http", "oauth2", "cache"
 BACKENDS = (INTERNAL, HTTP, LDAP, OAUTH2, CACHE)
@@ -147,8 +148,9 @@ class _Backends:
             except BackendError:
                 raise
             except (ValueError, OSError) as error:
+                reason = described(error) if isinstance(error, OSError) else error
                 raise BackendError(
-                    f"{key}: the backend {name} cannot be set up: {error}"
+                    f"{key}: the backend {name} cannot be set up: {reason}"
                 ) from error
         return self._made[name]
 
