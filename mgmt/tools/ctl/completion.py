@@ -27,13 +27,16 @@ _OPTION_IN_BRACKETS = re.compile(r"\[-[^]]*\]")
 _CHOICE = re.compile(r"\s*\|\s*")
 
 FILES = ("file_path", "pidfile", "path")
-OF_A_VHOST = {
-    "queue": "queues", "queue_name": "queues", "exchange": "exchanges", "policy": "policies",
-    "trace": "traces",
-}  # fmt: skip
+OF_A_VHOST = {"queue": "queues", "queue_name": "queues", "exchange": "exchanges"}
 OF_THE_NODE = {"username": "users", "user": "users", "vhost": "vhosts"}
 OPTION_VALUES = {"data-dir": "path", "apply-to": "queues|exchanges|all"}
 """What the value of an option is, where its name does not say it."""
+CHOICES = {
+    "command": tuple(NAMES),
+    "formatter": FORMATTERS,
+    "log_level": ("debug", "info", "notice", "warning", "error", "critical", "none"),
+}
+"""What an argument or a value may be, where the usage does not list it."""
 
 
 def completions(words: list[str]) -> list[str]:
@@ -109,8 +112,8 @@ class _Completion:
             return self._ask(prefix, OF_THE_NODE[meaning])
         if meaning == "column" and self._one is not None:
             return self._one.columns
-        if meaning == "formatter":
-            return FORMATTERS
+        if meaning in CHOICES:
+            return CHOICES[meaning]
         if meaning in FILES or "file_path" in meaning:
             return _files(prefix)
         choices = _CHOICE.split(meaning)
