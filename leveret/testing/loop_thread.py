@@ -5,7 +5,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-THREAD_SECONDS_MAX = 10.0
+THREAD_SECONDS_MAX = 60.0
 """How long a call into the thread may take before something must be wrong."""
 
 Result = TypeVar("Result")
@@ -28,7 +28,8 @@ class LoopThread:
     ) -> Result:
         """Run a coroutine in the loop, and return its result. timeout: in seconds.
 
-        Raises RuntimeError when called in the loop's own thread, which would wait for itself.
+        Raises RuntimeError when called in the loop's own thread, which would wait for itself, and
+        TimeoutError.
         """
         if threading.current_thread() is self._thread:
             steps.close()
@@ -36,7 +37,17 @@ class LoopThread:
                 "a method of the threaded broker was called in the broker's own thread: use the "
                 "EmbeddedBroker that the function of `call` is given"
             )
-        return asyncio.run_coroutine_threadsafe(steps, self._loop).result(timeout)
+        future = asyncio.run_coroutine_threadsafe(steps, self._loop)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if future.done():
+                raise
+            future.cancel()
+            raise TimeoutError(
+                f"the embedded broker's thread has not answered within {timeout:g} seconds: it "
+                "is held up by a function that was given to `call`, or by the machine"
+            ) from None
 
     def end(self) -> None:
         """Stop the loop, and wait for the thread's end."""

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from leveret.testing import EmbeddedBroker
+from leveret.testing.loop_thread import LoopThread
 
 QUESTIONS = [
     "url", "port", "broker", "queue_length('q')", "advance(1)", "drop_connections()",
@@ -142,3 +143,12 @@ def test_a_method_of_the_threaded_broker_in_its_own_thread():
     with EmbeddedBroker.in_thread() as broker:
         with pytest.raises(RuntimeError, match="use the EmbeddedBroker that the function"):
             broker.call(lambda _: broker.drop_connections())
+
+
+def test_a_thread_that_does_not_answer():
+    thread = LoopThread()
+    try:
+        with pytest.raises(TimeoutError, match="not answered within 0.01 seconds: it is held up"):
+            thread.run(asyncio.Event().wait(), timeout=0.01)
+    finally:
+        thread.end()
