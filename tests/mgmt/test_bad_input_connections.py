@@ -108,16 +108,6 @@ def test_a_body_that_dribbles_in_is_not_waited_for(node):
     assert "management.tcp.inactivity_timeout" in answer
 
 
-def test_a_form_that_never_ends_is_not_waited_for(node):
-    head = (
-        "POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n"
-        "Content-Type: application/x-www-form-urlencoded\r\n\r\nusername=guest&pass"
-    )
-    with connect(node) as one:
-        one.sendall(head.encode())
-        assert "408" in one.recv(65_536).decode("latin-1").partition("\r\n")[0]
-
-
 TIMER_SECONDS = 0.01
 """A timer of the event loop, which counts milliseconds, may be early by this much."""
 
