@@ -1,7 +1,8 @@
 """`leveret analyze`: reads the options, runs the job and prints a summary.
 
 spark-submit takes the same file. Exit codes: 0 on success, even if lines were rejected; 1 if there
-are no logs; 2 for invalid options or if a package or Java is missing; 130 after Ctrl-C.
+are no logs, or tables cannot be written; 2 for invalid options or if a package or Java is missing;
+130 after Ctrl-C.
 """
 
 import argparse
@@ -93,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (EngineError, JavaMissingError) as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_USAGE
-    except FileNotFoundError as error:
+    except OSError as error:
         sys.stderr.write(f"leveret analyze: {error}\n")
         return EXIT_NOTHING
     except KeyboardInterrupt:

@@ -1,8 +1,7 @@
 """Makes tables with DuckDB, in this process: without Java, and quick for logs of any usual size.
 
-Records are read into Parquet files, and results that are used more than once are kept in a database
-file; both are in the work directory. DuckDB holds at most `MEMORY` of them and spills the rest to
-that directory.
+Records are read into Parquet files in the work directory. Results that are used more than once are
+tables of a database in memory. DuckDB holds at most `MEMORY` and spills the rest to that directory.
 """
 
 import os
@@ -28,17 +27,17 @@ COMPRESSION = "zstd"
 class DuckDBEngine:
     """An Engine (engine.py). work: a directory for intermediate data; None to use memory only."""
 
-    def __init__(self, work: str | None = None) -> None:
+    def __init__(self, work: str | None = None, memory: str = MEMORY) -> None:
         self._work = None if work is None else Path(local_path(work))
-        self._record_files: RecordFiles | None = None
+        self._reading: RecordFiles | None = None
+        self._expected = 0
         if self._work is not None:
             shutil.rmtree(self._work, ignore_errors=True)
             self._work.mkdir(parents=True)
-        database = ":memory:" if self._work is None else str(self._work / "tables.duckdb")
-        self._connection = duckdb.connect(database)
+        self._connection = duckdb.connect(":memory:")
         for setting in SETTINGS:
             self._connection.execute(setting)
-        self._connection.execute(f"set memory_limit = '{MEMORY}'")
+        self._connection.execute(f"set memory_limit = '{memory}'")
         if self._work is not None:
             self._connection.execute(f"set temp_directory = {_quoted(self._work / 'spilled')}")
         for macro in MACROS:
@@ -57,18 +56,19 @@ class DuckDBEngine:
         assert self._work is not None
         files = list_local_files(directory, window)
         records = self._work / "records"
-        self._record_files = RecordFiles(files, window, records)
-        counts = self._record_files.write()
+        self._reading = RecordFiles(files, window, records)
+        counts = self._reading.write()
+        self._reading = None
         self._view_of_files("records", sorted(records.iterdir()))
         return Reading(counts.rows, counts.rejected, len(files))
 
     def view(self, name: str, query: str) -> None:
         """Create a view."""
-        self._connection.execute(f"create or replace view {name} as {translated(query)}")
+        self._execute(f"create or replace view {name} as {translated(query)}")
 
     def stage(self, name: str, query: str) -> None:
-        """Create a table in the database file."""
-        self._connection.execute(f"create or replace table {name} as {translated(query)}")
+        """Create a table in memory, which can spill."""
+        self._execute(f"create or replace table {name} as {translated(query)}")
 
     def put(self, name: str, rows: pa.Table) -> None:
         """Name a few rows."""
@@ -76,7 +76,7 @@ class DuckDBEngine:
 
     def rows(self, query: str) -> list[Row]:
         """Return the rows of a query."""
-        return self._connection.execute(translated(query)).fetchall()
+        return self._execute(translated(query)).fetchall()
 
     def write_table(self, query: str, table: Table, out: str, since: str = "") -> None:
         """Write Parquet files in a directory for each date."""
@@ -87,7 +87,7 @@ class DuckDBEngine:
         columns = ", ".join(
             f"cast(`{one.name}` as {TYPES[one.type]}) as `{one.name}`" for one in table.columns
         )
-        self._connection.execute(
+        self._execute(
             f"copy (select {columns}, coalesce({PARTITION}, date '1970-01-01') as {PARTITION}"
             f" from ({translated(query)})) to {_quoted(directory)}"
             f" (format parquet, compression {COMPRESSION}, partition_by ({PARTITION}), overwrite)"
@@ -113,18 +113,29 @@ class DuckDBEngine:
         instants = ", ".join(f"make_timestamp(epoch_us({time})) as {time}" for time in times)
         columns = f"* replace ({instants})" if times else "*"
         query = f"select {columns} from read_parquet([{listed}], hive_partitioning = true)"
-        self._connection.execute(f"create or replace view {name} as {query}")
+        self._execute(f"create or replace view {name} as {query}")
+
+    def _execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+        """Run a statement. Raises OSError."""
+        try:
+            return self._connection.execute(statement)
+        except duckdb.IOException as error:
+            raise OSError(str(error)) from error
 
     def write_file(self, path: str, content: bytes) -> None:
         """Write a file beside the tables."""
         replace_file(Path(local_path(path)), content)
 
     def expect(self, events: int) -> None:
-        """Do nothing: DuckDB adapts by itself."""
+        """Keep the number for parts(); DuckDB adapts by itself."""
+        self._expected = events
 
     def parts(self) -> tuple[int, int]:
-        """Return the bytes of logs that were read, and all; 0 of 0 before and after reading."""
-        return (0, 0) if self._record_files is None else self._record_files.parts()
+        """Return the records that were read, and those expected; 0 of 0 when nothing is read."""
+        if self._reading is None:
+            return 0, 0
+        rows = self._reading.rows
+        return rows, max(rows, self._expected)
 
 
 def _quoted(path: os.PathLike[str]) -> str:

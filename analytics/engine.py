@@ -69,7 +69,7 @@ class Engine(Protocol):
         """Write a file, replacing an existing one. Raises OSError."""
 
     def expect(self, events: int) -> None:
-        """Prepare for queries over so many records."""
+        """Prepare for reading, or for queries over, about so many records."""
 
     def parts(self) -> tuple[int, int]:
         """Return how many parts of the running step are done, and all; 0 of 0 if unknown."""

@@ -50,6 +50,7 @@ class Options(NamedTuple):
 
 def analyze(engine: Engine, options: Options, progress: Progress) -> Reading:
     """Read the logs and write all tables. Raises FileNotFoundError if there is no directory."""
+    engine.expect(progress.events)
     with progress.step("reading"):
         reading = engine.read(options.directory, options.window)
         progress.events = reading.events

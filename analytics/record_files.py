@@ -6,7 +6,7 @@ the job ends.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,26 +41,41 @@ class RecordFiles:
         self._files = files
         self._window = window
         self._directory = directory
-        self._bytes_read = 0
-        self._bytes = sum(file.size for file in files)
+        # By file: each is written by one thread.
+        self._rows = [0] * len(files)
+        self._is_stopped = False
 
-    def parts(self) -> tuple[int, int]:
-        """Return the bytes of the logs that were read, and all."""
-        return (0, 0) if self._bytes_read == self._bytes else (self._bytes_read, self._bytes)
+    @property
+    def rows(self) -> int:
+        """The rows that were parsed so far."""
+        return sum(self._rows)
 
     def write(self) -> Counts:
-        """Write a file for each log, and an empty one, so that there is one without any log."""
+        """Write a file for each log, and an empty one, so that there is one without any log.
+
+        Raises OSError if a file cannot be written.
+        """
         self._directory.mkdir()
         write_batches((), str(self._directory / "empty.parquet"))
         with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            return _summed(threads.map(self._write, range(len(self._files))))
+            futures = [threads.submit(self._write, number) for number in range(len(self._files))]
+            try:
+                return _summed(future.result() for future in as_completed(futures))
+            except BaseException:
+                # Leaving the pool waits for its threads.
+                self._is_stopped = True
+                raise
 
     def _write(self, number: int) -> Counts:
-        file = self._files[number]
-        batches = read_log(file.path, None, self._window)
-        counts = write_batches(batches, str(self._directory / f"part-{number:05}.parquet"))
-        self._bytes_read += file.size
-        return counts
+        path = str(self._directory / f"part-{number:05}.parquet")
+        return write_batches(self._counted(number), path)
+
+    def _counted(self, number: int) -> Iterator[pa.RecordBatch]:
+        for batch in read_log(self._files[number].path, None, self._window):
+            if self._is_stopped:
+                return
+            self._rows[number] += batch.num_rows
+            yield batch
 
 
 def write_batches(batches: Iterable[pa.RecordBatch], path: str) -> Counts:

@@ -4,10 +4,14 @@ import io
 
 import pytest
 
+from leveret.analytics import record_files
 from leveret.analytics.costs import COSTS
+from leveret.analytics.duckdb_engine import DuckDBEngine
 from leveret.analytics.estimate import TRUST_SECONDS, Cost, Estimate
 from leveret.analytics.progress import Progress, shown_seconds
 from leveret.analytics.tables import TABLES
+from leveret.analytics.trace_files import EVERYTHING
+from tests.analytics.logs import START_US, event, write_log
 
 COST = {"read": Cost(1.0, 2.0), "sum": Cost(3.0, 4.0)}
 READ, SUM = 1 + 2 * 2, 3 + 2 * 4
@@ -76,6 +80,30 @@ def test_each_step_is_told_with_what_is_left():
     # The step took no time, so that the rest is quicker than the model: (0 + 2) / (60 + 2) of it.
     assert first == "[1/2] read: 0.0 s, 1,234 events, about 8 s left"
     assert last == "[2/2] sum: 0.0 s, 1,234 events"
+
+
+def test_the_part_of_a_log_that_was_read_is_known(tmp_path, monkeypatch):
+    published = [event("publish", START_US, message=1)] * 60_000
+    path = write_log(tmp_path / "trace", published)
+    parts = []
+    with DuckDBEngine(str(tmp_path / "work")) as engine:
+        write = record_files.write_batches
+
+        def looking(batches, path):
+            def looked():
+                for batch in batches:
+                    yield batch
+                    parts.append(engine.parts())
+
+            return write(looked(), path)
+
+        monkeypatch.setattr(record_files, "write_batches", looking)
+        engine.expect(60_001)
+        assert engine.read(str(path), EVERYTHING).events == 60_001
+        assert engine.parts() == (0, 0)
+    done = [one for one, _ in parts]
+    assert 0 < done[0] < done[-1] == 60_001
+    assert {total for _, total in parts} == {60_001}
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (90.0, "90 s"), (91.0, "2 min")])

@@ -1,8 +1,9 @@
-"""Finding Java, and the contents of generated logs. Spark is not started."""
+"""Finding Java, the words of Spark, and the contents of generated logs."""
 
 import gzip
 import json
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -64,3 +65,12 @@ def test_a_time_that_is_none_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["logs", "--out", "tables", "--from", "yesterday"])
     assert "write 2026-03-01" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(240)
+def test_spark_starts_and_ends_without_a_word():
+    code = "from leveret.analytics.session import start_session\nstart_session('local[1]').stop()"
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=230, check=False
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
