@@ -20,7 +20,7 @@ from leveret.analytics.tables import BY_NAME, PARTITION, TIMESTAMP, Table
 from leveret.analytics.trace_files import Window
 
 MEMORY = "2GB"
-"""The most memory that DuckDB uses for data; reading logs needs some hundred megabytes beside."""
+"""The most memory that DuckDB uses for data; reading logs needs its own (record_files.py)."""
 COMPRESSION = "zstd"
 
 

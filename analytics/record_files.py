@@ -20,6 +20,8 @@ from leveret.analytics.trace_files import TraceFile, Window
 COMPRESSION = "snappy"
 """Chosen for speed, since the files are short-lived. Not LZ4: Parquet for Java cannot read all of
 PyArrow's LZ4 files (parquet-java issue 3478)."""
+THREADS_MAX = 4
+"""Each needs up to half a gigabyte of memory."""
 GROUP_ROWS = 200_000
 """Rows of one row group: about 30 MB in memory."""
 
@@ -32,7 +34,7 @@ class Counts(NamedTuple):
 
 
 class RecordFiles:
-    """Writes the records of local logs, with a thread for each processor.
+    """Writes the records of local logs, with a thread for each processor, up to THREADS_MAX.
 
     Arrow and the decompression release the interpreter lock, so threads parse in parallel.
     """
@@ -57,7 +59,7 @@ class RecordFiles:
         """
         self._directory.mkdir()
         write_batches((), str(self._directory / "empty.parquet"))
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS_MAX)) as threads:
             futures = [threads.submit(self._write, number) for number in range(len(self._files))]
             try:
                 return _summed(future.result() for future in as_completed(futures))
