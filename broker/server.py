@@ -8,6 +8,7 @@ one inside a test.
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -58,6 +59,9 @@ ABORT_SECONDS_MAX = 1.0
 """Time limit for aborting the connections that did not answer."""
 MEGABYTE = 1_000_000
 SHUTDOWN_REASON = "broker forced connection closure with reason 'shutdown'"
+
+HEADERS_KEPT = 64
+"""Messages that are read from disk share their properties with those that had the same before."""
 
 logger = logging.getLogger("leveret.broker")
 
@@ -154,7 +158,7 @@ class Broker:
         store = Store(
             data_dir,
             self._metadata,
-            read_stored,
+            lru_cache(HEADERS_KEPT)(read_stored),
             wall_offset_ms=int(clock.wall_time_s() * 1000) - clock.now_ms(),
             embed_below=self.config.queue_index_embed_below_bytes,
             disk=disk,
