@@ -251,7 +251,8 @@ class FrameScanner:
             header_stop = header + 7 + size
             if (
                 kind != HEADER or its_channel != channel or class_id != CLASS_BASIC or weight
-                or size > limit or header_stop >= end or data[header_stop] != FRAME_END
+                or not _CONTENT_HEADER_BYTES_MIN <= size <= limit
+                or header_stop >= end or data[header_stop] != FRAME_END
             ):  # fmt: skip
                 break
             properties = data[header + 19 : header_stop]

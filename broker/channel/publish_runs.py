@@ -6,7 +6,7 @@ in one call, as long as queues treat them in the same way (`ContentHeader.kind`)
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.properties import ContentHeader, PropertiesError
 from leveret.storage.message import Address, Message
@@ -29,36 +29,50 @@ class Run(NamedTuple):
         return Run(first, first_bytes), Run(rest, self.body_bytes - first_bytes)
 
 
-def runs_of(
-    address: Address, properties: list[bytes], bodies: list[bytes], body_bytes: int, bytes_max: int
-) -> Iterator[Run]:
-    """The runs that messages to one address make.
+class PublishTarget(Protocol):
+    """Where messages are published to. header: of the last message; the next may have the same."""
 
-    A run is cut where delivery mode, priority or the need for care changes (`ContentHeader.kind`).
-    One of more than `bytes_max` bytes is a single message. Raises PropertiesError after the runs
-    before the message whose properties are malformed.
+    address: Address
+    header: ContentHeader | None
+
+
+def runs_of(
+    target: PublishTarget,
+    properties: list[bytes],
+    bodies: list[bytes],
+    body_bytes: int,
+    bytes_max: int,
+) -> Iterator[Run]:
+    """The runs that messages to one target make.
+
+    A run is cut where delivery mode or priority changes (`ContentHeader.kind`). A message that
+    needs care is a run by itself, and so are all if they have more than `bytes_max` bytes together.
+    Raises PropertiesError after the runs before the message whose properties are malformed.
     """
-    is_cut, are_large = False, body_bytes > bytes_max
+    address, header, raw = target.address, target.header, None
+    is_alone = are_large = body_bytes > bytes_max
     messages: list[Message] = []
-    raw, kind, header_count = None, None, 0
+    is_cut, kind, header_count = False, None, 0
     for its_raw, body in zip(properties, bodies, strict=True):
         if its_raw is not raw:
             raw = its_raw
-            try:
-                header = ContentHeader(raw)
-            except PropertiesError:
-                if messages:
-                    yield _run(messages, header_count)
-                raise
+            if header is None or header.raw != raw:
+                try:
+                    header = target.header = ContentHeader(raw)
+                except PropertiesError:
+                    if messages:
+                        yield _run(messages, header_count)
+                    raise
             if header.kind != kind:
-                kind = header.kind
+                kind, is_alone = header.kind, are_large or header.needs_care
                 if messages:
                     is_cut = True
                     yield _run(messages, header_count)
                     messages, header_count = [], 0
             header_count += 1
+        assert header is not None
         messages.append(Message(address, header, body))
-        if are_large:
+        if is_alone:
             is_cut = True
             yield _run(messages, header_count)
             messages, header_count = [], 0

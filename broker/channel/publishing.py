@@ -15,7 +15,7 @@ RabbitMQ's order.
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pamqp import commands
 
@@ -71,12 +71,12 @@ class Target:
     permissions are the user's.
 
     is_simple: the queues are known, and are the same for every message. work: of one message, as
-    far as it is known.
+    far as it is known. header: the properties of the last message.
     """
 
     __slots__ = (
-        "address", "exchange", "generation", "is_immediate", "is_mandatory", "is_simple", "queues",
-        "work",
+        "address", "exchange", "generation", "header", "is_immediate", "is_mandatory", "is_simple",
+        "queues", "work",
     )  # fmt: skip
 
     def __init__(self, arguments: bytes) -> None:
@@ -91,6 +91,7 @@ class Target:
         self.is_mandatory = bool(flags & _MANDATORY)
         self.is_immediate = bool(flags & _IMMEDIATE)
         self.exchange: Exchange | None = None
+        self.header: ContentHeader | None = None
         self.generation = -1
         self.is_simple = False
         self.queues: list[QueueClient] = []
@@ -161,16 +162,16 @@ async def _check_and_publish(
 ) -> None:
     """Publish a run after all of its permissions are checked: of one generation of the vhost."""
     vhost = channel.vhost
-    headers = [routing.header_of(message) for message in messages]
-    needs_care = headers[0].needs_care
+    header = routing.header_of(messages[0])
+    assert len(messages) == 1 or not header.needs_care, "its permissions are its own"
     generation = -1
     while generation != vhost.generation:
         generation = vhost.generation
         if target.generation != generation:
             await _resolve(channel, target)
-        if needs_care:
-            await _check_selected_topics(channel, target, headers)
-    if needs_care:
+        if header.needs_care:
+            await _check_selected_topics(channel, target, header)
+    if header.needs_care:
         _publish_each(channel, target, messages)
     else:
         publish(channel, target, messages, body_bytes)
@@ -263,16 +264,10 @@ def _is_topic(target: Target) -> bool:
     return target.exchange is not None and target.exchange.type_name == "topic"
 
 
-async def _check_selected_topics(
-    channel: Channel, target: Target, headers: Iterable[ContentHeader]
-) -> None:
-    """Raise 403 unless the user may write with the keys of CC and BCC, as RabbitMQ 4 does.
-
-    Checked once for a run of messages, before the first is published.
-    """
+async def _check_selected_topics(channel: Channel, target: Target, header: ContentHeader) -> None:
+    """Raise 403 unless the user may write with the keys of CC and BCC, as RabbitMQ 4 does."""
     if _is_topic(target):
-        keys = [key for header in headers for key in _sender_selected(header, [])[1]]
-        for key in dict.fromkeys(keys):
+        for key in _sender_selected(header, [])[1]:
             await check_topic(channel, target.address.exchange, key, "write")
 
 

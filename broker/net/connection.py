@@ -239,6 +239,11 @@ class Connection(asyncio.Protocol):
         """An exclusive queue of this connection was deleted."""
         self.exclusive_queues.pop(name, None)
 
+    @property
+    def is_consuming(self) -> bool:
+        """Whether it has consumers, or deliveries that it has not settled."""
+        return any(channel.consumers or channel.unacked for channel in self.channels.values())
+
     # Heartbeats (net/heartbeat.py)
 
     @property

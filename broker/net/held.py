@@ -97,6 +97,14 @@ class HeldChannels:
         self._kept_bytes += frame.cost_bytes
         self._frames.setdefault(number, deque()).append(frame)
 
+    def keep_first(
+        self, number: int, size: int, handle: Callable[..., object], *arguments: Any
+    ) -> None:
+        """Keep the rest of a frame that is being handled: it precedes the others of its channel."""
+        frame = KeptFrame(size + FRAME_COST_BYTES, handle, arguments)
+        self._kept_bytes += frame.cost_bytes
+        self._frames.setdefault(number, deque()).appendleft(frame)
+
     def handle_kept(self, number: int) -> None:
         """Handle a channel's kept frames until it is held again.
 

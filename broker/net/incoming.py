@@ -57,8 +57,8 @@ that of a method other than basic.publish and basic.ack, and that of an ack whic
 in a run, in the units of broker/turns.py. A declaration takes 100 microseconds.
 """
 
-MANY_MESSAGES = 64
-"""A publisher that sends so many at a time may outrun the consumers of its queues."""
+MANY_MESSAGES, MANY_BYTES = 64, 64 * 1024
+"""A publisher that sends so much at a time may outrun the consumers of its queues."""
 
 logger = logging.getLogger("leveret.connection")
 
@@ -261,28 +261,50 @@ class Incoming:
             target_channel.assembler.add(METHOD, b"")
         target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
         size_max = self._services.config.max_message_size_bytes
-        runs = runs_of(target.address, properties, bodies, body_bytes, size_max)
-        if len(bodies) > 1:
-            self._publish_runs(target_channel, target, runs)
-        elif (run := self._next_run(runs)) is not None:
-            self._publish(target_channel, target, run)
+        runs = runs_of(target, properties, bodies, body_bytes, size_max)
+        size = len(bodies) * FRAME_COST_BYTES + body_bytes
+        self._publish_runs(target_channel, target, runs, size)
 
-    def _publish_runs(self, channel: Channel, target: Target, runs: Iterator[Run]) -> None:
-        """Publish runs one after the other, in this turn and in later ones."""
+    def _publish_runs(
+        self, channel: Channel, target: Target, runs: Iterator[Run], size: int
+    ) -> None:
+        """Publish runs one after the other, in this turn and in later ones.
+
+        size: an upper limit of what they take in memory, while they wait.
+        """
         while (run := self._next_run(runs)) is not None:
             if not channel.takes_methods:
-                later = chain((run,), runs)
-                self._keep(channel.number, run.body_bytes, self._publish_runs, channel, target,
-                           later)  # fmt: skip
+                self._keep_rest(channel, target, chain((run,), runs), size)
                 return
             self._method_at_work = BASIC_PUBLISH
             self._channel_at_work = channel
-            try:
-                self._publish(channel, target, run)
-            except TurnOver as over:
-                raise TurnOver(
-                    *over.steps, partial(self._publish_runs, channel, target, runs)
-                ) from None
+            if self._flow.is_held:
+                if self._reading.hold_back(run.messages[0].header.is_persistent):
+                    publishing.refuse(channel, len(run.messages), self._services.alarms.reason)
+                    continue
+                if self._reading.is_blocked:
+                    # This publish waits, too: a client that connects again would get one in each
+                    # time.
+                    raise self._turn_over(channel, target, chain((run,), runs), size)
+            part, rest = self._affordable(target, run)
+            if rest is not None:
+                runs = chain((rest,), runs)
+            if part is not None:
+                self._publish(channel, target, part, runs, size)
+            if rest is not None:
+                raise self._turn_over(channel, target, runs, size)
+
+    def _turn_over(
+        self, channel: Channel, target: Target, runs: Iterator[Run], size: int
+    ) -> TurnOver:
+        return TurnOver(partial(self._publish_runs, channel, target, runs, size))
+
+    def _keep_rest(self, channel: Channel, target: Target, runs: Iterator[Run], size: int) -> None:
+        """Keep runs whose channel is held since the one before; if it closes, they are dropped."""
+        number = channel.number
+        if self._held.is_held(number):
+            self._held.keep_first(number, size, self._publish_runs, channel, target, runs, size)
+            self._reading.backlog_changed(self._held.is_full)
 
     def _next_run(self, runs: Iterator[Run]) -> Run | None:
         try:
@@ -293,32 +315,34 @@ class Incoming:
             )
             raise without_method(internal_error("")) from None
 
-    def _publish(self, channel: Channel, target: Target, run: Run) -> None:
-        """Publish a run, or a part of it; then the rest waits for the next turn (TurnOver)."""
-        messages = run.messages
-        count = len(messages)
-        if self._flow.is_held:
-            if self._reading.hold_back(messages[0].header.is_persistent):
-                publishing.refuse(channel, count, self._services.alarms.reason)
-                return
-            if self._reading.is_blocked:
-                # This publish waits, too: a client that connects again would get one in each time.
-                raise TurnOver(partial(self._publish_runs, channel, target, iter((run,))))
+    def _affordable(self, target: Target, run: Run) -> tuple[Run | None, Run | None]:
+        """The part of a run that may be published in this turn, and the rest; takes its work."""
         turns = self._turns
         turns.work_left -= HEADER_WORK * run.header_count
+        count = len(run.messages)
         work = RUN_WORK + target.work * count
         if work > turns.work_left:
             affordable = turns.affordable(target.work)
+            if not affordable:
+                return None, run.parts(0)[1]
             if affordable < count:
-                first, rest = run.parts(affordable)
-                if affordable:
-                    self._publish(channel, target, first)
-                raise TurnOver(partial(self._publish_runs, channel, target, iter((rest,))))
+                turns.work_left -= RUN_WORK + target.work * affordable
+                return run.parts(affordable)
         turns.work_left -= work
-        steps = publishing.publish(channel, target, messages, run.body_bytes)
+        return run, None
+
+    def _publish(
+        self, channel: Channel, target: Target, run: Run, later: Iterator[Run], size: int
+    ) -> None:
+        """Publish a run. later: those that follow it, if this turn ends before it is published."""
+        steps = publishing.publish(channel, target, run.messages, run.body_bytes)
         if steps is not None:
-            self.run(channel, steps, partial(publishing.described, channel, target))
-        elif count >= MANY_MESSAGES:
+            try:
+                self.run(channel, steps, partial(publishing.described, channel, target))
+            except TurnOver as over:
+                rest = self._turn_over(channel, target, later, size)
+                raise TurnOver(*over.steps, *rest.steps) from None
+        elif len(run.messages) >= MANY_MESSAGES or run.body_bytes >= MANY_BYTES:
             self._reading.hold_back_for(target.queues)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
@@ -354,7 +378,6 @@ class Incoming:
         """Acks that do more than to settle one message each."""
         self._settle_acked()
         for place, delivery_tag in enumerate(delivery_tags, 1):
-            rest = partial(self.on_ack, channel.number, delivery_tags[place:], multiple)
             steps = methods_basic.ack(channel, delivery_tag, multiple)
             self._turns.work_left -= ACK_WORK
             try:
@@ -363,9 +386,11 @@ class Incoming:
                 if self._turns.work_left <= 0:
                     raise TurnOver
             except TurnOver as over:
-                raise TurnOver(*over.steps, rest) from None
-            if not channel.takes_methods:
-                rest()
+                rest = delivery_tags[place:]
+                steps_after = [partial(self.on_ack, channel.number, rest, multiple)] if rest else []
+                raise TurnOver(*over.steps, *steps_after) from None
+            if not channel.takes_methods and place < len(delivery_tags):
+                self.on_ack(channel.number, delivery_tags[place:], multiple)
                 return
 
     def _settle_acked(self) -> None:

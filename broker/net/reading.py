@@ -39,6 +39,10 @@ class Client(Protocol):
 
     name: str
 
+    @property
+    def is_consuming(self) -> bool:
+        """Whether it has consumers, or deliveries that it has not settled."""
+
     def has_capability(self, name: str) -> bool:
         """Whether the client announced this capability at login."""
 
@@ -130,9 +134,13 @@ class Reading:
         """Do not read while the client's messages outrun the consumers of one of these queues."""
         if self._is_outrunning or self._transport is None:
             return
-        if any(queue.hold_back(self._stop_outrunning) for queue in queues):
-            self._is_outrunning = True
-            self._transport.pause_reading()
+        for queue in queues:
+            # The acks of a client that consumes have to be read.
+            if queue.publisher_hold.is_wanted and not self._client.is_consuming:
+                queue.publisher_hold.begin(self._stop_outrunning)
+                self._is_outrunning = True
+                self._transport.pause_reading()
+                return
 
     def _stop_outrunning(self) -> None:
         self._is_outrunning = False
@@ -229,7 +237,8 @@ class Reading:
             self._output.send(0, commands.Connection.Unblocked)
 
     def stop_blocking(self) -> None:
-        """Resume reading even if an alarm is in force."""
+        """Resume reading even if an alarm is in force, or a queue is outrun."""
+        was_outrunning, self._is_outrunning = self._is_outrunning, False
         self._is_refusing = False
         if self._refusal_timer is not None:
             self._refusal_timer.cancel()
@@ -238,3 +247,5 @@ class Reading:
             self._blocked_as = ""
             self._resume()
             self.unblocked()
+        elif was_outrunning:
+            self._resume()

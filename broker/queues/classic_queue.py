@@ -11,7 +11,7 @@ Every question is answered at once: see `QueueClient` for the interface and its 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
@@ -65,11 +65,11 @@ class ClassicQueue:
     """
 
     __slots__ = (
-        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_publisher_hold", "_turns",
+        "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
         "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
         "declared", "durable", "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain",
         "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
-        "reads", "ring", "storage_id", "vhost_name",
+        "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange = False
@@ -120,7 +120,7 @@ class ClassicQueue:
             self.counts, self.ages, self.backing, self.ring, owner_connection, self._clock,
             self.reads,
         )  # fmt: skip
-        self._publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
+        self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
         self._deaths = Deaths(self, owner)
         self._expiry = self._deaths.expiry
         self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
@@ -176,10 +176,6 @@ class ClassicQueue:
             is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
         if not is_safe and publisher is not None:
             self._hold(publisher, first, count)
-
-    def hold_back(self, resume: Callable[[], object]) -> bool:
-        """See `QueueClient`."""
-        return self._publisher_hold.begin(resume)
 
     def _hold(self, publisher: Publisher, first: int, count: int) -> None:
         """Have a run confirmed when the store has it on disk."""
@@ -244,7 +240,7 @@ class ClassicQueue:
     def take_turn(self) -> None:
         """Give consumers what there is, up to a turn's worth."""
         self.deliver_ready()
-        self._publisher_hold.delivered()
+        self.publisher_hold.look()
         if self._deaths.is_behind:
             self._deaths.go_on()
 
@@ -408,6 +404,7 @@ class ClassicQueue:
         if not channel_ended:
             self.settle_deliveries()
         self.ring.remove(consumer)
+        self.publisher_hold.look()
         self._unused.touch()
         if self.auto_delete and not self.ring.consumers:
             self._owner.delete_unused(self, is_urgent=not channel_ended)
@@ -458,6 +455,7 @@ class ClassicQueue:
             return
         self.settle_deliveries()
         count, freeing = self.backing.purge()
+        self.publisher_hold.look()
         if self._owner.tracer is not None:
             self._owner.tracer.emptied(self, PURGE, count)
         LongWork(self._turns, f"the purge of {self!r}", freeing).start()
@@ -490,7 +488,7 @@ class ClassicQueue:
         # Without these cycles a queue is freed at once, not by a full collection of garbage.
         deaths, self._deaths = self._deaths, NO_DEATHS
         deaths.close()
-        self._publisher_hold.release()
+        self.publisher_hold.release()
         self._unused.close()
         self.reads.close()
         consumers = self.ring.clear()

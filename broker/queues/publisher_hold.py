@@ -50,8 +50,9 @@ class PublisherHold:
         self._release_at = self._delivered = 0
         self._is_pausing = False
 
-    def begin(self, resume: Callable[[], object]) -> bool:
-        """Whether a publisher outruns the consumers; `resume` is called when it may go on."""
+    @property
+    def is_wanted(self) -> bool:
+        """Publishers outrun the consumers."""
         backing, ring = self._backing, self._ring
         count = backing.ready_count
         if count < BACKLOG_COUNT_MIN and backing.ready_bytes < BACKLOG_BYTES_MIN:
@@ -59,22 +60,25 @@ class PublisherHold:
         if self._is_pausing:
             return False
         is_to_be_served = ring.has_candidates and count < SERVED_COUNT_MAX
-        if is_to_be_served or not ring.consumers:
-            return False
+        return bool(ring.consumers) and not is_to_be_served
+
+    def begin(self, resume: Callable[[], object]) -> None:
+        """A publisher waits; `resume` is called when it may go on."""
         if self._timer is None:
-            self._release_at = count // 2
+            self._release_at = self._backing.ready_count // 2
             self._delivered = self._delivered_count
             self._timer = self._turns.call_later(HOLD_MS_MAX, self._end)
         self._waiting.append(resume)
-        return True
 
     @property
     def _delivered_count(self) -> int:
         return self._counts.delivered + self._counts.delivered_no_ack
 
-    def delivered(self) -> None:
-        """Consumers were given messages."""
-        if self._waiting and self._backing.ready_count <= self._release_at:
+    def look(self) -> None:
+        """The backlog is shorter, or a consumer has left."""
+        if not self._waiting:
+            return
+        if self._backing.ready_count <= self._release_at or not self._ring.consumers:
             self.release()
 
     def _end(self) -> None:

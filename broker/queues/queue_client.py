@@ -111,6 +111,17 @@ class QueueLength(NamedTuple):
     consumer_count: int
 
 
+class Hold(Protocol):
+    """Holds back publishers that outrun a queue's consumers (publisher_hold.py)."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Publishers of many messages at a time have to wait."""
+
+    def begin(self, resume: Callable[[], object]) -> None:
+        """A publisher waits; `resume` is called when it may go on."""
+
+
 class QueueClient(Protocol):
     """One queue. See the module docstring for the promises.
 
@@ -135,6 +146,10 @@ class QueueClient(Protocol):
     storage_id: int
     is_deleted: bool
     may_redeliver: bool
+
+    @property
+    def publisher_hold(self) -> Hold:
+        """What publishers of many messages at a time ask whether they have to wait."""
 
     @property
     def figures(self) -> QueueFigures:
@@ -162,12 +177,6 @@ class QueueClient(Protocol):
         body_bytes: the sum of their bodies' sizes. ttl_ms: the messages' own time to live, in
         milliseconds. publisher: receives the confirms; `first` is the number of the first message,
         and the others are numbered consecutively.
-        """
-
-    def hold_back(self, resume: Callable[[], object]) -> bool:
-        """Whether a publisher of many messages at a time has to wait for the queue's consumers.
-
-        If it has to, `resume` is called when it may go on (publisher_hold.py).
         """
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:

@@ -127,7 +127,10 @@ class QuorumQueue(ClassicQueue):
         first: int,
     ) -> None:
         """Take a run of messages, all of which are kept on disk."""
-        messages = [self._kept_message(message) for message in messages]
+        if not all(message.header.is_persistent for message in messages) or any(
+            is_marked(message.header) for message in messages
+        ):
+            messages = [self._kept_message(message) for message in messages]
         super().publish(messages, body_bytes, ttl_ms, publisher, first)
 
     def _kept_message(self, message: Message) -> Message:

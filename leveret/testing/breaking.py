@@ -43,9 +43,10 @@ class BreakableSink:
         if self.frames_left is None:
             self._sink.on_publish(channel, arguments, properties, bodies, body_bytes)
             return
-        for one, body in zip(properties, bodies, strict=True):
-            if self._spend(3 if body else 2):
-                self._sink.on_publish(channel, arguments, [one], [body], len(body))
+        bodies = [body for body in bodies if self._spend(3 if body else 2)]
+        if bodies:
+            properties, body_bytes = properties[: len(bodies)], sum(map(len, bodies))
+            self._sink.on_publish(channel, arguments, properties, bodies, body_bytes)
 
     def on_ack(self, channel: int, delivery_tags: list[int], multiple: int) -> None:
         """basic.ack of each of the tags."""

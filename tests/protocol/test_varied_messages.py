@@ -1,11 +1,15 @@
 """Messages of one read that differ in their properties: each is treated as if it came alone."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import PutBinding, PutQueue
 from leveret.broker.names import QUEUE
+from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.virtual_clock import VirtualClock
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node
@@ -180,3 +184,143 @@ async def test_a_publisher_that_outruns_its_consumers_is_not_read_until_they_hav
             await all_read(node, consumer)
         assert publisher.socket.is_read
         assert publisher.connection.publishing_state == "running"
+
+
+class EachTopicAsked:
+    """Permits everything, and answers questions about topics in a later turn."""
+
+    def may_use(self, *_question):
+        return True
+
+    async def may_use_topic(self, *_question):
+        await asyncio.sleep(0)
+        return True
+
+
+class OneTopicRefused:
+    """Permits everything but one topic."""
+
+    def may_use(self, *_question):
+        return True
+
+    def may_use_topic(self, _identity, _vhost, _exchange, routing_key, _permission):
+        return routing_key != "secret"
+
+
+def topic_rig(node, authorization):
+    """A queue with all messages of amq.topic, and a client whose permissions are asked there."""
+    queue = declare(node)
+    submit = node.broker.services.declarations.submit
+    submit(PutBinding("/", "amq.topic", "q", "#", QUEUE, NO_TABLE)).result()
+    (client,) = node.clients(1)
+    client.connection.user = replace(client.connection.user, authorization=authorization)
+    return queue, client
+
+
+def copied(key):
+    return {"headers": {"CC": ("A", [("S", key)])}}
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_a_run_that_waits_for_permissions_again_stays_before_what_follows(is_closed):
+    async with Node() as node:
+        queue, client = topic_rig(node, EachTopicAsked())
+        has_copies = [True, True, False, True, False, False, False]
+        sent = [
+            publish_bytes(1, "k", b"", "amq.topic", message_id=str(number),
+                          **(copied("other") if is_copied else {}))
+            for number, is_copied in enumerate(has_copies)
+        ]  # fmt: skip
+        for read in (sent[:1], sent[1:5], sent[5:]):
+            client.send(b"".join(read))
+            client.be_read()
+        if is_closed:
+            arguments = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id": 0}
+            client.send_method(commands.Channel.Close, **arguments)
+            client.be_read()
+        while queue.backing.ready_count < 7:
+            await asyncio.sleep(0)
+        assert [message.header.properties["message_id"] for message in messages_in(queue)] == [
+            str(number) for number in range(7)
+        ]
+
+
+async def test_copies_that_are_refused_refuse_no_message_before_them():
+    async with Node() as node:
+        queue, client = topic_rig(node, OneTopicRefused())
+        for body, key in ((b"0", "a"), (b"1", "b"), (b"2", "secret"), (b"3", "c")):
+            client.send(publish_bytes(1, "k", body, "amq.topic", **copied(key)))
+        await all_read(node, client)
+        assert [message.body for message in messages_in(queue)] == [b"0", b"1"]
+        assert client.channel.is_closing
+
+
+async def outrunning(node):
+    """A queue with a consumer without room, a consumer, and a publisher that is not read."""
+    queue, (publisher, consumer) = declare(node), node.clients(2)
+    consumer.send_method(commands.Basic.Qos, prefetch_count=100)
+    consumer.send_method(commands.Basic.Consume, queue="q", consumer_tag="c")
+    await all_read(node, consumer)
+    for _ in range(2):
+        publisher.send(b"".join(publish_bytes(1, "q") for _ in range(1500)))
+        publisher.be_read()
+        await all_read(node)
+    assert not publisher.socket.is_read
+    return queue, publisher, consumer
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        (commands.Basic.Cancel, {"consumer_tag": "c"}),
+        (commands.Queue.Purge, {"queue": "q"}),
+        (commands.Queue.Delete, {"queue": "q"}),
+    ],
+)
+async def test_a_publisher_is_read_when_there_is_nothing_to_wait_for(method, arguments):
+    async with Node(VirtualClock()) as node:
+        _, publisher, consumer = await outrunning(node)
+        consumer.send_method(method, **arguments)
+        await all_read(node, consumer)
+        assert publisher.socket.is_read
+
+
+async def test_a_publisher_that_is_closed_is_read():
+    async with Node(VirtualClock()) as node:
+        _, publisher, _ = await outrunning(node)
+        publisher.connection.force_close("it is time")
+        assert publisher.socket.is_read
+
+
+async def test_a_connection_that_consumes_is_read_whatever_it_publishes():
+    async with Node(VirtualClock()) as node:
+        queue, (client,) = declare(node), node.clients(1)
+        client.send_method(commands.Basic.Qos, prefetch_count=100)
+        client.send_method(commands.Basic.Consume, queue="q")
+        for _ in range(3):
+            client.send(b"".join(publish_bytes(1, "q") for _ in range(1500)))
+            await all_read(node, client)
+        assert queue.backing.ready_count == 4400
+        assert client.socket.is_read
+
+
+async def test_several_quorum_queues_share_the_run_that_the_log_writes_once(monkeypatch):
+    taken, publish = [], PriorityQueue.publish
+
+    def noted(queue, messages, *rest):
+        taken.append(messages)
+        return publish(queue, messages, *rest)
+
+    monkeypatch.setattr(PriorityQueue, "publish", noted)
+    async with Node() as node:
+        (client,) = node.clients(1)
+        submit = node.broker.services.declarations.submit
+        for name in ("a", "b"):
+            declare(node, name, True, encode_table({"x-queue-type": ("S", "quorum")}))
+            submit(PutBinding("/", "amq.fanout", name, "", QUEUE, NO_TABLE)).result()
+        for number in range(5):
+            properties = {"delivery_mode": 2, "message_id": str(number)}
+            client.send(publish_bytes(1, "", b"", "amq.fanout", **properties))
+        await all_read(node, client)
+    first, second = taken
+    assert first is second

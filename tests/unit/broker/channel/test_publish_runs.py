@@ -7,6 +7,15 @@ from leveret.broker.channel.publish_runs import Run, runs_of
 from leveret.storage.message import Address, Message
 
 ADDRESS = Address("", "q", b"\0\1q")
+
+
+class Target:
+    """Where messages are published to."""
+
+    def __init__(self):
+        self.address, self.header = ADDRESS, None
+
+
 NO_LIMIT = 1 << 40
 
 
@@ -14,7 +23,7 @@ def runs(*properties, bodies=None, bytes_max=NO_LIMIT):
     """The runs that messages with these properties make."""
     raw = [one if isinstance(one, bytes) else encode_properties(one) for one in properties]
     bodies = bodies or [b"%d" % number for number in range(len(raw))]
-    yield from runs_of(ADDRESS, raw, bodies, sum(map(len, bodies)), bytes_max)
+    yield from runs_of(Target(), raw, bodies, sum(map(len, bodies)), bytes_max)
 
 
 def bodies_of(found):
@@ -32,12 +41,25 @@ def test_messages_of_one_kind_are_one_run():
 
 
 @pytest.mark.parametrize(
-    "other", [{"delivery_mode": 2}, {"priority": 0}, {"priority": 3}, {"expiration": "5"}]
+    "other", [{"delivery_mode": 2}, {"priority": 0}, {"priority": 3, "type": "b"}]
 )
 def test_a_run_is_cut_where_the_kind_changes(other):
     found = list(runs({}, {"type": "a"}, other, other, {}))
     assert bodies_of(found) == [[b"0", b"1"], [b"2", b"3"], [b"4"]]
     assert [run.body_bytes for run in found] == [2, 2, 1]
+
+
+def test_a_message_that_needs_care_is_a_run_by_itself():
+    care = {"expiration": "5"}
+    assert bodies_of(runs({}, care, care, {}, {})) == [[b"0"], [b"1"], [b"2"], [b"3", b"4"]]
+
+
+def test_the_same_properties_in_the_next_read_are_the_same_header():
+    target, raw = Target(), encode_properties({"message_id": "1"})
+    first, second = [
+        next(runs_of(target, [bytes(bytearray(raw))], [b""], 0, NO_LIMIT)) for _ in range(2)
+    ]
+    assert first.messages[0].header is second.messages[0].header
 
 
 def test_the_same_properties_are_one_header():

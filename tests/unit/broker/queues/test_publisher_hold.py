@@ -44,7 +44,9 @@ class Rig:
         self.pass_ms = timers.pass_ms
 
     def begin(self, publisher="first"):
-        return self.hold.begin(lambda: self.resumed.append(publisher))
+        if self.hold.is_wanted:
+            self.hold.begin(lambda: self.resumed.append(publisher))
+        return self.hold.is_wanted
 
 
 @pytest.fixture
@@ -57,10 +59,10 @@ def rig():
 def test_a_publisher_waits_until_the_backlog_is_half_as_long(rig):
     assert rig.begin()
     rig.queue.deliver(BACKLOG_COUNT_MIN // 2 - 1)
-    rig.hold.delivered()
+    rig.hold.look()
     assert not rig.resumed
     rig.queue.deliver(1)
-    rig.hold.delivered()
+    rig.hold.look()
     assert rig.resumed == ["first"]
 
 
@@ -93,6 +95,13 @@ def test_all_publishers_go_on_together(rig):
     assert rig.begin("second")
     rig.hold.release()
     assert rig.resumed == ["first", "second"]
+
+
+def test_nobody_waits_when_the_last_consumer_has_left(rig):
+    rig.begin()
+    rig.queue.consumers.clear()
+    rig.hold.look()
+    assert rig.resumed == ["first"]
 
 
 def test_nobody_waits_for_long(rig):
