@@ -263,6 +263,7 @@ static const struct {
     {"queues", A_NUMBER, &options.queues, "queues they are spread over"},
     {"size", A_NUMBER, &options.size, "bytes of a body"},
     {"vary", A_NUMBER, &options.vary, "bytes by which bodies are larger at most; sizes take turns"},
+    {"own-properties", A_SWITCH, &options.own_properties, "headers, an id and a time each"},
     {"seconds", A_FRACTION, &options.seconds, "how long to measure"},
     {"warmup", A_FRACTION, &options.warmup, "how long to run before that"},
     {"drain", A_FRACTION, &options.drain, "how long to wait for what is queued at the end"},

@@ -28,7 +28,43 @@ struct publisher {
     size_t input_length;
 };
 
-static void put_publish(struct publisher *self, const char *key, int size)
+/* A table field: a text, or a number of four bytes. */
+static void put_text_field(struct buffer *into, const char *name, const char *value)
+{
+    put_text(into, name);
+    put_number(into, 'S', 1);
+    put_number(into, strlen(value), 4);
+    memcpy(buffer_extend(into, strlen(value)), value, strlen(value));
+}
+
+static void put_number_field(struct buffer *into, const char *name, int value)
+{
+    put_text(into, name);
+    put_number(into, 'I', 1);
+    put_number(into, (uint64_t)value, 4);
+}
+
+/* Properties as programs set them: a content type, headers, a message id and a timestamp. */
+static void put_own_properties(struct buffer *into, int index)
+{
+    char id[33], source[33];
+    snprintf(id, sizeof id, "%032llx", (unsigned long long)index * 2654435761ull);
+    snprintf(source, sizeof source, "service-%d", index % 20);
+    put_number(into, 1 << 15 | 1 << 13 | 1 << 12 | 1 << 7 | 1 << 6, 2);
+    put_text(into, "application/json");
+    size_t table = into->length;
+    put_number(into, 0, 4);
+    put_text_field(into, "source", source);
+    put_number_field(into, "attempt", index);
+    uint32_t size = (uint32_t)(into->length - table - 4);
+    for (int i = 0; i < 4; i++)
+        into->bytes[table + (size_t)i] = (uint8_t)(size >> (24 - 8 * i));
+    put_number(into, options.durable ? 2 : 1, 1);
+    put_text(into, id);
+    put_number(into, 1700000000u + (uint64_t)index, 8);
+}
+
+static void put_publish(struct publisher *self, const char *key, int size, int index)
 {
     size_t start = method_open(&self->run, 1, BASIC_PUBLISH);
     put_number(&self->run, 0, 2);
@@ -39,8 +75,12 @@ static void put_publish(struct publisher *self, const char *key, int size)
     start = frame_open(&self->run, FRAME_HEADER, 1);
     put_number(&self->run, (uint64_t)60 << 16, 4);
     put_number(&self->run, (uint64_t)size, 8);
-    put_number(&self->run, 1 << 12, 2); /* only the delivery mode is set */
-    put_number(&self->run, options.durable ? 2 : 1, 1);
+    if (options.own_properties) {
+        put_own_properties(&self->run, index);
+    } else {
+        put_number(&self->run, 1 << 12, 2); /* only the delivery mode is set */
+        put_number(&self->run, options.durable ? 2 : 1, 1);
+    }
     frame_close(&self->run, start);
 }
 
@@ -88,7 +128,7 @@ static void prepare_run(struct publisher *self, int index)
     self->stamps = calloc((size_t)self->run_length, sizeof *self->stamps);
     for (int i = 0; i < self->run_length; i++) {
         const char *key = topic ? routing_key("bench.%d.x", i) : queue_name(queue_of(index, i));
-        put_publish(self, key, body_size(i));
+        put_publish(self, key, body_size(i), index * self->run_length + i);
         self->stamps[i] = self->run.length + FRAME_HEAD_SIZE;
         put_body(self, body_size(i));
         self->starts[i + 1] = self->run.length;

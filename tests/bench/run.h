@@ -17,7 +17,7 @@ struct options {
     int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, bindings;
     int idle, declare, limit, count;
     const char *name;
-    bool auto_ack, durable, keep, lazy;
+    bool auto_ack, durable, keep, lazy, own_properties;
     double seconds, warmup, drain, rate;
     enum topology topology;
 };

@@ -2,15 +2,18 @@
 
 A `Load` runs twice per round on each broker, first at full speed, for the rate, the CPU time per
 message and the memory, and then at a fixed rate, for the latencies. `Idle` and `Declare` are
-measured once, before any load, while the brokers' memory is fresh. A publisher's messages are equal
-except for their bodies, from which a broker may benefit; in "mixed" and "topic" consecutive
-messages differ. All numbers are of delivered messages: with a fan-out to ten queues each published
-message counts ten times, and its fixed rate is set accordingly.
+measured once, before any load, while the brokers' memory is fresh. The "varied" loads send messages
+as programs do: each has its size, a content type, two headers, a message id and a timestamp. In the
+others a publisher's messages are equal except for their bodies, from which a broker may benefit; in
+"mixed" and "topic" consecutive messages differ, too. All numbers are of delivered messages: with a
+fan-out to ten queues each published message counts ten times, and its fixed rate is set
+accordingly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 LATENCY_RATE = 5000
 """Messages delivered per second while latency is measured."""
@@ -33,6 +36,7 @@ class Load:
     bindings: int = 1000
     durable: bool = False
     ack_every: int = 1
+    own_properties: bool = False
 
     @property
     def copies(self) -> int:
@@ -49,6 +53,8 @@ class Load:
         words += [f"--bindings={self.bindings}", f"--ack-every={self.ack_every}"]
         if self.durable:
             words.append("--durable")
+        if self.own_properties:
+            words.append("--own-properties")
         return [*words, "--auto-ack"] if self.auto_ack else words
 
     @property
@@ -75,7 +81,29 @@ class Declare:
     queues: int
 
 
+def varied(name: str, title: str, **options: Any) -> Load:
+    """A load of messages as programs send them, of 1 KB on average."""
+    return Load(f"varied-{name}", title, 512, 1024, own_properties=True, **options)
+
+
 LOADS = (
+    varied("auto-ack", "varied, auto-ack"),
+    varied("confirms", "varied, confirms (1,000 open), ack each", window=1000, auto_ack=False),
+    varied(
+        "pairs-8",
+        "varied, 8 publishers, 8 consumers, 8 queues, confirms, ack each",
+        pairs=8,
+        window=1000,
+        auto_ack=False,
+    ),
+    varied(
+        "durable",
+        "varied, persistent, confirms (1,000 open), an ack for 50",
+        window=1000,
+        auto_ack=False,
+        durable=True,
+        ack_every=50,
+    ),
     Load("small", "16 B, auto-ack", size=16),
     Load("kilobyte", "1 KB, auto-ack"),
     Load("mixed", "16 B to 1 KB, taking turns, auto-ack", size=16, vary=1008),
