@@ -1,7 +1,7 @@
 """The tiered queues as a client of the log: all queues of a node together are one client.
 
-Published runs are gathered, and encoded together when the log makes a batch. A message that was
-routed to several queues is one record. A message that is gone before its batch is encoded is left
+Published runs are gathered, and encoded when the log makes a batch, or when many wait. A message
+that was routed to several queues is one record. A message that is gone before it is encoded is left
 out. Acks and fetches are not recorded one by one: each batch has one PROGRESS for each queue that
 has changed.
 
@@ -20,32 +20,23 @@ Q3  A file is needed while it has records of a queue that exists and no later ST
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from leveret.storage.formats import (
-    PERSISTENT,
-    PROGRESS,
-    RUN,
-    STATE,
-    Record,
-    encode_run,
-    run_bytes,
-)
-from leveret.storage.large_records import LARGE_BODIES_BYTES, LargeRecord, LogRecord
+from leveret.storage.encoded_runs import EncodedRuns, PendingRun, RunQueue
+from leveret.storage.formats import PROGRESS, RUN, STATE, Record
+from leveret.storage.large_records import LogRecord
 from leveret.storage.log import Log
 from leveret.storage.log_files import LogFile
 from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_recovery import QueueRecovery
 
+UNENCODED_MAX = 4_000
+"""Messages that wait to be encoded. While the disk is behind, many more wait for the next batch: to
+encode all of them together would take 50 ms."""
 
-class LoggedQueue(Protocol):
+
+class LoggedQueue(RunQueue, Protocol):
     """What the log needs of a queue."""
-
-    key: int
-
-    def are_gone(self, start: int, end: int) -> bool:
-        """All messages at the positions from `start` up to, not including, `end` are gone."""
 
     def take_progress(self) -> bytes | None:
         """A PROGRESS record of the changes since the last call; None if there are none."""
@@ -68,18 +59,6 @@ class Mover(Protocol[Queue]):
 
     async def move_out(self, wanted: list[tuple[Queue, int]]) -> None:
         """Write each queue's messages below a position to segments."""
-
-
-class PendingRun:
-    """Messages that wait to be written. Only persistent messages do."""
-
-    __slots__ = ("body_bytes", "expires_wall_ms", "messages", "targets")
-
-    def __init__(self, messages: list[Message], body_bytes: int, expires_wall_ms: int) -> None:
-        self.messages = messages
-        self.body_bytes = body_bytes
-        self.expires_wall_ms = expires_wall_ms
-        self.targets: list[tuple[LoggedQueue, int]] = []
 
 
 class FileContents:
@@ -119,6 +98,8 @@ class QueueLog(Generic[Queue]):
         self._sync_segments = sync_segments
         self.recovery = recovery
         self._runs: list[PendingRun] = []
+        self._run_messages = 0
+        self._encoded = EncodedRuns()
         self._dirty: list[LoggedQueue] = []
         self._states: list[tuple[int, bytes]] = []
         self._contents: dict[int, FileContents] = {}
@@ -136,12 +117,21 @@ class QueueLog(Generic[Queue]):
         run = runs[-1] if runs else None
         pending_bytes = 0
         if run is None or run.messages is not messages or run.expires_wall_ms != expires_wall_ms:
+            if self._run_messages > UNENCODED_MAX:
+                self._encode_runs()
+                runs = self._runs
             body_bytes = sum([len(message.body) for message in messages])
             run = PendingRun(messages, body_bytes, expires_wall_ms)
             runs.append(run)
+            self._run_messages += len(messages)
             pending_bytes = body_bytes + ENTRY_BYTES * len(messages)
         run.targets.append((queue, position))
         self._log.write_later(pending_bytes)
+
+    def _encode_runs(self) -> None:
+        runs, self._runs, self._run_messages = self._runs, [], 0
+        for run in runs:
+            self._encoded.add(run)
 
     def note_dirty(self, queue: LoggedQueue) -> None:
         """The queue will have progress to record."""
@@ -150,10 +140,9 @@ class QueueLog(Generic[Queue]):
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """RUN records, then STATE, then PROGRESS (recovery.py, R5)."""
-        if not (self._dirty or self._runs or self._states):
+        if not (self._dirty or self._runs or self._states or self._encoded.pieces):
             return []
         dirty, self._dirty = self._dirty, []
-        runs, self._runs = self._runs, []
         states, self._states = self._states, []
         contents = self._contents_of(file)
         touched = contents.touched
@@ -164,43 +153,20 @@ class QueueLog(Generic[Queue]):
             if record is not None:
                 touched.add(queue.key)
                 progress.append(record)
-        pieces: list[LogRecord] = []
-        for run in runs:
-            self._encode_run(file, contents, run, pieces)
-        for key, record in states:
-            touched.add(key)
-            pieces.append(record)
-        return pieces + progress
+        self._encode_runs()
+        encoded, self._encoded = self._encoded, EncodedRuns()
+        contents.published.update(encoded.published)
+        touched.update(encoded.published)
+        file.messages += encoded.messages
+        file.records += encoded.records
+        touched.update(key for key, _ in states)
+        return encoded.pieces + [record for _, record in states] + progress
 
     def _contents_of(self, file: LogFile) -> FileContents:
         contents = self._contents.get(file.number)
         if contents is None:
             contents = self._contents[file.number] = FileContents()
         return contents
-
-    @staticmethod
-    def _encode_run(
-        file: LogFile, contents: FileContents, run: PendingRun, pieces: list[LogRecord]
-    ) -> None:
-        messages = run.messages
-        count = len(messages)
-        targets = []
-        for queue, position in run.targets:
-            if not queue.are_gone(position, position + count):
-                targets.append((queue.key, position))
-                contents.published[queue.key] = position + count
-                contents.touched.add(queue.key)
-        if not targets:
-            return
-        is_large = run.body_bytes >= LARGE_BODIES_BYTES
-        start = 0
-        while start < count:
-            end = _equal_to(messages, start)
-            at = [(key, first + start) for key, first in targets] if start else targets
-            _encode_equal(messages[start:end], at, run.expires_wall_ms, is_large, pieces)
-            file.records += 1
-            start = end
-        file.messages += count
 
     # Restarting
 
@@ -255,36 +221,3 @@ class QueueLog(Generic[Queue]):
                 self._states.append((queue.key, record))
         if self._states:
             self._log.write_later()
-
-
-def _equal_to(messages: list[Message], start: int) -> int:
-    """The end of the messages that have the same properties as the one at `start`: one record."""
-    header, count = messages[start].header, len(messages)
-    for end in range(start + 1, count):
-        if messages[end].header is not header:
-            return end
-    return count
-
-
-def _encode_equal(
-    messages: list[Message],
-    targets: list[tuple[int, int]],
-    expires_wall_ms: int,
-    is_large: bool,
-    pieces: list[LogRecord],
-) -> None:
-    """Append the RUN record of messages with the same properties. is_large: see LargeRecord."""
-    first = messages[0]
-    bodies = [message.body for message in messages]
-    address, header, number = first.address.encoded, first.header.stored, first.number
-    if not is_large:
-        pieces.append(
-            encode_run(expires_wall_ms, PERSISTENT, targets, address, header, bodies, number)
-        )
-        pieces += bodies
-        return
-    size = run_bytes(len(targets), len(bodies), len(address) + len(header), number)
-    encode = partial(
-        encode_run, expires_wall_ms, PERSISTENT, targets, address, header, bodies, number
-    )
-    pieces.append(LargeRecord(size + sum(map(len, bodies)), encode, bodies))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.storage import queue_log
+from leveret.storage import encoded_runs
 from leveret.storage.formats import (
     OLDEST,
     PROGRESS,
@@ -22,7 +22,7 @@ from leveret.storage.intervals import Intervals
 from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.log import PENDING_BYTES_HIGH
 from leveret.storage.message import ENTRY_BYTES, Message
-from leveret.storage.queue_log import QueueLog
+from leveret.storage.queue_log import UNENCODED_MAX, QueueLog
 from leveret.storage.queue_recovery import QueueRecovery
 from leveret.storage.recovery import LogReader
 from tests.unit.storage.fakes import ADDRESS, PERSISTENT_HEADER, LogUnderTest, persistent
@@ -101,7 +101,7 @@ async def test_a_run_in_several_queues_is_one_record(rig):
 async def test_a_large_body_is_encoded_when_it_is_written(rig, monkeypatch):
     encoded_by_worker = []
     monkeypatch.setattr(
-        queue_log,
+        encoded_runs,
         "encode_run",
         lambda *arguments: encoded_by_worker.append(is_working) or encode_run(*arguments),
     )
@@ -117,6 +117,22 @@ async def test_a_large_body_is_encoded_when_it_is_written(rig, monkeypatch):
     runs = [decode_run(record.head) for record in records_of(rig)]
     assert [run.sizes for run in runs] == [(1, 1), (LARGE_BODIES_BYTES, 1), (1,)]
     assert records_of(rig)[-1].end == rig.files.files[0].size
+
+
+async def test_a_batch_of_very_many_messages_is_encoded_as_they_come(rig, monkeypatch):
+    encoded = []
+    monkeypatch.setattr(
+        encoded_runs, "encode_run", lambda *run: encoded.append(run) or encode_run(*run)
+    )
+    count = 3 * UNENCODED_MAX
+    for position in range(count):
+        rig.queue_log.append_run(rig.queues[0], position, persistent(b"%d" % position), 0)
+    before = len(encoded)
+    await rig.write()
+    assert before >= count - UNENCODED_MAX - 1
+    runs = [decode_run(record.head) for record in records_of(rig)]
+    assert [run.targets for run in runs] == [[(256, position)] for position in range(count)]
+    assert rig.files.files[0].messages == rig.files.files[0].records == count
 
 
 async def test_what_is_gone_before_its_batch_is_left_out(rig):
