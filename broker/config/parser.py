@@ -29,6 +29,10 @@ class Assignment(NamedTuple):
     text: str
 
 
+ERLANG_BEGINS = ("[", "{", "]", "}", "%")
+ERLANG_HINT = "; this looks like an advanced.config: Erlang terms are not read"
+
+
 class Include(NamedTuple):
     """The statements of other files. pattern: relative to the directory of this file."""
 
@@ -65,7 +69,8 @@ def _parse_statement(number: int, line: str) -> Statement:
         return Include(number, include[1])
     setting = SETTING.fullmatch(line)
     if setting is None:
-        return Malformed(number, f"expected 'key = value', found '{_without_secret(line)}'")
+        hint = ERLANG_HINT if line.startswith(ERLANG_BEGINS) else ""
+        return Malformed(number, f"expected 'key = value', found '{_without_secret(line)}'{hint}")
     text = _value_of(setting[2])
     if text is None:
         return Malformed(number, f"{setting[1]} has no value; an empty one is written ''")

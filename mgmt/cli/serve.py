@@ -20,6 +20,7 @@ import uvloop
 
 from leveret import __version__
 from leveret.broker.config import Config, Listener
+from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.server import Broker
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
@@ -90,11 +91,9 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
     node.after_start = broker_started
     await management.start_control()
-    await node.start_broker()
+    broker = await node.start_broker()
     await management.start()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    keep_out_of_collections(broker.services.turns.watch)
     for protocol, listener in node.listeners:
         logger.info("listening for %s", described(protocol, listener, config))
     if not node.listeners:
@@ -169,6 +168,18 @@ async def _give_back_memory_now_and_then(node: Node) -> None:
         await asyncio.sleep(GIVE_BACK_SECONDS)
         if freed.is_idle(GIVE_BACK_SECONDS):
             await asyncio.to_thread(freed.give_back)
+
+
+def keep_out_of_collections(watch: LoopWatch) -> None:
+    """Collect garbage once, and look at nothing again that the start has made.
+
+    watch: this is no turn of the loop that a client waits for.
+    """
+    watch.stop()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    watch.start()
 
 
 def keep_freed_memory() -> None:

@@ -124,7 +124,11 @@ class TestFormat:
             ("heartbeat: 30", "expected 'key = value', found 'heartbeat: 30'"),
             ("heartbeat =", "heartbeat has no value; an empty one is written ''"),
             ("heartbeat = # 30", "heartbeat has no value; an empty one is written ''"),
-            ("{rabbit, []}.", "expected 'key = value', found '{rabbit, []}.'"),
+            (
+                "{rabbit, []}.",
+                "expected 'key = value', found '{rabbit, []}.'; this looks like an "
+                "advanced.config: Erlang terms are not read",
+            ),
         ],
     )
     def test_a_line_that_is_no_setting(self, text: str, problem: str) -> None:

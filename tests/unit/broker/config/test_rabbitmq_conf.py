@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from leveret.broker.config import Config, Listener, load_config
+import pytest
+
+from leveret.broker.config import Config, ConfigError, Listener, load_config
 
 EXAMPLE = r"""
 ## Networking
@@ -265,3 +267,11 @@ def test_the_files_of_the_docker_image_start_us(tmp_path: Path) -> None:
     assert config.loopback_users == ()
     assert config.log.console
     assert config.settings_without_effect == ()
+
+
+@pytest.mark.parametrize("line", ["[", "{rabbit, [", "% RabbitMQ's other file", "]."])
+def test_erlang_terms_are_recognised(tmp_path, line):
+    file = tmp_path / "advanced.config"
+    file.write_text(f"{line}\n")
+    with pytest.raises(ConfigError, match="line 1: .*this looks like an advanced.config"):
+        load_config(file, {}, {})
