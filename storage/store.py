@@ -99,8 +99,6 @@ class Store:
         self._directory = directory
         self._metadata = metadata
         self._addresses = Addresses()
-        self._last_read: tuple[tuple[bytes, int], Header | None] = ((b"", 0), None)
-        """The properties of the run that was read last: most programs repeat theirs."""
         self._highest_id, self._next_transient = 0, TRANSIENT_IDS
         self.disk.make_synced_directory(directory)
         for name in (LOG, QUEUES, BODIES):
@@ -208,11 +206,7 @@ class Store:
         self._look_at_files()
 
     def _messages_of(self, run: Run, bodies: list[bytes]) -> list[Message]:
-        address, kind = self.address(run.address), (run.header, run.flags)
-        if kind != self._last_read[0]:
-            self._last_read = kind, header_of(run, self.make_header)
-        header = self._last_read[1]
-        assert header is not None
+        address, header = self.address(run.address), header_of(run, self.make_header)
         if not run.number:
             return [Message(address, header, body) for body in bodies]
         return [

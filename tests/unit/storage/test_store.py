@@ -37,23 +37,6 @@ async def test_what_was_published_is_there_after_a_restart(tmp_path):
     await store.close()
 
 
-async def test_messages_with_equal_properties_share_them_after_a_restart(tmp_path):
-    store = make_store(tmp_path)
-    store.open()
-    queue = store.queue(3, 0, "q", True, False)
-    store.all_restored()
-    for body in (b"a", b"b"):
-        queue.publish(persistent(body), 1, 0)
-        await store.log.sync()
-    await store.close()
-    store = make_store(tmp_path)
-    store.open()
-    first, second = ready_entries(store.queue(3, 0, "q", True, False))
-    assert first.message.header is second.message.header
-    assert first.message.address is second.message.address
-    await store.close()
-
-
 async def test_keys_are_made_of_storage_id_and_level(tmp_path):
     store = make_store(tmp_path)
     store.open()
