@@ -17,6 +17,8 @@ from collections import defaultdict
 
 import aiormq
 
+from tests.patience import PATIENCE_SECONDS
+
 QUEUES = {
     "plain": {},
     "prio": {"x-max-priority": 3},
@@ -215,7 +217,7 @@ class Traffic:
         if count:
             consumed = await channel.basic_consume(queue, received)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(everything.wait(), 20)
+                await asyncio.wait_for(everything.wait(), PATIENCE_SECONDS)
             await channel.basic_cancel(consumed.consumer_tag)
         left = await channel.basic_get(queue)
         if getattr(left, "body", None):
