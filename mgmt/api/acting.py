@@ -26,7 +26,7 @@ Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
 NOT_ROUTED = "the message is unroutable: no queue would receive it"
 NOTED = ("all", "ids", "header", "body", "routing_key", "to", "targets", "destination")
 """What the audit log tells of a request."""
-ACTIONS = {"Retrying": "retry", "Moving": "move", "Deleting": "delete"}
+ACTIONS = {"Retrying": "messages.retry", "Moving": "messages.move", "Deleting": "messages.delete"}
 """The names of what is done, in the audit log."""
 NOTED_MAX = 500
 NOTED_CHARACTERS_MAX = 500
