@@ -153,7 +153,10 @@ class Machine:
 
     def _purge(self, key):
         gone = set(map(number_of, ready_entries(self.queues[key])))
-        assert self.queues[key].purge().dropped == len(gone)
+        purged = self.queues[key].purge()
+        assert purged.dropped == len(gone)
+        for _ in purged.freeing:
+            pass
         self.record.acked[key] |= gone
 
     async def halt(self):
