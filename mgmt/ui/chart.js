@@ -15,6 +15,7 @@ const COLOURS = ["--one", "--two", "--three", "--four", "--five", "--six", "--se
 const HEIGHT = 170;
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 12, 20, 64];
 const TICK_WIDTH = 80;
+const LABEL_WIDTH = 56;
 const VALUE_TICKS_MAX = 4;
 
 export class Chart {
@@ -89,8 +90,8 @@ export class Chart {
     return timeTicks(first, last, countMax).map((time) =>
       svg("g", {"data-key": `time ${time}`, class: "axis times"},
         svg("line", {x1: this.x(time), x2: this.x(time), y1: TOP, y2: HEIGHT - BOTTOM}),
-        svg("text", {x: this.x(time), y: HEIGHT - 5, "text-anchor": "middle"},
-          timeText(time, last - first))));
+        svg("text", {x: Math.min(this.x(time), this.width - LABEL_WIDTH / 2), y: HEIGHT - 5,
+          "text-anchor": "middle"}, timeText(time, last - first))));
   }
 
   // The legend

@@ -8,6 +8,11 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+OVERHANG = """
+const right = arguments[0].querySelector("svg").getBoundingClientRect().right;
+return Math.max(...[...arguments[0].querySelectorAll(".times text")].map(
+  (one) => one.getBoundingClientRect().right - right));
+"""
 TEXTS = "return [...arguments[0].querySelectorAll(arguments[1])].map((one) => one.textContent)"
 PATHS = """
 return [...arguments[0].querySelectorAll("path")].map((one) => ["data-line", "stroke-dasharray",
@@ -34,6 +39,7 @@ def test_a_chart_has_an_axis_of_times_and_one_of_values(browser, chart):
     assert len(times) >= 3
     assert all(re.fullmatch(r"\d\d:\d\d:\d\d", one) for one in times)
     assert texts(browser, chart, ".values text") == ["0", "1"]
+    assert browser.driver.execute_script(OVERHANG, chart) <= 1, "no label is cut off"
     browser.choose("Chart range", "86400")
     browser.wait(
         lambda: re.fullmatch(r"\d\d:\d\d", texts(browser, chart, ".times text")[0]), "a day"
