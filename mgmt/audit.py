@@ -59,7 +59,9 @@ class AuditLog:
         def written(future: asyncio.Future[None]) -> None:
             error = future.exception()
             if error is not None:
-                logger.error("%s cannot be written: %s; it lacks: %s", self._path, error, act.text)
+                logger.error(
+                    "%s cannot be written: %s; not recorded: %s", self._path, error, act.text
+                )
 
         self._write_later(requester, act).add_done_callback(written)
 

@@ -23,6 +23,7 @@ IMPORT_OF_A_FOLDER = re.compile(rf"^\s*(from|import) ({'|'.join(FOLDERS)})\b")
 TIME_LIMIT = re.compile(
     r"assert .*\b(monotonic|perf_counter|process_time|thread_time)\(\)(?!.*(deadline|PATIENCE))"
 )
+PACKED = {".whl", ".gz", ".bz2", ".xz", ".zip", ".tar", ".deb", ".jar", ".so", ".pyc"}
 LINTER_REMARK = re.compile(r"  # noqa.*")
 
 
@@ -42,6 +43,14 @@ def tracked():
     return sorted(name for name in names if (ROOT / name).exists())
 
 
+def every_tracked():
+    """Return all files of the repository, or those beside this project's if it is not one."""
+    command = ["git", "ls-files"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    names = listing.stdout.splitlines() or [path.name for path in ROOT.iterdir() if path.is_file()]
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
 FILES = tracked()
 OURS = [name for name in FILES if name.startswith(PACKAGES)]
 every_file = pytest.mark.parametrize("name", FILES)
@@ -55,6 +64,10 @@ def lines_of(name):
 def found_in(name, pattern):
     """Return the lines that match, for the message."""
     return [f"{name}:{number}: {line}" for number, line in lines_of(name) if pattern.search(line)]
+
+
+def test_no_archive_or_program_is_in_the_repository():
+    assert [path.name for path in every_tracked() if path.suffix in PACKED] == []
 
 
 def test_there_are_files():

@@ -28,11 +28,13 @@ _pack_body = struct.Struct(">BBHI").pack
 _HEADER_FIXED_BYTES = 12
 """Class, weight and body size in a content header."""
 _BASIC_DELIVER = 60
+_DELIVER_FIXED_BYTES = 13
+"""Class, method, delivery tag and redelivered flag of a basic.deliver."""
+
 Piece = bytes | memoryview
 """A part of a connection's output."""
 LARGE_BODY_BYTES = 1024 * 1024
-_DELIVER_FIXED_BYTES = 13
-"""Class, method, delivery tag and redelivered flag of a basic.deliver."""
+"""A body of this size is not copied to be sent."""
 
 pack_tag = struct.Struct(">Q?").pack
 """Delivery tag and redelivered flag."""

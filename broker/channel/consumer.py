@@ -197,13 +197,13 @@ class Consumer:
             *body_frames(channel.number, message.body, output.frame_bytes_max),
         )
 
-    def settled(self, count: int = 1) -> None:
-        """The client has settled messages: there is room for others."""
+    def settled(self) -> None:
+        """The client has settled one message: there is room for another."""
         channel = self.channel
-        self.credit += count
-        channel.global_credit += count
+        self.credit += 1
+        channel.global_credit += 1
         if channel.global_prefetch_count:
-            if self.is_waiting or 0 < channel.global_credit <= count:
+            if self.is_waiting or channel.global_credit == 1:
                 channel.credit_consumers()
         elif self.is_waiting:
             self.queue.credit(self)

@@ -22,8 +22,8 @@ GIVEN_BACK_AT_ONCE = 500
 class SettlingConsumer(Protocol):
     """A consumer that a message was delivered to."""
 
-    def settled(self, count: int = 1) -> None:
-        """The client has settled messages: there is room for others."""
+    def settled(self) -> None:
+        """The client has settled one message: there is room for another."""
 
 
 class Unacked(msgspec.Struct, gc=False):

@@ -93,17 +93,19 @@ class HeldChannels:
 
     def keep(self, number: int, size: int, handle: Callable[..., object], *arguments: Any) -> None:
         """Keep a frame. size: its approximate size in bytes."""
-        frame = KeptFrame(size + FRAME_COST_BYTES, handle, arguments)
-        self._kept_bytes += frame.cost_bytes
-        self._frames.setdefault(number, deque()).append(frame)
+        self._frames_of(number, size).append(KeptFrame(size + FRAME_COST_BYTES, handle, arguments))
 
     def keep_first(
         self, number: int, size: int, handle: Callable[..., object], *arguments: Any
     ) -> None:
         """Keep the rest of a frame that is being handled: it precedes the others of its channel."""
         frame = KeptFrame(size + FRAME_COST_BYTES, handle, arguments)
-        self._kept_bytes += frame.cost_bytes
-        self._frames.setdefault(number, deque()).appendleft(frame)
+        self._frames_of(number, size).appendleft(frame)
+
+    def _frames_of(self, number: int, size: int) -> deque[KeptFrame]:
+        """The kept frames of a channel, to which one of this size is added."""
+        self._kept_bytes += size + FRAME_COST_BYTES
+        return self._frames.setdefault(number, deque())
 
     def handle_kept(self, number: int) -> None:
         """Handle a channel's kept frames until it is held again.
