@@ -294,7 +294,7 @@ class Delta:
         self.size -= size
         for first, last in missing:
             self._ledger.fresh.add_range(first, last)
-        self._ledger.left_uncounted(size)
+        self._ledger.lost(size)
         self.lost(count, size)
 
     def lose_segment(self, number: int) -> None:

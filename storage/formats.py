@@ -49,10 +49,11 @@ from zlib import crc32
 
 from leveret.storage.intervals import Intervals
 
-FORMAT_VERSION, VERSION_MIN = 4, 1
+FORMAT_VERSION, VERSION_MIN = 5, 1
 """The version that is written, and the oldest that is read. Version 2 has the flag NUMBERED,
 version 3 named records: a version that does not know these must not accept a log that has them.
-Since version 4 each batch of a log begins with an OLDEST record (torn_end.py)."""
+Since version 4 each batch of a log begins with an OLDEST record (torn_end.py). Since version 5 a
+STATE may say UNCOUNTED."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
@@ -133,7 +134,7 @@ class State(NamedTuple):
 
     flushed_to: messages below this position that are not gone are in segments.
     fetched_to: messages below this position were delivered.
-    segment_bytes: of the bodies in segments that are not gone.
+    segment_bytes: of the bodies in segments that are not gone; UNCOUNTED if unknown.
     tail_number, tail_bytes: of the last segment, and how many of its bytes count.
     has_expiring: there may be messages that expire.
     transient_segments: the numbers of segments with messages that are not persistent.

@@ -13,16 +13,17 @@ them, and they move to `gone`. Before a log file is removed, a STATE of the queu
 records of it in the file.
 
 **Promises.** The STATE and the PROGRESS records after it add up to the ledger, however they are cut
-into batches. **Not promised.** That `segment_bytes` is exact: when many messages are dropped at
-once it is counted again at the next restart (UNCOUNTED).
+into batches. **Not promised.** That `segment_bytes` is exact at every moment: the sizes of very
+many messages that are dropped at once are subtracted by and by, and those of messages that are lost
+are not known. Meanwhile records say UNCOUNTED, and a restart counts the bytes.
 
 Invariants:
 
 LE1  `flushed_to` and `fetched_to` only grow.
 LE2  In a durable queue a position is in `gone` only if the log has a record of that, or is about
      to get one.
-LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, until a loss or a purge
-     makes it an estimate; it is never below 0 in a STATE.
+LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, except while a count is
+     not ended, and after a loss, which makes it an estimate. A STATE has it only if it is exact.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,7 +42,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_fresh_bytes", "_is_uncounted", "_recorded_fetched_to", "_stated_to", "fetched_to",
+        "_counts", "_fresh_bytes", "_is_estimate", "_is_uncounted", "_recorded_fetched_to",
+        "_stated_to", "fetched_to",
         "flushed_to", "fresh", "gone", "key", "segment_bytes", "transient_segments",
     )  # fmt: skip
 
@@ -55,6 +57,8 @@ class Ledger:
         self.transient_segments: set[int] = set()
         self._fresh_bytes = 0
         self._is_uncounted = False
+        self._is_estimate = False
+        self._counts = 0
         self._stated_to = 0
         self._recorded_fetched_to = 0
 
@@ -88,10 +92,20 @@ class Ledger:
                 garbage_bytes += size
         return garbage_bytes
 
-    def left_uncounted(self, size: int) -> None:
-        """Many messages that are in segments are gone; their sizes are not known."""
-        self.segment_bytes -= size
+    def begin_count(self) -> None:
+        """Very many messages in segments are gone; `left_segment` follows for each of them."""
+        self._counts += 1
         self._is_uncounted = True
+
+    def end_count(self) -> None:
+        """`left_segment` was called for each message that `begin_count` was about."""
+        self._counts -= 1
+        assert self._counts >= 0, "LE3"
+
+    def lost(self, size: int) -> None:
+        """Messages that are in segments are lost. size: about the bytes of their bodies."""
+        self.segment_bytes -= size
+        self._is_uncounted = self._is_estimate = True
 
     def leave_out(self, positions: Intervals) -> None:
         """The messages in segments at these positions did not survive a restart."""
@@ -133,6 +147,7 @@ class Ledger:
         self._stated_to = self.flushed_to
         self._fresh_bytes = 0
         self._is_uncounted = False
+        is_exact = not (self._counts or self._is_estimate)
         transient = [
             number for number in sorted(self.transient_segments)
             if not gone.covers(*positions_of(number))
@@ -143,7 +158,7 @@ class Ledger:
                 self.key,
                 self.flushed_to,
                 self.fetched_to,
-                max(0, self.segment_bytes),
+                max(0, self.segment_bytes) if is_exact else UNCOUNTED,
                 tail_number,
                 tail_bytes,
                 has_expiring,

@@ -53,8 +53,8 @@ class FoundQueue:
         self.state = state
         self.gone.update(state.gone)
         self.fetched_to = max(self.fetched_to, state.fetched_to)
-        self.segment_bytes = state.segment_bytes
-        self.wants_count = False
+        self.wants_count = state.segment_bytes == UNCOUNTED
+        self.segment_bytes = 0 if self.wants_count else state.segment_bytes
         self.has_expiring |= state.has_expiring
 
     @property

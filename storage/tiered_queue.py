@@ -291,7 +291,7 @@ class TieredQueue:
         assert count == len(self._order), "TQ2"
         if self._tracks:
             self._store.bodies.garbage_bytes += self.delta.size
-            self.ledger.left_uncounted(self.delta.size)
+            self.ledger.segment_bytes -= self.delta.size
             self.ledger.fresh.update(self.delta.clear())
             self.ledger.fresh.update(self._memory.positions())
             self._note_dirty()
@@ -301,15 +301,20 @@ class TieredQueue:
             # How many of those on disk were is not known; those that are left are unacked.
             self._transient_count = self._transient_bytes = 0
             self._forget_transient(self._unacked.values(), -1)
-        return Purged(count, self._freeing(self._order.hand_over(), self.ledger.flushed_to))
+        pieces, flushed_to = self._order.hand_over(), self.ledger.flushed_to
+        if not flushed_to:
+            return Purged(count, map(len, pieces))
+        self.ledger.begin_count()
+        return Purged(count, self._freeing(pieces, flushed_to))
 
     def _freeing(self, pieces: Iterator[list[Entry]], flushed_to: int) -> Iterator[int]:
         """The steps of freeing what was in memory; what is below `flushed_to` was on disk, too."""
         for entries in pieces:
-            for entry in entries if flushed_to else ():
+            for entry in entries:
                 if entry.position < flushed_to:
                     self._left_segment(entry.position, len(entry.message.body))
             yield len(entries)
+        self.ledger.end_count()
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
         """Entries are gone. They are in the order of their positions."""

@@ -62,6 +62,7 @@ class Machine:
         self.record = Record()
         self.disk = disk or Disk()
         self.unacked = {key: [] for key in DURABLE}
+        self._freeing = []
         self._next = 0
 
     def start(self):
@@ -86,6 +87,8 @@ class Machine:
         """Execute random operations. Raises the disk's errors."""
         for _ in range(steps):
             self._step()
+            # The messages of a purge are freed while other operations go on.
+            self._freeing = [steps for steps in self._freeing if next(steps, 0)]
             if self.random.random() < 0.2:
                 await asyncio.sleep(0)
             if self.random.random() < 0.02:
@@ -97,7 +100,7 @@ class Machine:
         key = self.random.choice(list(DURABLE))
         action = self.random.choices(
             [self._publish, self._fetch, self._ack, self._requeue, self._drop, self._purge],
-            [40, 25, 25, 5, 3, 0.1],
+            [40, 25, 25, 5, 3, 0.3],
         )[0]
         action(key)
 
@@ -155,8 +158,7 @@ class Machine:
         gone = set(map(number_of, ready_entries(self.queues[key])))
         purged = self.queues[key].purge()
         assert purged.dropped == len(gone)
-        for _ in purged.freeing:
-            pass
+        self._freeing.append(purged.freeing)
         self.record.acked[key] |= gone
 
     async def halt(self):

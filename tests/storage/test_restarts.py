@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from leveret.storage import ledger, reclaiming, segments
+from leveret.storage import in_memory, ledger, reclaiming, segments
 from leveret.storage import store as store_module
 from leveret.storage.disk import POINTS
 from tests.storage.machine import Machine
@@ -21,6 +21,11 @@ SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")))
 def _small_segments(monkeypatch):
     for module in (ledger, segments):
         monkeypatch.setattr(module, "SEGMENT_POSITIONS", 64)
+
+
+@pytest.fixture(autouse=True)
+def _frees_few_messages_at_a_time(monkeypatch):
+    monkeypatch.setattr(in_memory, "PIECE_ENTRIES", 2)
 
 
 @pytest.fixture(autouse=True)

@@ -60,12 +60,26 @@ def test_only_large_bodies_in_segments_are_garbage_of_the_message_store():
     assert list(ledger.fresh) == [(1, 3), (4, 5), (6, 7)]
 
 
-def test_many_at_once_are_not_counted():
+def test_a_loss_is_not_counted():
     ledger = Ledger(KEY)
-    ledger.segment_bytes = 100
-    ledger.left_uncounted(100)
-    ledger.fresh.add_range(0, 50)
+    ledger.flushed_to, ledger.segment_bytes = 10, 100
+    ledger.lost(30)
+    ledger.fresh.add_range(0, 5)
     assert progress_of(ledger).segment_bytes == UNCOUNTED
+    assert state_of(ledger).segment_bytes == UNCOUNTED
+
+
+def test_while_many_messages_are_counted_no_record_has_the_bytes():
+    ledger = Ledger(KEY)
+    ledger.flushed_to, ledger.segment_bytes = 10, 100
+    ledger.begin_count()
+    ledger.fresh.add_range(0, 5)
+    assert progress_of(ledger).segment_bytes == UNCOUNTED
+    ledger.left_segment(0, 20)
+    assert state_of(ledger).segment_bytes == UNCOUNTED
+    ledger.left_segment(1, 20)
+    ledger.end_count()
+    assert state_of(ledger).segment_bytes == 60
 
 
 def test_segments_whose_transient_messages_are_all_gone_are_not_named():

@@ -79,6 +79,15 @@ def test_a_state_replaces_what_was_said_of_bytes_in_segments():
     assert to.found[KEY].state_to_restore(KEY).segment_bytes == 400
 
 
+def test_a_state_without_the_bytes_in_segments_has_them_counted():
+    to = recovery()
+    state(to, 5, size=UNCOUNTED)
+    settle(to, 0, 1, size=10)
+    assert to.found[KEY].wants_count
+    state(to, 5, size=30)
+    assert not to.found[KEY].wants_count
+
+
 def test_a_damaged_body_costs_one_message():
     to = recovery()
     run, problem = publish(to, 0, b"good", b"bad", b"fine", damaged=[b"bad"])

@@ -1,0 +1,52 @@
+"""A purge whose messages are freed in steps, and a node that stops between two of them."""
+
+import pytest
+
+from leveret.storage import in_memory
+from leveret.storage.message import Message
+from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
+
+MESSAGES, HELD = 12, 4
+
+
+@pytest.fixture(autouse=True)
+def _frees_few_messages_at_a_time(monkeypatch):
+    monkeypatch.setattr(in_memory, "PIECE_ENTRIES", 2)
+
+
+def bodies_of(numbers):
+    return [b"%d:" % number + bytes(10 * number) for number in numbers]
+
+
+async def purged_in_segments(machine):
+    """A queue with messages in segments and in memory: some are held, the others purged."""
+    store, queue = machine.store, machine.queues[1]
+    messages = [Message(ADDRESSES[0], PERSISTENT, body) for body in bodies_of(range(MESSAGES))]
+    queue.publish(messages, sum(len(message.body) for message in messages), 0)
+    await store.log.sync()
+    await store.pager.move_out([(queue, MESSAGES)])
+    await store._sync_segments()
+    held = queue.fetch(HELD, True)
+    assert len(held) == HELD
+    return queue, queue.purge().freeing
+
+
+@pytest.mark.parametrize("is_stated_before", [False, True])
+@pytest.mark.parametrize("steps", range(1 + (MESSAGES - HELD) // 2))
+async def test_a_stop_between_its_steps_leaves_the_right_bytes(tmp_path, steps, is_stated_before):
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue, freeing = await purged_in_segments(machine)
+    if is_stated_before:
+        machine.store.queue_log._append_states([queue])
+        await machine.store.log.sync()
+    for _ in range(steps):
+        next(freeing)
+    machine.store.queue_log._append_states([queue])
+    await machine.stop()
+
+    machine.start()
+    again = machine.queues[1]
+    held_bytes = sum(map(len, bodies_of(range(HELD))))
+    assert (again.ready_count, again.ready_bytes) == (HELD, held_bytes)
+    await machine.store.close()
