@@ -43,6 +43,8 @@ A file of the message store is a header and then bodies, one after the other.
 """
 
 import struct
+import sys
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
@@ -399,7 +401,7 @@ def decode_run(head: bytes) -> Run:
 
 def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Intervals) -> bytes:
     """A PROGRESS record."""
-    head = _PROGRESS.pack(key, fetched_to, segment_bytes, len(gone.starts)) + _pack_ranges(gone)
+    head = _PROGRESS.pack(key, fetched_to, segment_bytes, gone.interval_count) + _pack_ranges(gone)
     return encode_record(PROGRESS, head)
 
 
@@ -413,7 +415,7 @@ def decode_progress(head: bytes) -> Progress:
 def encode_state(state: State) -> bytes:
     """A STATE record."""
     transient, gone = state.transient_segments, state.gone
-    head = _STATE.pack(*state[:7], len(transient), len(gone.starts))
+    head = _STATE.pack(*state[:7], len(transient), gone.interval_count)
     head += struct.pack(f"<{len(transient)}Q", *transient) + _pack_ranges(gone)
     return encode_record(STATE, head)
 
@@ -448,8 +450,15 @@ def decode_oldest(head: bytes) -> int:
 
 
 def _pack_ranges(gone: Intervals) -> bytes:
-    numbers = [number for interval in gone for number in interval]
-    return struct.pack(f"<{len(numbers)}Q", *numbers)
+    pieces = []
+    for block in gone.blocks:
+        numbers = array("q", bytes(16 * len(block.starts)))
+        numbers[::2] = block.starts
+        numbers[1::2] = block.ends
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        pieces.append(numbers.tobytes())
+    return b"".join(pieces)
 
 
 def _unpack_ranges(head: bytes, offset: int, count: int) -> list[tuple[int, int]]:

@@ -1,16 +1,16 @@
 """The ready entries of one queue that are in memory, in the order of their positions.
 
     requeued          q4                 (on disk only)        q1
-    a heap            published,                               published after
+    came back         published,                               published after
                       next to be fetched                       those on disk, or
                                                                after a full q4
 
 q1 is in blocks (entry_blocks.py); the first of them becomes q4. So q4 is not much larger than a
 block either, and no part of a long queue takes long to find.
 
-A requeued entry is sorted in by its position, in O(log n) and without a search. Mostly its position
-is below that of every entry that was never fetched; an entry that was taken out of the middle of
-the queue returns to the middle.
+A requeued entry is sorted in by its position (requeued_entries.py). Mostly that is below the
+position of every entry that was never fetched; an entry that was taken out of the middle of the
+queue returns to the middle.
 
 **Promises.** Entries are fetched in the order of their positions. Nothing is read from disk here,
 and no entry is changed.
@@ -26,29 +26,24 @@ IM3  Positions on disk only are below all of q1. They may be between entries of 
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from heapq import heapify, heappop
-from itertools import islice
-from operator import attrgetter, itemgetter
+from itertools import chain, takewhile
+from operator import attrgetter
 
 from leveret.storage.entry_blocks import EntryBlocks, within
 from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.requeued_entries import RequeuedEntries
 from leveret.storage.untracked import untracked
 
-SCANNED_ENTRIES_MAX = 4096
-"""Requeued entries that are looked at one by one, rather than sorted."""
 PIECE_ENTRIES = 1000
 """Of what is handed over. Freeing as many takes a tenth of a millisecond or two."""
 
 _position = attrgetter("position")
-_position_of_item = itemgetter(0)
 
 
 class InMemory:
     """The entries in memory of one queue. The queue appends to q4, to the last block of q1 and to
     `requeued` directly.
-
-    requeued: pairs of a position and an entry, as a heap.
     """
 
     __slots__ = ("q1", "q4", "requeued")
@@ -56,22 +51,22 @@ class InMemory:
     def __init__(self) -> None:
         self.q4: deque[Entry] = untracked(deque())
         self.q1 = EntryBlocks()
-        self.requeued: list[tuple[int, Entry]] = untracked([])
+        self.requeued = RequeuedEntries()
 
     def __len__(self) -> int:
         return len(self.requeued) + len(self.q4) + len(self.q1)
 
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in no order."""
-        yield from (entry for _, entry in self.requeued)
+        yield from self.requeued
         yield from self.q4
         yield from self.q1
 
     def first(self) -> Entry | None:
         """The first entry of requeued and q4."""
         requeued, q4 = self.requeued, self.q4
-        if requeued and (not q4 or requeued[0][0] < q4[0].position):
-            return requeued[0][1]
+        if requeued and (not q4 or requeued.first.position < q4[0].position):
+            return requeued.first
         return q4[0] if q4 else None
 
     def fetch(self, count: int, before: int) -> list[Entry]:
@@ -83,9 +78,8 @@ class InMemory:
         entries: list[Entry] = []
         while len(entries) < count:
             barrier = min(q4[0].position, before) if q4 else before
-            while requeued and requeued[0][0] < barrier and len(entries) < count:
-                entries.append(heappop(requeued)[1])
-            barrier = min(requeued[0][0], before) if requeued else before
+            entries += requeued.fetch(count - len(entries), barrier)
+            barrier = min(requeued.first.position, before) if requeued else before
             if not q4 or q4[0].position >= barrier:
                 break
             entries += self._fetch_q4(count - len(entries), barrier)
@@ -117,10 +111,7 @@ class InMemory:
         if not positions:
             return []
         wanted = frozenset(positions)
-        taken = [entry for position, entry in self.requeued if position in wanted]
-        if taken:
-            self.requeued[:] = [item for item in self.requeued if item[0] not in wanted]
-            heapify(self.requeued)
+        taken = self.requeued.take(wanted)
         first, last = min(wanted), max(wanted)
         taken += _take_out(self.q4, wanted, first, last)
         for block in self.q1.blocks:
@@ -135,9 +126,9 @@ class InMemory:
         A piece is freed by whoever gets it; those that nobody asks for, with the iterator.
         """
         blocks = [self.q4, *self.q1.blocks]
-        requeued, self.requeued = self.requeued, untracked([])
-        self.q4, self.q1 = untracked(deque()), EntryBlocks()
-        return _in_pieces(blocks, requeued)
+        pieces = chain(_in_pieces(blocks), self.requeued.hand_over())
+        self.q4, self.q1, self.requeued = untracked(deque()), EntryBlocks(), RequeuedEntries()
+        return pieces
 
     # Looking
 
@@ -148,11 +139,7 @@ class InMemory:
         """
         found = []
         if self.requeued:
-            # A sorted list is a heap, and one that was sorted before is sorted quickly.
-            self.requeued.sort(key=_position_of_item)
-            start = bisect_left(self.requeued, position, key=_position_of_item)
-            requeued = (entry for _, entry in islice(self.requeued, start, None))
-            found += _within(requeued, before, bytes_max)
+            found += _within(self.requeued.start_at(position), before, bytes_max)
         if self.q4 and self.q4[-1].position >= position:
             found += _within(within(self.q4, position), before, bytes_max)
         found += _within(self.q1.start_at(position), before, bytes_max)
@@ -168,21 +155,11 @@ class InMemory:
 
     def between(self, start: int, end: int) -> list[Entry]:
         """The entries with positions from `start` up to, not including, `end`; in no order."""
-        found = self._requeued_between(start, end)
+        found = [*takewhile(lambda entry: entry.position < end, self.requeued.start_at(start))]
         if self.q4 and self.q4[-1].position >= start:
             found += within(self.q4, start, end)
         found += self.q1.between(start, end)
         return found
-
-    def _requeued_between(self, start: int, end: int) -> list[Entry]:
-        requeued = self.requeued
-        if len(requeued) > SCANNED_ENTRIES_MAX:
-            # A sorted list is a heap, and one that was sorted before is sorted quickly.
-            requeued.sort()
-            first = bisect_left(requeued, start, key=_position_of_item)
-            last = bisect_left(requeued, end, key=_position_of_item)
-            return [entry for _, entry in islice(requeued, first, last)]
-        return [entry for position, entry in requeued if start <= position < end]
 
     def positions(self) -> Intervals:
         """The positions of all entries."""
@@ -193,12 +170,7 @@ class InMemory:
             else:
                 for entry in block:
                     found.add(entry.position)
-        requeued = sorted(map(_position_of_item, self.requeued))
-        if requeued and requeued[-1] - requeued[0] == len(requeued) - 1:
-            found.add_range(requeued[0], requeued[-1] + 1)
-        else:
-            for position in requeued:
-                found.add(position)
+        found.update(self.requeued.positions())
         return found
 
     def page_out(
@@ -213,7 +185,8 @@ class InMemory:
         if not dropped:
             dropped = self._page_out_q4(flushed_to, bytes_max)
         if not dropped:
-            dropped = self._page_out_requeued(flushed_to, bytes_max, is_gone)
+            below = min(flushed_to, self.q1.first.position) if self.q1 else flushed_to
+            dropped = self.requeued.page_out(below, bytes_max, is_gone)
         return dropped
 
     def _page_out_q1(self, flushed_to: int, bytes_max: int) -> list[Entry]:
@@ -230,27 +203,6 @@ class InMemory:
         while q4 and size < bytes_max and q4[-1].position < flushed_to:
             dropped.append(q4.pop())
             size += len(dropped[-1].message.body) + ENTRY_BYTES
-        return dropped[::-1]
-
-    def _page_out_requeued(
-        self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]
-    ) -> list[Entry]:
-        below = min(flushed_to, self.q1.first.position) if self.q1 else flushed_to
-        requeued = self.requeued
-        # A sorted list is a heap, and one that was sorted before is sorted quickly.
-        requeued.sort()
-        place = end = bisect_left(requeued, below, key=_position_of_item)
-        dropped, kept, size = [], [], 0
-        while place and size < bytes_max:
-            place -= 1
-            position, entry = requeued[place]
-            # Those requeued since a queue that is not durable started its ledger may be gone in it.
-            if is_gone(position):
-                kept.append((position, entry))
-                continue
-            dropped.append(entry)
-            size += len(entry.message.body) + ENTRY_BYTES
-        requeued[place:end] = reversed(kept)
         return dropped[::-1]
 
 
@@ -272,16 +224,10 @@ def _take_out(entries: deque[Entry], wanted: frozenset[int], first: int, last: i
     return taken
 
 
-def _in_pieces(
-    blocks: list[deque[Entry]], requeued: list[tuple[int, Entry]]
-) -> Iterator[list[Entry]]:
+def _in_pieces(blocks: list[deque[Entry]]) -> Iterator[list[Entry]]:
     for block in blocks:
         while block:
             yield [block.pop() for _ in range(min(PIECE_ENTRIES, len(block)))]
-    while requeued:
-        piece = [entry for _, entry in requeued[-PIECE_ENTRIES:]]
-        del requeued[-PIECE_ENTRIES:]
-        yield piece
 
 
 def _within(entries: Iterator[Entry], before: int, bytes_max: int) -> list[Entry]:

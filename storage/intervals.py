@@ -1,51 +1,90 @@
 """A set of positions, kept as intervals.
 
 A queue's positions are taken and settled nearly in order, so a set of millions of them is one
-interval, or a few. Adding at the end of the last interval costs one comparison; anything else is a
-binary search. Pure.
+interval, or a few. But a client that settles every second message leaves as many intervals. They
+are in blocks of bounded size, so that any change costs microseconds, however many there are; what
+is asked for at one place is found by two binary searches, of the blocks and in the block. Adding at
+the end of the last interval costs one comparison. Pure.
 
 Invariants:
 
 I1  Intervals are half-open and not empty: each start is below its end.
-I2  Intervals are sorted and do not touch: each end is below the next start.
+I2  Intervals are sorted and do not touch, in a block and from block to block: each end is below the
+    next start.
 I3  `count` is the sum of their lengths.
+I4  No block is empty, or has more than BLOCK_INTERVALS_MAX intervals; `_firsts` has the first start
+    of each.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 NO_POSITION = 1 << 62
 """Above all positions."""
+BLOCK_INTERVALS_MAX = 1024
 
 
-class Intervals:
-    """A set of numbers that is mostly ranges."""
+class Block:
+    """Some consecutive intervals. count: the sum of their lengths."""
 
     __slots__ = ("count", "ends", "starts")
 
+    def __init__(self, starts: "array[int]", ends: "array[int]", count: int) -> None:
+        self.starts = starts
+        self.ends = ends
+        self.count = count
+
+    def remove(self, start: int, end: int) -> int:
+        """Take out numbers; how many of them there were."""
+        starts, ends = self.starts, self.ends
+        low, high = bisect_right(ends, start), bisect_left(starts, end)
+        if low >= high:
+            return 0
+        kept_starts, kept_ends = array("q"), array("q")
+        if starts[low] < start:
+            kept_starts.append(starts[low])
+            kept_ends.append(start)
+        if ends[high - 1] > end:
+            kept_starts.append(end)
+            kept_ends.append(ends[high - 1])
+        removed = sum(ends[low:high]) - sum(starts[low:high])
+        removed -= sum(kept_ends) - sum(kept_starts)
+        starts[low:high] = kept_starts
+        ends[low:high] = kept_ends
+        self.count -= removed
+        return removed
+
+    def copy(self) -> "Block":
+        """A block of its own with the same intervals."""
+        return Block(self.starts[:], self.ends[:], self.count)
+
+
+class Intervals:
+    """A set of numbers that is mostly ranges. count: how many numbers are in it."""
+
+    __slots__ = ("_blocks", "_firsts", "count")
+
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
+        self._blocks: list[Block] = []
+        self._firsts: list[int] = []
         self.count = 0
-        """How many numbers are in the set."""
         for start, end in ranges:
             self.add_range(start, end)
 
     def __bool__(self) -> bool:
-        return bool(self.starts)
+        return bool(self._blocks)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """The intervals, in order, as (start, end)."""
-        return zip(self.starts, self.ends, strict=True)
+        for block in self._blocks:
+            yield from zip(block.starts, block.ends, strict=True)
 
     def __contains__(self, number: int) -> bool:
-        place = bisect_right(self.starts, number) - 1
-        return place >= 0 and number < self.ends[place]
+        return self.next_gap(number) > number
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Intervals) and self.starts == other.starts and self.ends == other.ends
-        )
+        return isinstance(other, Intervals) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -53,73 +92,120 @@ class Intervals:
         return f"Intervals({list(self)})"
 
     @property
+    def blocks(self) -> Iterator[Block]:
+        """The intervals in blocks, in order. They must not be changed."""
+        return iter(self._blocks)
+
+    @property
+    def interval_count(self) -> int:
+        """How many intervals there are."""
+        return sum([len(block.starts) for block in self._blocks])
+
+    @property
     def first(self) -> int:
         """The lowest number. There must be one."""
-        return self.starts[0]
+        return self._firsts[0]
 
     @property
     def end(self) -> int:
         """One more than the highest number; 0 if there is none."""
-        return self.ends[-1] if self.ends else 0
+        return self._blocks[-1].ends[-1] if self._blocks else 0
 
     def copy(self) -> "Intervals":
         """A set of its own with the same numbers."""
         other = Intervals()
-        other.starts, other.ends, other.count = self.starts[:], self.ends[:], self.count
+        other._blocks = [block.copy() for block in self._blocks]
+        other._firsts, other.count = self._firsts[:], self.count
         return other
+
+    # Changing
 
     def add(self, number: int) -> None:
         """Add one number."""
-        ends = self.ends
-        if ends and ends[-1] == number:
-            ends[-1] = number + 1
-            self.count += 1
-        else:
-            self.add_range(number, number + 1)
+        self.add_range(number, number + 1)
 
     def add_range(self, start: int, end: int) -> None:
         """Add the numbers from `start` up to, not including, `end`."""
         if start >= end:
             return
-        starts, ends = self.starts, self.ends
-        if not ends or start > ends[-1]:
-            starts.append(start)
-            ends.append(end)
-            self.count += end - start
+        if not self._blocks:
+            self._blocks.append(Block(array("q"), array("q"), 0))
+            self._firsts.append(start)
+        block = self._blocks[-1]
+        last_end = block.ends[-1] if block.ends else -1
+        if start < last_end:
+            if not self._insert(start, end):
+                # With those intervals that end at its start and begin at its end (I2).
+                start, end = self.start_of(start), self.next_gap(end)
+                self.remove_range(start, end)
+                self._insert(start, end)
             return
-        if start == ends[-1]:
-            ends[-1] = end
-            self.count += end - start
+        block.count += end - start
+        self.count += end - start
+        if start == last_end:
+            block.ends[-1] = end
             return
-        low = bisect_left(ends, start)
-        high = bisect_right(starts, end)
-        covered = sum(map(int.__sub__, ends[low:high], starts[low:high]))
-        if low < high:
-            start = min(start, starts[low])
-            end = max(end, ends[high - 1])
-        starts[low:high] = [start]
-        ends[low:high] = [end]
-        self.count += end - start - covered
+        block.starts.append(start)
+        block.ends.append(end)
+        if len(block.starts) > BLOCK_INTERVALS_MAX:
+            self._split(len(self._blocks) - 1)
+
+    def _insert(self, start: int, end: int) -> bool:
+        """Add an interval, unless it touches another one."""
+        if not self._blocks:
+            self.add_range(start, end)
+            return True
+        firsts = self._firsts
+        place = max(0, bisect_right(firsts, start) - 1)
+        block = self._blocks[place]
+        starts = block.starts
+        at = bisect_right(starts, start)
+        if at < len(starts):
+            after = starts[at]
+        else:
+            after = firsts[place + 1] if place + 1 < len(firsts) else NO_POSITION
+        if after <= end or (at and block.ends[at - 1] >= start):
+            return False
+        starts.insert(at, start)
+        block.ends.insert(at, end)
+        block.count += end - start
+        self.count += end - start
+        firsts[place] = starts[0]
+        if len(starts) > BLOCK_INTERVALS_MAX:
+            self._split(place)
+        return True
+
+    def _split(self, place: int) -> None:
+        block = self._blocks[place]
+        starts, ends = block.starts, block.ends
+        # Most intervals are added at the end: the block before it stays nearly full.
+        is_last = place == len(self._blocks) - 1
+        half = BLOCK_INTERVALS_MAX if is_last else BLOCK_INTERVALS_MAX // 2
+        moved = Block(starts[half:], ends[half:], sum(ends[half:]) - sum(starts[half:]))
+        del starts[half:], ends[half:]
+        block.count -= moved.count
+        self._blocks.insert(place + 1, moved)
+        self._firsts.insert(place + 1, moved.starts[0])
 
     def remove_range(self, start: int, end: int) -> None:
         """Take out the numbers from `start` up to, not including, `end`."""
-        starts, ends = self.starts, self.ends
-        low = bisect_right(ends, start)
-        high = bisect_left(starts, end)
-        if start >= end or low >= high:
+        if start >= end or not self._blocks:
             return
-        kept_starts, kept_ends = [], []
-        if starts[low] < start:
-            kept_starts.append(starts[low])
-            kept_ends.append(start)
-        if ends[high - 1] > end:
-            kept_starts.append(end)
-            kept_ends.append(ends[high - 1])
-        removed = sum(map(int.__sub__, ends[low:high], starts[low:high]))
-        removed -= sum(map(int.__sub__, kept_ends, kept_starts))
-        starts[low:high] = kept_starts
-        ends[low:high] = kept_ends
-        self.count -= removed
+        low = max(0, bisect_right(self._firsts, start) - 1)
+        high = bisect_left(self._firsts, end)
+        kept = []
+        for block in self._blocks[low:high]:
+            if start <= block.starts[0] and block.ends[-1] <= end:
+                self.count -= block.count
+                continue
+            self.count -= block.remove(start, end)
+            if block.starts:
+                kept.append(block)
+        self._blocks[low:high] = kept
+        self._firsts[low:high] = [block.starts[0] for block in kept]
+        # An interval of a single block may have been cut in two.
+        if len(kept) == 1 and len(kept[0].starts) > BLOCK_INTERVALS_MAX:
+            self._split(low)
 
     def update(self, other: "Intervals") -> None:
         """Add all numbers of another set."""
@@ -128,25 +214,44 @@ class Intervals:
 
     def clear(self) -> None:
         """Take out every number."""
-        self.starts.clear()
-        self.ends.clear()
+        self._blocks.clear()
+        self._firsts.clear()
         self.count = 0
+
+    # Looking
+
+    def _block_at(self, number: int) -> Block | None:
+        """The last block that does not begin after a number."""
+        place = bisect_right(self._firsts, number) - 1
+        return self._blocks[place] if place >= 0 else None
+
+    def start_of(self, number: int) -> int:
+        """The lowest number from which on all are in the set, up to but not including this one."""
+        block = self._block_at(number - 1)
+        if block is None:
+            return number
+        place = bisect_right(block.starts, number - 1) - 1
+        return block.starts[place] if number <= block.ends[place] else number
 
     def covers(self, start: int, end: int) -> bool:
         """Every number from `start` up to, not including, `end` is in the set."""
-        place = bisect_right(self.starts, start) - 1
-        return start >= end or (place >= 0 and end <= self.ends[place])
+        return start >= end or end <= self.next_gap(start)
 
     def next_gap(self, number: int) -> int:
         """The lowest number from this one on that is not in the set."""
-        place = bisect_right(self.starts, number) - 1
-        return max(number, self.ends[place]) if place >= 0 else number
+        block = self._block_at(number)
+        if block is None:
+            return number
+        return max(number, block.ends[bisect_right(block.starts, number) - 1])
 
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the set from `start` up to, not including, `end`."""
-        place = bisect_right(self.ends, start)
-        while place < len(self.starts) and self.starts[place] < end:
-            yield max(start, self.starts[place]), min(end, self.ends[place])
+        place = max(0, bisect_right(self._firsts, start) - 1)
+        while place < len(self._blocks) and self._firsts[place] < end:
+            block = self._blocks[place]
+            low, high = bisect_right(block.ends, start), bisect_left(block.starts, end)
+            for first, after in zip(block.starts[low:high], block.ends[low:high], strict=True):
+                yield max(start, first), min(end, after)
             place += 1
 
     def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -62,6 +62,18 @@ class Ledger:
         self._stated_to = 0
         self._recorded_fetched_to = 0
 
+    def settled(self, position: int) -> None:
+        """The message at this position is gone.
+
+        With the positions around it that are gone already: where there are gaps between messages,
+        those that are settled in order are one interval in `fresh`.
+        """
+        fresh, gone = self.fresh, self.gone
+        if position == fresh.end or position > gone.end:
+            fresh.add_range(position, position + 1)
+        else:
+            fresh.add_range(gone.start_of(position), gone.next_gap(position + 1))
+
     def left_segment(self, position: int, size: int) -> None:
         """A message that is in a segment is gone."""
         self.segment_bytes -= size
@@ -81,7 +93,7 @@ class Ledger:
             self.fresh.add_range(first, last + 1)
         else:
             for entry in entries:
-                self.fresh.add(entry.position)
+                self.settled(entry.position)
         garbage_bytes = 0
         for entry in entries:
             if entry.position >= self.flushed_to:

@@ -105,7 +105,8 @@ class SegmentSlices:
     def plan(self, bytes_max: int, end: int) -> Slice:
         """The next slice of messages below `end`."""
         ledger = self._ledger
-        entries, size, windows = [], 0, 0
+        entries: list[Entry] = []
+        size = windows = 0
         while size < bytes_max:
             if not self._plan:
                 if windows == WINDOWS_MAX or not self._plan_window(end):
@@ -114,6 +115,9 @@ class SegmentSlices:
                 continue
             entry = self._plan.popleft()
             if not ledger.is_gone(entry.position):
+                if entries and entry.position != entries[-1].position + 1:
+                    # It begins a record of its own, which takes as long again to encode.
+                    size += ENTRY_BYTES
                 entries.append(entry)
                 size += len(entry.message.body) + ENTRY_BYTES
         slice_end = self._plan[0].position if self._plan else max(self._plan_end, ledger.flushed_to)

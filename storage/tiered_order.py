@@ -6,8 +6,8 @@
 
 A message is appended to the tail: to q4 while delta and q1 are empty and q4 is not large, else to
 q1. It is fetched from q4. When q4 is empty it is filled from delta, a run of messages at a time,
-and when delta is empty the first block of q1 becomes q4. Requeued entries are in a heap of their
-own (in_memory.py).
+and when delta is empty the first block of q1 becomes q4. Requeued entries are apart from
+these (in_memory.py).
 
 **Promises.** `fetch` returns entries in the order of their positions, in memory or on disk. No more
 is read than needed: `fill` reads one run of a segment, or 256 KiB of large bodies.

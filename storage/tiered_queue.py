@@ -34,7 +34,6 @@ TQ4  A queue that is not durable keeps a ledger and its unacked entries only aft
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heappush
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +46,7 @@ from leveret.storage.log import Log
 from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.paging import NO_TARGET
+from leveret.storage.purging import freeing, note_all_gone
 from leveret.storage.queue_log import QueueLog
 from leveret.storage.queue_status import Limits, StorageCounts, tiered_status
 from leveret.storage.segment_entries import MessageSource
@@ -262,7 +262,7 @@ class TieredQueue:
             position, size = entry.position, len(entry.message.body)
             self.unacked_bytes -= size
             self._unacked.pop(position, None)
-            ledger.fresh.add(position)
+            ledger.settled(position)
             if position < ledger.flushed_to:
                 self._left_segment(position, size)
         if self._transient_count:
@@ -277,7 +277,7 @@ class TieredQueue:
         for entry in entries:
             if redelivered:
                 entry.redelivered = True
-            heappush(requeued, (entry.position, entry))
+            requeued.add(entry)
             self._unacked.pop(entry.position, None)
             size += len(entry.message.body)
         self.unacked_count -= len(entries)
@@ -291,9 +291,8 @@ class TieredQueue:
         assert count == len(self._order), "TQ2"
         if self._tracks:
             self._store.bodies.garbage_bytes += self.delta.size
-            self.ledger.segment_bytes -= self.delta.size
-            self.ledger.fresh.update(self.delta.clear())
-            self.ledger.fresh.update(self._memory.positions())
+            end = self._next_position
+            note_all_gone(self.ledger, self._memory, self.delta, self._unacked, end)
             self._note_dirty()
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
@@ -301,20 +300,7 @@ class TieredQueue:
             # How many of those on disk were is not known; those that are left are unacked.
             self._transient_count = self._transient_bytes = 0
             self._forget_transient(self._unacked.values(), -1)
-        pieces, flushed_to = self._order.hand_over(), self.ledger.flushed_to
-        if not flushed_to:
-            return Purged(count, map(len, pieces))
-        self.ledger.begin_count()
-        return Purged(count, self._freeing(pieces, flushed_to))
-
-    def _freeing(self, pieces: Iterator[list[Entry]], flushed_to: int) -> Iterator[int]:
-        """The steps of freeing what was in memory; what is below `flushed_to` was on disk, too."""
-        for entries in pieces:
-            for entry in entries:
-                if entry.position < flushed_to:
-                    self._left_segment(entry.position, len(entry.message.body))
-            yield len(entries)
-        self.ledger.end_count()
+        return Purged(count, freeing(self.ledger, self._order.hand_over(), self._left_segment))
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
         """Entries are gone. They are in the order of their positions."""

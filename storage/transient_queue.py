@@ -1,15 +1,14 @@
 """A backing queue that keeps its messages in memory only.
 
 Entries that were never fetched are in a deque in the order of their positions; requeued entries are
-in a heap (in_memory.py). Unacked entries are only counted: the caller that fetched an entry keeps
-it.
+apart from these (in_memory.py). Unacked entries are only counted: the caller that fetched an entry
+keeps it.
 
 Of the contract's promises (backing_queue.py) BQ6 has no disk to apply to here. Messages are never
 safe from a restart, so a publish is confirmed at once.
 """
 
 from collections.abc import Iterator, Sequence
-from heapq import heappush
 from typing import Any
 
 from leveret.storage.backing_queue import Head, Purged, Waiter
@@ -151,7 +150,7 @@ class TransientQueue:
         for entry in entries:
             if redelivered:
                 entry.redelivered = True
-            heappush(requeued, (entry.position, entry))
+            requeued.add(entry)
             size += len(entry.message.body)
         self.unacked_count -= len(entries)
         self.unacked_bytes -= size

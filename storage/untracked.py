@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from leveret.storage.message import Entry
 
-Container = TypeVar("Container", deque[Entry], list[tuple[int, Entry]])
+Container = TypeVar("Container", deque[Entry], list[Entry], list[list[Entry]])
 
 
 def _find_untrack() -> Callable[[Any], object] | None:
@@ -31,7 +31,7 @@ _untrack = _find_untrack()
 
 
 def untracked(container: Container) -> Container:
-    """The container. It must never hold anything but entries of messages, or pairs of them."""
+    """The container. It must never hold anything but entries of messages, or lists of them."""
     if _untrack is not None:
         _untrack(container)
     return container

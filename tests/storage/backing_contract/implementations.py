@@ -153,7 +153,7 @@ class TieredInSmallBlocks(DurableTiered):
         self._small = [
             patch.multiple("leveret.storage.entry_blocks", BLOCK_ENTRIES=3),
             patch.multiple("leveret.storage.tiered_order", BLOCK_ENTRIES=3),
-            patch.multiple("leveret.storage.in_memory", SCANNED_ENTRIES_MAX=1),
+            patch.multiple("leveret.storage.requeued_entries", BLOCK_ENTRIES_MAX=2),
             patch.multiple("leveret.storage.segment_slices", WINDOW_POSITIONS=4, WINDOWS_MAX=1),
             patch.multiple("leveret.storage.tiered_queue", NOTE_BYTES=-1),
         ]

@@ -1,10 +1,7 @@
 """The ready entries in memory, in the order of their positions."""
 
-from heapq import heappush
-
 import pytest
 
-from leveret.storage import in_memory
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
@@ -19,7 +16,7 @@ def memory_with(q4=(), q1=(), requeued=()):
     memory.q4.extend(map(entry, q4))
     memory.q1.tail.extend(map(entry, q1))
     for position in requeued:
-        heappush(memory.requeued, (position, entry(position)))
+        memory.requeued.add(entry(position))
     return memory
 
 
@@ -94,9 +91,7 @@ def test_what_came_back_behind_q1_is_not_paged_out():
     assert list(memory.q1) == []
 
 
-@pytest.mark.parametrize("scanned_max", [0, 100])
-def test_entries_between_positions(monkeypatch, scanned_max):
-    monkeypatch.setattr(in_memory, "SCANNED_ENTRIES_MAX", scanned_max)
+def test_entries_between_positions():
     memory = memory_with(q4=(3, 4), q1=(8, 9), requeued=(6, 1, 5))
     assert sorted(positions(memory.between(4, 9))) == [4, 5, 6, 8]
     assert sorted(positions(memory.between(10, 20))) == []

@@ -1,8 +1,13 @@
 """A set of positions stored as intervals behaves like a set of numbers."""
 
+import itertools
+import random
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leveret.storage import intervals as intervals_module
 from leveret.storage.intervals import Intervals
 
 OPERATIONS = st.lists(
@@ -13,6 +18,12 @@ OPERATIONS = st.lists(
 @settings(deadline=None)
 @given(OPERATIONS, st.integers(0, 70), st.integers(0, 70))
 def test_it_is_a_set(operations, start, end):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals_module, "BLOCK_INTERVALS_MAX", 3)
+        check(operations, start, end)
+
+
+def check(operations, start, end):
     model: set[int] = set()
     intervals = Intervals()
     for operation, number, length in operations:
@@ -33,8 +44,33 @@ def test_it_is_a_set(operations, start, end):
     assert numbers(intervals.within(start, end)) == model & wanted
     assert numbers(intervals.gaps(start, end)) == wanted - model
     assert intervals.covers(start, end) == (wanted <= model)
-    assert list(intervals) == list(Intervals(zip(intervals.starts, intervals.ends, strict=True)))
-    assert all(a < b for a, b in zip(intervals.ends, intervals.starts[1:], strict=False))
+    assert intervals == Intervals(list(intervals)) == intervals.copy()
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(intervals))
+    assert intervals.interval_count == len(list(intervals))
+    assert all(1 <= len(block.starts) <= 3 for block in intervals.blocks)
+    assert intervals.start_of(start) == min(set(range(start + 1)) - gapless(model, start))
+    assert intervals.next_gap(start) == min(set(range(start, 99)) - model)
+
+
+def gapless(model, start):
+    """The numbers below which one is missing before the start."""
+    missing = [number for number in range(start) if number not in model]
+    return set(range(missing[-1] + 1)) if missing else set()
+
+
+def test_a_change_among_very_many_intervals_touches_few_of_them():
+    intervals = Intervals((number, number + 1) for number in range(0, 100_000, 2))
+    order = list(range(1, 100_000, 2))
+    random.Random(1).shuffle(order)
+    for number in order[:1000]:
+        before = [len(block.starts) for block in intervals.blocks]
+        intervals.add(number)
+        after = [len(block.starts) for block in intervals.blocks]
+        assert max(before + after) <= intervals_module.BLOCK_INTERVALS_MAX
+        assert len(before) == len(after)
+    assert intervals.interval_count == 49_000
+    intervals.add_range(0, 100_000)
+    assert list(intervals) == [(0, 100_000)]
 
 
 def numbers(ranges):

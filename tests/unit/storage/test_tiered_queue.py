@@ -127,13 +127,8 @@ def test_its_persistent_messages_are_counted(store):
     assert queue.counts().persistent_bytes == 2
 
 
-@pytest.mark.parametrize("is_requeued", [False, True])
-def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
-    queue = store.queue()
-    publish_numbered(queue, 5000)
-    if is_requeued:
-        queue.requeue(queue.fetch(5000, True))
-    queue.fetch(10, True)
+def calls_of(work):
+    """How many functions a call calls, those of C included."""
     calls = 0
 
     def note(_frame, event, _function):
@@ -142,11 +137,55 @@ def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
 
     sys.setprofile(note)
     try:
-        purged = queue.purge()
+        work()
     finally:
         sys.setprofile(None)
-    assert calls < 100
-    assert purged.dropped == sum(purged.freeing) == 4990
+    return calls
+
+
+def with_gaps(store, count):
+    """A queue of which every second message is acknowledged, and the others are requeued."""
+    queue = store.queue()
+    publish_numbered(queue, count)
+    entries = queue.fetch(count, True)
+    queue.ack(entries[1::2])
+    store.log.write()
+    queue.requeue(entries[::2])
+    return queue
+
+
+class TestMessagesWithGapsBetweenThem:
+    def test_a_purge_looks_at_none_of_them(self, store):
+        queue = with_gaps(store, 20_000)
+        assert calls_of(queue.purge) < 300
+        assert calls_of(store.log.write) < 300
+        assert queue.are_gone(0, 20_000)
+
+    def test_a_purge_looks_at_none_of_those_on_disk(self, store):
+        queue = with_gaps(store, 20_000)
+        page_out(store, queue)
+        assert calls_of(queue.purge) < 300
+        assert calls_of(store.log.write) < 300
+        assert queue.are_gone(0, 20_000)
+
+    def test_what_is_consumed_in_order_is_recorded_as_one_interval(self, store):
+        queue = with_gaps(store, 20_000)
+        for first in range(0, 20_000, 2000):
+            assert len(queue.fetch(1000, False)) == 1000
+            assert calls_of(store.log.write) < 300
+            assert queue.are_gone(0, first + 2000)
+
+
+@pytest.mark.parametrize("is_requeued", [False, True])
+def test_a_purge_looks_at_no_message_until_it_is_freed(store, is_requeued):
+    queue = store.queue()
+    publish_numbered(queue, 5000)
+    if is_requeued:
+        queue.requeue(queue.fetch(5000, True))
+    queue.fetch(10, True)
+    purged = []
+    assert calls_of(lambda: purged.append(queue.purge())) < 200
+    assert purged[0].dropped == sum(purged[0].freeing) == 4990
     store.log.write()
     assert (queue.are_gone(10, 5000), queue.are_gone(9, 10)) == (True, False)
 

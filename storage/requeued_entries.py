@@ -1,0 +1,161 @@
+"""The requeued entries of one queue, sorted by position, in blocks of bounded size.
+
+Mostly a client requeues what it was given last, or all that it holds. But it may requeue any of
+millions of entries, in any order, and leave gaps between them. So an entry is inserted in its
+block, which is found by a binary search; nothing ever sorts or copies all of them.
+
+Invariants:
+
+RE1  Entries are sorted by position, in a block and from block to block.
+RE2  No block is empty, or has more than BLOCK_ENTRIES_MAX entries; `_lasts` has the last position
+     of each.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from operator import attrgetter
+
+from leveret.storage.intervals import Intervals
+from leveret.storage.message import ENTRY_BYTES, Entry
+from leveret.storage.untracked import untracked
+
+BLOCK_ENTRIES_MAX = 1000
+"""Freeing as many takes a tenth of a millisecond or two."""
+
+_position = attrgetter("position")
+
+
+class RequeuedEntries:
+    """A sorted sequence of entries, to which any may be added."""
+
+    __slots__ = ("_blocks", "_count", "_lasts")
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Entry]] = untracked([])
+        self._lasts: list[int] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in order."""
+        return chain.from_iterable(self._blocks)
+
+    @property
+    def first(self) -> Entry:
+        """The first entry. There must be one."""
+        return self._blocks[0][0]
+
+    def add(self, entry: Entry) -> None:
+        """Insert an entry."""
+        blocks, lasts, position = self._blocks, self._lasts, entry.position
+        self._count += 1
+        if not lasts or position > lasts[-1]:
+            if not blocks or len(blocks[-1]) >= BLOCK_ENTRIES_MAX:
+                blocks.append(untracked([]))
+                lasts.append(position)
+            blocks[-1].append(entry)
+            lasts[-1] = position
+            return
+        place = bisect_left(lasts, position)
+        block = blocks[place]
+        insort(block, entry, key=_position)
+        if len(block) > BLOCK_ENTRIES_MAX:
+            half = len(block) // 2
+            blocks.insert(place + 1, untracked(block[half:]))
+            del block[half:]
+            lasts.insert(place, block[-1].position)
+
+    # Removing
+
+    def fetch(self, count: int, before: int) -> list[Entry]:
+        """Remove up to `count` of the first entries, with positions below `before`."""
+        found: list[Entry] = []
+        while len(found) < count and self._blocks:
+            block = self._blocks[0]
+            end = len(block) if self._lasts[0] < before else _place(block, before)
+            piece = block[: min(end, count - len(found))]
+            if not piece:
+                break
+            found += piece
+            del block[: len(piece)]
+            self._removed(0, len(piece))
+        return found
+
+    def _removed(self, place: int, count: int) -> None:
+        """So many entries were removed from a block."""
+        self._count -= count
+        block = self._blocks[place]
+        if block:
+            self._lasts[place] = block[-1].position
+        else:
+            del self._blocks[place], self._lasts[place]
+
+    def take(self, positions: frozenset[int]) -> list[Entry]:
+        """Remove the entries at these positions. Returned in order."""
+        found = []
+        for position in sorted(positions):
+            place = bisect_left(self._lasts, position)
+            if place == len(self._lasts):
+                break
+            block = self._blocks[place]
+            index = _place(block, position)
+            if block[index].position == position:
+                found.append(block.pop(index))
+                self._removed(place, 1)
+        return found
+
+    def page_out(self, below: int, bytes_max: int, is_gone: Callable[[int], bool]) -> list[Entry]:
+        """Remove the last entries with positions below a position: see `InMemory.page_out`."""
+        dropped: list[Entry] = []
+        size = 0
+        place = min(bisect_left(self._lasts, below), len(self._lasts) - 1)
+        while place >= 0 and size < bytes_max:
+            block, count = self._blocks[place], len(dropped)
+            index = _place(block, below)
+            while index and size < bytes_max:
+                index -= 1
+                # Those requeued since a queue that is not durable started its ledger may be gone in
+                # it: they are not in a segment.
+                if not is_gone(block[index].position):
+                    dropped.append(block.pop(index))
+                    size += len(dropped[-1].message.body) + ENTRY_BYTES
+            self._removed(place, len(dropped) - count)
+            place -= 1
+        return dropped[::-1]
+
+    def hand_over(self) -> Iterator[list[Entry]]:
+        """Remove all entries, and return them in pieces, in no order."""
+        blocks, self._blocks, self._lasts = self._blocks, untracked([]), []
+        self._count = 0
+        while blocks:
+            yield blocks.pop()
+
+    # Looking
+
+    def start_at(self, position: int) -> Iterator[Entry]:
+        """The entries from a position on, in order."""
+        place = bisect_left(self._lasts, position)
+        if place == len(self._lasts):
+            return iter(())
+        block = self._blocks[place]
+        rest = islice(self._blocks, place + 1, None)
+        return chain(islice(block, _place(block, position), None), chain.from_iterable(rest))
+
+    def positions(self) -> Intervals:
+        """The positions of all entries."""
+        found = Intervals()
+        for block in self._blocks:
+            if block[-1].position - block[0].position == len(block) - 1:
+                found.add_range(block[0].position, block[-1].position + 1)
+                continue
+            for entry in block:
+                found.add(entry.position)
+        return found
+
+
+def _place(block: list[Entry], position: int) -> int:
+    """The index in a block of the first entry from a position on."""
+    return bisect_left(block, position, key=_position)
