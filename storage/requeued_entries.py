@@ -12,7 +12,7 @@ RE2  No block is empty, or has more than BLOCK_ENTRIES_MAX entries; `_lasts` has
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 
@@ -48,17 +48,29 @@ class RequeuedEntries:
         """The first entry. There must be one."""
         return self._blocks[0][0]
 
-    def add(self, entry: Entry) -> None:
-        """Insert an entry."""
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Insert entries, which are in any order."""
+        self._count += len(entries)
+        blocks, lasts = self._blocks, self._lasts
+        end = lasts[-1] if lasts else -1
+        tail: list[Entry] = blocks[-1] if blocks else []
+        for entry in entries:
+            if entry.position < end:
+                self._insert(entry)
+                # Its block may have been split.
+                tail = blocks[-1]
+                continue
+            end = entry.position
+            if not tail or len(tail) >= BLOCK_ENTRIES_MAX:
+                tail = untracked([])
+                blocks.append(tail)
+                lasts.append(end)
+            tail.append(entry)
+            lasts[-1] = end
+
+    def _insert(self, entry: Entry) -> None:
+        """Insert an entry that is not the last."""
         blocks, lasts, position = self._blocks, self._lasts, entry.position
-        self._count += 1
-        if not lasts or position > lasts[-1]:
-            if not blocks or len(blocks[-1]) >= BLOCK_ENTRIES_MAX:
-                blocks.append(untracked([]))
-                lasts.append(position)
-            blocks[-1].append(entry)
-            lasts[-1] = position
-            return
         place = bisect_left(lasts, position)
         block = blocks[place]
         insort(block, entry, key=_position)

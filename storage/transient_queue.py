@@ -145,12 +145,11 @@ class TransientQueue:
 
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
         """Unacked entries become ready again, each at its old position."""
-        requeued = self._memory.requeued
+        self._memory.requeued.add(entries)
         size = 0
         for entry in entries:
             if redelivered:
                 entry.redelivered = True
-            requeued.add(entry)
             size += len(entry.message.body)
         self.unacked_count -= len(entries)
         self.unacked_bytes -= size

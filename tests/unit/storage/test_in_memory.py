@@ -15,8 +15,7 @@ def memory_with(q4=(), q1=(), requeued=()):
     memory = InMemory()
     memory.q4.extend(map(entry, q4))
     memory.q1.tail.extend(map(entry, q1))
-    for position in requeued:
-        memory.requeued.add(entry(position))
+    memory.requeued.add(list(map(entry, requeued)))
     return memory
 
 
