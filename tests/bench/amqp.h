@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tls.h"
+
 enum { FRAME_METHOD = 1, FRAME_HEADER = 2, FRAME_BODY = 3, FRAME_END = 0xCE };
 enum { FRAME_HEAD_SIZE = 7, FRAME_OVERHEAD = 8, FRAME_MAX = 131072 };
 
@@ -39,12 +41,8 @@ enum {
     CHANNEL_OPEN = METHOD(20, 10),
     CHANNEL_OPEN_OK = METHOD(20, 11),
     CHANNEL_CLOSE = METHOD(20, 40),
-    EXCHANGE_DECLARE = METHOD(40, 10),
-    EXCHANGE_DECLARE_OK = METHOD(40, 11),
     QUEUE_DECLARE = METHOD(50, 10),
     QUEUE_DECLARE_OK = METHOD(50, 11),
-    QUEUE_BIND = METHOD(50, 20),
-    QUEUE_BIND_OK = METHOD(50, 21),
     QUEUE_DELETE = METHOD(50, 40),
     QUEUE_DELETE_OK = METHOD(50, 41),
     BASIC_QOS = METHOD(60, 10),
@@ -52,11 +50,19 @@ enum {
     BASIC_CONSUME = METHOD(60, 20),
     BASIC_CONSUME_OK = METHOD(60, 21),
     BASIC_PUBLISH = METHOD(60, 40),
+    BASIC_RETURN = METHOD(60, 50),
     BASIC_DELIVER = METHOD(60, 60),
+    BASIC_GET = METHOD(60, 70),
+    BASIC_GET_OK = METHOD(60, 71),
+    BASIC_GET_EMPTY = METHOD(60, 72),
     BASIC_ACK = METHOD(60, 80),
     BASIC_NACK = METHOD(60, 120),
     CONFIRM_SELECT = METHOD(85, 10),
     CONFIRM_SELECT_OK = METHOD(85, 11),
+    TX_SELECT = METHOD(90, 10),
+    TX_SELECT_OK = METHOD(90, 11),
+    TX_COMMIT = METHOD(90, 20),
+    TX_COMMIT_OK = METHOD(90, 21),
 };
 
 /* Queue flags of QUEUE_DECLARE. */
@@ -70,6 +76,7 @@ struct buffer {
 struct peer {
     const char *host, *user, *password, *vhost;
     int port;
+    bool tls;
 };
 
 _Noreturn static void fail(const char *format, ...)
@@ -174,7 +181,7 @@ static void frame_close(struct buffer *into, size_t start)
 static void send_buffer(int fd, struct buffer *from)
 {
     for (size_t sent = 0; sent < from->length;) {
-        ssize_t count = send(fd, from->bytes + sent, from->length - sent, MSG_NOSIGNAL);
+        ssize_t count = socket_send(fd, from->bytes + sent, from->length - sent);
         if (count < 0 && errno != EINTR)
             fail("cannot send: %s", strerror(errno));
         sent += count > 0 ? (size_t)count : 0;
@@ -185,7 +192,7 @@ static void send_buffer(int fd, struct buffer *from)
 static void receive_exactly(int fd, uint8_t *into, size_t wanted)
 {
     while (wanted) {
-        ssize_t count = recv(fd, into, wanted, 0);
+        ssize_t count = socket_receive(fd, into, wanted, true);
         if (count == 0)
             fail("the broker hung up");
         if (count < 0 && errno != EINTR)
@@ -237,6 +244,13 @@ static int connect_socket(const struct peer *peer)
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address))
         fail("cannot connect to %s:%d: %s", peer->host, peer->port, strerror(errno));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+#ifdef WITH_TLS
+    if (peer->tls && !socket_encrypt(fd))
+        fail("no TLS session with %s:%d", peer->host, peer->port);
+#else
+    if (peer->tls)
+        fail("built without TLS: install OpenSSL's headers (libssl-dev)");
+#endif
     return fd;
 }
 
@@ -255,8 +269,15 @@ static void call_login(int fd, const struct peer *peer, struct buffer *request)
     call(fd, request, start, CONNECTION_TUNE);
 }
 
-/* Opens a connection without heartbeats, and channel 1 on it. */
-static int open_channel(const struct peer *peer)
+static void call_open_channel(int fd, int channel, struct buffer *request)
+{
+    size_t start = method_open(request, channel, CHANNEL_OPEN);
+    put_number(request, 0, 1);
+    call(fd, request, start, CHANNEL_OPEN_OK);
+}
+
+/* Opens a connection without heartbeats, and channels 1 to `channels` on it. */
+static int open_channels(const struct peer *peer, int channels)
 {
     int fd = connect_socket(peer);
     struct buffer request = {0};
@@ -273,24 +294,10 @@ static int open_channel(const struct peer *peer)
     put_text(&request, peer->vhost);
     put_number(&request, 0, 2);
     call(fd, &request, start, CONNECTION_OPEN_OK);
-    start = method_open(&request, 1, CHANNEL_OPEN);
-    put_number(&request, 0, 1);
-    call(fd, &request, start, CHANNEL_OPEN_OK);
+    for (int channel = 1; channel <= channels; channel++)
+        call_open_channel(fd, channel, &request);
     free(request.bytes);
     return fd;
-}
-
-static void call_declare_exchange(int fd, const char *name, const char *type)
-{
-    struct buffer request = {0};
-    size_t start = method_open(&request, 1, EXCHANGE_DECLARE);
-    put_number(&request, 0, 2);
-    put_text(&request, name);
-    put_text(&request, type);
-    put_number(&request, 4, 1); /* auto-delete */
-    put_number(&request, 0, 4);
-    call(fd, &request, start, EXCHANGE_DECLARE_OK);
-    free(request.bytes);
 }
 
 /* lazy: with the argument x-queue-mode=lazy. */
@@ -309,19 +316,6 @@ static void call_declare_queue(int fd, const char *name, int flags, bool lazy)
     free(request.bytes);
 }
 
-static void call_bind(int fd, const char *queue, const char *exchange, const char *pattern)
-{
-    struct buffer request = {0};
-    size_t start = method_open(&request, 1, QUEUE_BIND);
-    put_number(&request, 0, 2);
-    put_text(&request, queue);
-    put_text(&request, exchange);
-    put_text(&request, pattern);
-    put_number(&request, 0, 5);
-    call(fd, &request, start, QUEUE_BIND_OK);
-    free(request.bytes);
-}
-
 static void call_delete_queue(int fd, const char *name)
 {
     struct buffer request = {0};
@@ -333,16 +327,18 @@ static void call_delete_queue(int fd, const char *name)
     free(request.bytes);
 }
 
-static void call_select_confirms(int fd)
+/* `method` is CONFIRM_SELECT or TX_SELECT. */
+static void call_select(int fd, uint32_t method)
 {
     struct buffer request = {0};
-    size_t start = method_open(&request, 1, CONFIRM_SELECT);
-    put_number(&request, 0, 1);
-    call(fd, &request, start, CONFIRM_SELECT_OK);
+    size_t start = method_open(&request, 1, method);
+    if (method == CONFIRM_SELECT)
+        put_number(&request, 0, 1);
+    call(fd, &request, start, method + 1);
     free(request.bytes);
 }
 
-static void call_consume(int fd, const char *queue, bool auto_ack, int prefetch)
+static void call_qos(int fd, int prefetch)
 {
     struct buffer request = {0};
     size_t start = method_open(&request, 1, BASIC_QOS);
@@ -350,7 +346,13 @@ static void call_consume(int fd, const char *queue, bool auto_ack, int prefetch)
     put_number(&request, (uint64_t)prefetch, 2);
     put_number(&request, 0, 1);
     call(fd, &request, start, BASIC_QOS_OK);
-    start = method_open(&request, 1, BASIC_CONSUME);
+    free(request.bytes);
+}
+
+static void call_consume(int fd, const char *queue, bool auto_ack)
+{
+    struct buffer request = {0};
+    size_t start = method_open(&request, 1, BASIC_CONSUME);
     put_number(&request, 0, 2);
     put_text(&request, queue);
     put_text(&request, "");

@@ -1,10 +1,11 @@
 """Starts and stops the brokers that are compared.
 
 Each is a process tree with its own temporary directory, listening on loopback only: Leveret from
-this source tree, and Debian's RabbitMQ with a node name, an Erlang port mapper and a database of
-its own, so that an installed or running one is not touched. Both use their defaults, except for
-settings that a scenario makes for both. A broker counts as started when it answers a protocol
-header.
+this source tree or another one, Debian's RabbitMQ with a node name, an Erlang port mapper and a
+database of its own, so that an installed or running one is not touched, and the relay (relay.c),
+which shows the bound. Brokers use their defaults, with a policy that only the queues of one load
+match (node_files.py), and settings that a scenario makes for both. A broker counts as started when
+it answers a protocol header.
 """
 
 from __future__ import annotations
@@ -18,18 +19,25 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .measure import tree
+from .node_files import PLUGIN, RABBITMQ_TRACES, shared_settings
 
 HOST = "127.0.0.1"
-PREFERRED_PORTS = {"leveret": 5682, "rabbitmq": 5683, "dist": 25683, "epmd": 24369}
+PREFERRED_PORTS = {
+    "leveret": 5682, "rabbitmq": 5683, "dist": 25683, "epmd": 24369, "relay": 5684,
+    "leveret-tls": 5692, "rabbitmq-tls": 5693, "management": 15682, "metrics": 15692,
+}  # fmt: skip
 START_SECONDS = 90
 STOP_SECONDS = 20
 ROOT = Path(__file__).resolve().parents[2]
 RABBITMQ_HOMES = Path("/usr/lib/rabbitmq/lib")
+GUEST = "Basic " + b64encode(b"guest:guest").decode()
 
 
 class BrokerFailed(Exception):
@@ -44,11 +52,19 @@ class Broker:
     port: int
     pid: int
     host: str = HOST
+    tls_port: int = 0
+    """0: none."""
+    metrics_port: int = 0
 
     @property
     def address(self) -> list[str]:
         """Its address, as options of the load generator."""
         return [f"--host={self.host}", f"--port={self.port}"]
+
+    @property
+    def tls_address(self) -> list[str]:
+        """The address of its TLS listener."""
+        return [f"--host={self.host}", f"--port={self.tls_port}"]
 
 
 def free_port(wanted: int) -> int:
@@ -97,13 +113,14 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _running(
-    name: str, command: list[str], port: int, home: Path, environment: dict[str, str]
+    broker: Broker, command: list[str], directory: Path, home: Path, environment: dict[str, str]
 ) -> Iterator[Broker]:
+    """Run what listens as `broker` says, and give the broker its process."""
     log = home / "output.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -111,29 +128,78 @@ def _running(
             start_new_session=True,
         )
     try:
-        _await_start(process, name, port, log)
-        yield Broker(name, port, process.pid)
+        _await_start(process, broker.name, broker.port, log)
+        yield replace(broker, pid=process.pid)
     finally:
         _stop(process)
 
 
+@dataclass(frozen=True)
+class Source:
+    """Which Leveret to run: a command, or the one in a source tree with its environment."""
+
+    name: str = "leveret"
+    tree: Path = ROOT
+    command: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The command line, without options."""
+        python = sys.executable if self.tree == ROOT else str(self.tree / ".venv/bin/python")
+        return list(self.command or (python, "-m", "leveret.mgmt.cli.entry", "serve"))
+
+
+THIS_TREE = Source()
+
+
+def _trace_everything(port: int) -> None:
+    request = urllib.request.Request(
+        f"http://{HOST}:{port}/api/vhosts/%2F",
+        b'{"tracing": true}',
+        {"Content-Type": "application/json", "Authorization": GUEST},
+        method="PUT",
+    )
+    urllib.request.urlopen(request, timeout=START_SECONDS).close()
+
+
 @contextlib.contextmanager
 def leveret(
-    program: list[str] | None = None, settings: str = "", home: Path | None = None
+    source: Source = THIS_TREE,
+    settings: str = "",
+    home: Path | None = None,
+    *,
+    is_traced: bool = False,
+    has_metrics: bool = False,
 ) -> Iterator[Broker]:
-    """Run Leveret without management, by default from this source tree with default settings.
+    """Run Leveret, by default from this source tree with default settings.
 
-    settings: lines of a configuration file. home: a data directory to keep.
+    settings: lines of a configuration file. home: a data directory to keep. is_traced: with the
+    firehose on; only then is there a management listener, which switches it on.
     """
-    port = free_port(PREFERRED_PORTS["leveret"])
+    port, tls_port = (free_port(PREFERRED_PORTS[name]) for name in ("leveret", "leveret-tls"))
+    management = free_port(PREFERRED_PORTS["management"]) if is_traced else 0
+    metrics = free_port(PREFERRED_PORTS["metrics"]) if has_metrics else 0
     with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
         config = Path(directory) / "leveret.conf"
-        config.write_text(settings)
-        command = program or [sys.executable, "-m", "leveret.mgmt.cli.entry", "serve"]
-        command = [*command, "--bind", HOST, "--config", str(config)]
-        command += ["--port", str(port), "--management-port", "0", "--prometheus-port", "0"]
+        config.write_text(shared_settings(Path(directory), HOST, tls_port) + settings)
+        command = [*source.words, "--bind", HOST, "--config", str(config), "--port", str(port)]
+        command += ["--management-port", str(management), "--prometheus-port", str(metrics)]
         command += ["--data-dir", str(home or Path(directory) / "data")]
-        with _running("leveret", command, port, Path(directory), dict(os.environ)) as broker:
+        running = Broker(source.name, port, 0, HOST, tls_port, metrics)
+        with _running(running, command, source.tree, Path(directory), dict(os.environ)) as broker:
+            if is_traced:
+                _trace_everything(management)
+            yield broker
+
+
+@contextlib.contextmanager
+def relay(program: Path) -> Iterator[Broker]:
+    """Run the relay."""
+    port = free_port(PREFERRED_PORTS["relay"])
+    with tempfile.TemporaryDirectory(prefix="bench-relay-") as directory:
+        command = [str(program), str(port)]
+        running = Broker("relay", port, 0)
+        with _running(running, command, ROOT, Path(directory), dict(os.environ)) as broker:
             yield broker
 
 
@@ -162,10 +228,14 @@ def find_rabbitmq() -> Path:
     return program
 
 
-def _rabbitmq_environment(home: Path, port: int, settings: str) -> dict[str, str]:
+def _rabbitmq_environment(
+    home: Path, port: int, settings: str, *, is_traced: bool
+) -> dict[str, str]:
     config = home / "rabbitmq.conf"
     config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n{settings}")
-    (home / "enabled_plugins").write_text("[].\n")
+    (home / "enabled_plugins").write_text(f"[{PLUGIN}].\n")
+    if is_traced:
+        (home / "advanced.config").write_text(RABBITMQ_TRACES)
     (home / "environment").touch()
     return {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -189,16 +259,22 @@ def _rabbitmq_environment(home: Path, port: int, settings: str) -> dict[str, str
 
 
 @contextlib.contextmanager
-def rabbitmq(settings: str = "") -> Iterator[Broker]:
-    """Run a private RabbitMQ without plugins, with default settings and the given ones."""
+def rabbitmq(settings: str = "", *, is_traced: bool = False) -> Iterator[Broker]:
+    """Run a private RabbitMQ with default settings and the given ones.
+
+    Its only plugin is the consistent hash exchange. is_traced: with the firehose on.
+    """
     program = find_rabbitmq()
-    port = free_port(PREFERRED_PORTS["rabbitmq"])
+    port, tls_port = (free_port(PREFERRED_PORTS[name]) for name in ("rabbitmq", "rabbitmq-tls"))
     with tempfile.TemporaryDirectory(
         prefix="bench-rabbitmq-", ignore_cleanup_errors=True
     ) as directory:
-        environment = _rabbitmq_environment(Path(directory), port, settings)
+        home = Path(directory)
+        shared = shared_settings(home, HOST, tls_port)
+        environment = _rabbitmq_environment(home, port, shared + settings, is_traced=is_traced)
+        running = Broker("rabbitmq", port, 0, HOST, tls_port)
         try:
-            with _running("rabbitmq", [str(program)], port, Path(directory), environment) as broker:
+            with _running(running, [str(program)], ROOT, home, environment) as broker:
                 yield broker
         finally:
             _stop_port_mapper(environment)

@@ -1,6 +1,6 @@
-"""Builds and runs the load generator.
+"""Builds and runs the load generator, and builds the relay.
 
-It is compiled for every run, which takes less than a second, in a directory that is deleted at the
+They are compiled for every run, which takes a second, in a directory that is deleted at the
 end. A run is a child process that prints one JSON object; its CPU time is taken from the kernel
 when the process ends, in the same way for any generator.
 """
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).with_name("load.c")
+RELAY_SOURCE = Path(__file__).with_name("relay.c")
+TLS_FLAGS = ["-DWITH_TLS", "-lssl", "-lcrypto"]
 
 
 class GeneratorFailed(Exception):
@@ -37,15 +39,16 @@ class Outcome:
 
 
 def build(source: Path, target: Path) -> Path:
-    """Compile a generator from its source file and return the program."""
+    """Compile a C file and return the program; with TLS if OpenSSL's headers are installed."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise GeneratorFailed("there is no C compiler: install one or name it in CC")
     command = [compiler, "-O2", "-std=gnu11", "-o", str(target), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise GeneratorFailed(f"{source} does not compile:\n{done.stderr}")
-    return target
+    for flags in (TLS_FLAGS, []):
+        done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
+        if not done.returncode:
+            return target
+    raise GeneratorFailed(f"{source} does not compile:\n{done.stderr}")
 
 
 def run(program: Path, arguments: Sequence[str]) -> Outcome:

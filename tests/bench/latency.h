@@ -11,7 +11,7 @@
 enum { CELL_BITS = 6, CELLS = 1 << CELL_BITS };
 
 struct latency {
-    uint64_t samples;
+    uint64_t samples, longest_ns;
     uint32_t cells[(64 - CELL_BITS) * CELLS + CELLS];
 };
 
@@ -20,6 +20,7 @@ static inline void latency_record(struct latency *seen, uint64_t ns)
     int shift = 63 - __builtin_clzll(ns | CELLS) - CELL_BITS;
     seen->cells[(uint64_t)shift * CELLS + (ns >> shift)]++;
     seen->samples++;
+    seen->longest_ns = ns > seen->longest_ns ? ns : seen->longest_ns;
 }
 
 /* The quantile in microseconds: the middle of the cell in which it lies. */

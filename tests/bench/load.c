@@ -1,27 +1,29 @@
 /* A load generator for AMQP 0-9-1 brokers that costs next to nothing itself.
  *
  * One thread and edge-triggered epoll. Every publisher owns a run of ready frames, made once, and
- * writes slices of it straight from there: only the time in each body is set anew. A consumer
- * walks over the frames where they were received. What is measured starts after `--warmup`
- * seconds and lasts `--seconds`; then the publishers stop, and for at most `--drain` seconds the
- * consumers take what is still queued, so that the broker's work can be divided by all that was
- * consumed. `--idle N` and `--declare N` do something else: see `hold_idle` and `declare_many`.
- * One JSON object goes to stdout. SIGALRM ends a run that takes longer than `--limit` seconds.
+ * writes slices of it straight from there: only the time in each body and the numbers in
+ * properties are set anew. A consumer walks over the frames where they were received. What is
+ * measured starts after `--warmup` seconds and lasts `--seconds`, or until SIGTERM; then the
+ * publishers stop, and for at most `--drain` seconds the consumers take what is still queued, so
+ * that the broker's work can be divided by all that was consumed. `--idle N` and `--declare N` do
+ * something else: see `hold_idle` and `declare_many`. One JSON object goes to stdout. SIGALRM ends
+ * a run that takes longer than `--limit` seconds.
  *
  *     cc -std=c11 -O2 -o load load.c
  *     ./load --port 5672 --size 1024 --auto-ack --seconds 5
  */
 #define _GNU_SOURCE
 #include "consumer.h"
+#include "options.h"
 #include "publisher.h"
 
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
-enum { EVENTS = 64, PACE_MS = 1, WAIT_MS = 50 };
+enum { EVENTS = 64, MILLISECOND = 1000000, PACE_NS = MILLISECOND, WAIT_NS = 50 * MILLISECOND };
 
 struct session {
     int control, poller;
@@ -32,21 +34,13 @@ struct session {
 
 /* ---- setting up and clearing away ---- */
 
-static void declare_topology(int fd)
+static volatile sig_atomic_t stopped;
+
+static void declare_queues(int fd)
 {
-    static const char *const types[] = {"", "fanout", "topic"};
-    if (options.topology != TO_QUEUES)
-        call_declare_exchange(fd, exchange_name(), types[options.topology]);
-    for (int i = 0; i < options.queues; i++) {
+    for (int i = 0; i < options.queues && !options.declared; i++) {
         int flags = options.durable ? QUEUE_DURABLE : QUEUE_AUTO_DELETE;
         call_declare_queue(fd, queue_name(i), flags, options.lazy);
-        if (options.topology == TO_FANOUT)
-            call_bind(fd, queue_name(i), exchange_name(), "");
-    }
-    int patterns = options.topology == TO_TOPIC ? options.bindings : 0;
-    for (int i = 0; i < patterns; i++) {
-        const char *pattern = routing_key("bench.%d.*", i);
-        call_bind(fd, queue_name(i % options.queues), exchange_name(), pattern);
     }
 }
 
@@ -63,8 +57,9 @@ static void watch(int poller, int fd, void *owner, bool consumes)
 
 static void open_session(struct session *self)
 {
-    self->control = open_channel(&options.peer);
-    declare_topology(self->control);
+    self->control = open_channels(&options.peer, 1);
+    declare_queues(self->control);
+    load_forms();
     self->poller = epoll_create1(EPOLL_CLOEXEC);
     self->consumers = calloc((size_t)options.consumers + 1, sizeof *self->consumers);
     self->publishers = calloc((size_t)options.publishers + 1, sizeof *self->publishers);
@@ -81,7 +76,7 @@ static void open_session(struct session *self)
 
 static void close_session(struct session *self)
 {
-    for (int i = 0; i < options.queues && !options.keep; i++)
+    for (int i = 0; i < options.queues && !options.keep && !options.declared; i++)
         call_delete_queue(self->control, queue_name(i));
     call_close(self->control);
 }
@@ -98,21 +93,34 @@ static void handle(const struct epoll_event *event)
         if (readable)
             read_deliveries(consumer);
         else
-            send_acks(consumer);
+            send_output(consumer);
     } else {
         struct publisher *publisher = owner;
         if (readable)
-            read_confirms(publisher);
+            read_answers(publisher);
         publisher->writable |= (event->events & EPOLLOUT) != 0;
     }
+}
+
+/* For how long to wait for something to come: with `--spaced` until the next message is due. */
+static int64_t patience_ns(const struct session *self, bool publishing)
+{
+    if (options.rate <= 0)
+        return WAIT_NS;
+    if (!options.spaced || !publishing)
+        return PACE_NS;
+    int64_t elapsed = (int64_t)(clock_ns() - self->started), wait = PACE_NS;
+    for (int i = 0; i < options.publishers; i++)
+        wait = least(wait, due_at(self->publishers + i) - elapsed);
+    return wait > 0 ? wait : 0;
 }
 
 /* Takes what has come and lets every publisher send once; true if one could send more at once. */
 static bool turn(struct session *self, bool busy, bool publishing)
 {
     struct epoll_event events[EVENTS];
-    int patience = busy ? 0 : options.rate > 0 ? PACE_MS : WAIT_MS;
-    int count = epoll_wait(self->poller, events, EVENTS, patience);
+    struct timespec patience = {.tv_nsec = busy ? 0 : patience_ns(self, publishing)};
+    int count = epoll_pwait2(self->poller, events, EVENTS, &patience, NULL);
     for (int i = 0; i < count; i++)
         handle(events + i);
     busy = false;
@@ -127,7 +135,7 @@ static bool turn(struct session *self, bool busy, bool publishing)
 static void run_until(struct session *self, uint64_t end)
 {
     bool busy = true;
-    while (clock_ns() < end)
+    while (!stopped && clock_ns() < end)
         busy = turn(self, busy, true);
 }
 
@@ -135,10 +143,9 @@ static void run_until(struct session *self, uint64_t end)
 static bool drain(struct session *self)
 {
     uint64_t end = clock_ns() + (uint64_t)(options.drain * 1e9);
-    uint64_t copies = options.topology == TO_FANOUT ? (uint64_t)options.queues : 1;
     bool complete = false;
-    while (!complete && options.consumers && clock_ns() < end) {
-        complete = total.consumed >= total.published * copies;
+    while (!complete && options.copies && clock_ns() < end) {
+        complete = total.consumed >= total.published * (uint64_t)options.copies;
         if (!complete)
             turn(self, false, false);
     }
@@ -153,6 +160,13 @@ static double own_cpu_seconds(void)
            + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+/* The share of the deliveries that were due by what was published until then. */
+static double delivered_share(const struct counts *until)
+{
+    double due = (double)until->published * options.copies;
+    return due > 0 ? (double)until->consumed / due : 0;
+}
+
 static void print_result(const struct counts *before, const struct counts *after, double seconds,
                          bool drained)
 {
@@ -162,13 +176,15 @@ static void print_result(const struct counts *before, const struct counts *after
     printf("\"published\": %llu, \"consumed\": %llu, \"confirmed\": %llu, \"refused\": %llu, ",
            (unsigned long long)total.published, (unsigned long long)total.consumed,
            (unsigned long long)total.confirmed, (unsigned long long)total.refused);
+    printf("\"delivered\": %.4f, ", delivered_share(after));
     printf("\"drained\": %s, \"generator_cpu_seconds\": %.6f, ", drained ? "true" : "false",
            own_cpu_seconds());
     printf("\"latency_us\": {\"samples\": %llu, \"p50\": %.1f, \"p95\": %.1f, ",
            (unsigned long long)latency.samples, latency_quantile(&latency, 0.50),
            latency_quantile(&latency, 0.95));
-    printf("\"p99\": %.1f, \"p999\": %.1f}}\n", latency_quantile(&latency, 0.99),
-           latency_quantile(&latency, 0.999));
+    printf("\"p99\": %.1f, \"p999\": %.1f, \"longest\": %.1f}}\n",
+           latency_quantile(&latency, 0.99), latency_quantile(&latency, 0.999),
+           (double)latency.longest_ns / 1e3);
 }
 
 static void put_load(void)
@@ -223,7 +239,7 @@ static void hold_idle(void)
     setrlimit(RLIMIT_NOFILE, &files);
     uint64_t since = clock_ns();
     for (int i = 0; i < options.idle; i++)
-        open_channel(&options.peer);
+        open_channels(&options.peer, 1);
     printf("{\"idle\": %d, \"seconds\": %.4f}\n", options.idle, (double)(clock_ns() - since) / 1e9);
     fflush(stdout);
     char ignored[256];
@@ -234,7 +250,7 @@ static void hold_idle(void)
 /* Declares `--declare` queues one after the other; they go with the connection. */
 static void declare_many(void)
 {
-    int fd = open_channel(&options.peer);
+    int fd = open_channels(&options.peer, 1);
     uint64_t since = clock_ns();
     for (int i = 0; i < options.declare; i++)
         call_declare_queue(fd, queue_name(i), QUEUE_EXCLUSIVE, false);
@@ -243,104 +259,10 @@ static void declare_many(void)
     printf("{\"declared\": %d, \"seconds\": %.4f}\n", options.declare, seconds);
 }
 
-/* ---- options ---- */
-
-enum kind { A_NUMBER, A_FRACTION, A_TEXT, A_SWITCH, A_TOPOLOGY };
-
-static const struct {
-    const char *name;
-    enum kind kind;
-    void *target;
-    const char *help;
-} known[] = {
-    {"host", A_TEXT, &options.peer.host, "the broker's IPv4 address"},
-    {"port", A_NUMBER, &options.peer.port, "its AMQP port"},
-    {"user", A_TEXT, &options.peer.user, "who logs in"},
-    {"password", A_TEXT, &options.peer.password, "and with what"},
-    {"vhost", A_TEXT, &options.peer.vhost, "the virtual host"},
-    {"publishers", A_NUMBER, &options.publishers, "connections that publish"},
-    {"consumers", A_NUMBER, &options.consumers, "connections that consume"},
-    {"queues", A_NUMBER, &options.queues, "queues they are spread over"},
-    {"size", A_NUMBER, &options.size, "bytes of a body"},
-    {"vary", A_NUMBER, &options.vary, "bytes by which bodies are larger at most; sizes take turns"},
-    {"own-properties", A_SWITCH, &options.own_properties, "headers, an id and a time each"},
-    {"seconds", A_FRACTION, &options.seconds, "how long to measure"},
-    {"warmup", A_FRACTION, &options.warmup, "how long to run before that"},
-    {"drain", A_FRACTION, &options.drain, "how long to wait for what is queued at the end"},
-    {"rate", A_FRACTION, &options.rate, "messages published a second in all; 0: as many as go"},
-    {"window", A_NUMBER, &options.window, "messages open for confirmation; 0: no confirms"},
-    {"ack-every", A_NUMBER, &options.ack_every, "messages an ack stands for"},
-    {"auto-ack", A_SWITCH, &options.auto_ack, "no acks"},
-    {"prefetch", A_NUMBER, &options.prefetch, "deliveries open for an ack"},
-    {"burst", A_NUMBER, &options.burst, "messages of one write at most"},
-    {"bindings", A_NUMBER, &options.bindings, "bindings of the topic exchange"},
-    {"topology", A_TOPOLOGY, &options.topology, "queues, fanout (to every queue) or topic"},
-    {"durable", A_SWITCH, &options.durable, "durable queues, persistent messages"},
-    {"idle", A_NUMBER, &options.idle, "only hold this many connections"},
-    {"declare", A_NUMBER, &options.declare, "only declare this many queues"},
-    {"count", A_NUMBER, &options.count, "only publish, or consume, so many messages"},
-    {"name", A_TEXT, &options.name, "what names of queues begin with"},
-    {"keep", A_SWITCH, &options.keep, "leave the queues there at the end"},
-    {"lazy", A_SWITCH, &options.lazy, "lazy queues"},
-    {"limit", A_NUMBER, &options.limit, "seconds after which to give up"},
-};
-enum { KNOWN = sizeof known / sizeof *known };
-
-_Noreturn static void print_usage(void)
+static void stop(int signal_number)
 {
-    fputs("usage: load [options]; those with a value take it as the next argument\n", stderr);
-    for (int i = 0; i < KNOWN; i++)
-        fprintf(stderr, "  --%-12s %s\n", known[i].name, known[i].help);
-    exit(2);
-}
-
-static enum topology parse_topology(const char *text)
-{
-    static const char *const names[] = {"queues", "fanout", "topic"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i]))
-            return (enum topology)i;
-    print_usage();
-}
-
-/* Numbers are never negative, and 0 only where the help says what it means. */
-static double parse_number(const char *text, double maximum)
-{
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0 && value <= maximum))
-        print_usage();
-    return value;
-}
-
-static void set_option(int index, const char *value)
-{
-    void *target = known[index].target;
-    switch (known[index].kind) {
-    case A_NUMBER: *(int *)target = (int)parse_number(value, 1 << 30); break;
-    case A_FRACTION: *(double *)target = parse_number(value, 1e9); break;
-    case A_TEXT: *(const char **)target = value; break;
-    case A_SWITCH: *(bool *)target = true; break;
-    case A_TOPOLOGY: *(enum topology *)target = parse_topology(value); break;
-    }
-}
-
-static void parse_options(int count, char **arguments)
-{
-    struct option forms[KNOWN + 1] = {0};
-    for (int i = 0; i < KNOWN; i++) {
-        bool valued = known[i].kind != A_SWITCH;
-        int form = valued ? required_argument : no_argument;
-        forms[i] = (struct option){known[i].name, form, NULL, i};
-    }
-    for (int index; (index = getopt_long(count, arguments, "", forms, NULL)) != -1;) {
-        if (index == '?')
-            print_usage();
-        set_option(index, optarg);
-    }
-    if (optind < count || options.queues < 1 || options.burst < 1 || options.ack_every < 1
-        || options.bindings < 1 || options.limit < 1)
-        print_usage();
+    (void)signal_number;
+    stopped = 1;
 }
 
 static void give_up(int signal_number)
@@ -354,6 +276,8 @@ int main(int count, char **arguments)
 {
     parse_options(count, arguments);
     signal(SIGALRM, give_up);
+    signal(SIGTERM, stop);
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* a paced message goes out within a microsecond */
     alarm((unsigned)options.limit);
     if (options.idle)
         hold_idle();

@@ -1,10 +1,11 @@
 """CPU time and memory of a process and its descendants.
 
-Both are read from `/proc`: the processor time of every process of the tree, including children that
-it has waited for, and the resident pages. The tree is looked up once per measurement, because
+Both are read from `/proc`: the processor time of every process of the tree, including children
+that it has waited for, and the resident pages. The tree is looked up once per measurement, because
 reading `/proc` takes time that would disturb it. A thread samples memory a few times a second, and
 the maximum counts. Under load the source is `statm`, which costs the process nothing; if a small
-difference matters and the process is idle, it is `smaps_rollup`, for which the kernel counts pages.
+difference matters and the process is idle, it is `smaps_rollup`, for which the kernel counts
+pages.
 """
 
 from __future__ import annotations

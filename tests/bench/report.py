@@ -1,8 +1,9 @@
 """The results of a run, as tables and as JSON.
 
-A load scenario has one row per broker and, for every broker after the first, a row of ratios: the
-first broker's value over the other's, so "2.00" means twice as fast for a rate, and twice as much
-for a time, a cost or memory. A number is the median of the rounds.
+A load has one row per broker and, for every broker after the first, a row of ratios: the first
+broker's value over the other's, so "2.00" means twice as fast for a rate, and twice as much for a
+time, a cost or memory. A number is the median of the rounds. The ratio to RabbitMQ is followed by
+what the load's target says of it (verdicts.py).
 """
 
 from __future__ import annotations
@@ -11,57 +12,25 @@ import importlib.metadata
 import json
 import os
 import platform
-import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class LoadSample:
-    """One round of one load scenario on one broker."""
-
-    rate: float
-    cpu_us: float
-    p50_us: float
-    p95_us: float
-    p99_us: float
-    p999_us: float
-    peak_mib: float
-    paced_rate: float
-    drained: bool
-
-
-@dataclass(frozen=True)
-class SingleSample:
-    """A single measurement: a value and its unit."""
-
-    value: float
-    unit: str
-
-
-@dataclass
-class Results:
-    """All samples, by scenario and then by broker."""
-
-    brokers: list[str]
-    loads: dict[str, dict[str, list[LoadSample]]] = field(default_factory=dict)
-    singles: dict[str, dict[str, SingleSample]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
+from .samples import Results, median
+from .verdicts import RABBITMQ, limit_verdict, verdict
 
 COLUMNS = (
+    ("publish_rate", "published/s", ",.0f"),
     ("rate", "msg/s", ",.0f"),
-    ("cpu_us", "CPU µs/msg", ",.2f"),
+    ("delivered", "deliv.", ".0%"),
+    ("cpu_us", "CPU µs", ",.2f"),
     ("p50_us", "p50 µs", ",.0f"),
     ("p95_us", "p95 µs", ",.0f"),
     ("p99_us", "p99 µs", ",.0f"),
+    ("full_p99_us", "full p99", ",.0f"),
     ("peak_mib", "RSS MiB", ",.0f"),
 )
 
@@ -83,53 +52,60 @@ def machine() -> dict[str, Any]:
     }
 
 
-def median(samples: Sequence[LoadSample], attribute: str) -> float:
-    """Return the median of a value over the rounds."""
-    return statistics.median(float(getattr(sample, attribute)) for sample in samples)
-
-
 def _quotient(first: float, other: float) -> str:
     return f"{first / other:.2f}" if other else "-"
 
 
 def load_table(results: Results) -> Table:
     """Return the table of load scenarios."""
-    table = Table(title="Load; latency at 5,000 deliveries a second", title_justify="left")
-    table.add_column("scenario")
-    table.add_column("broker")
+    title = "Loads; latency at 5,000 deliveries a second, or the rate of the row"
+    table = Table(title=title, title_justify="left")
+    table.add_column("load")
+    table.add_column("broker", no_wrap=True)
     for _, heading, _ in COLUMNS:
         table.add_column(heading, justify="right", no_wrap=True)
-    for title, by_broker in results.loads.items():
-        rows = {
-            name: [median(samples, attribute) for attribute, _, _ in COLUMNS]
-            for name, samples in by_broker.items()
-        }
-        first = results.brokers[0]
-        for name, row in rows.items():
-            cells = (format(value, column[2]) for value, column in zip(row, COLUMNS, strict=True))
-            table.add_row(title if name == first else "", name, *cells)
-        for name in list(rows)[1:]:
-            cells = (
-                _quotient(mine, its) for mine, its in zip(rows[first], rows[name], strict=True)
-            )
-            table.add_row("", f"{first} / {name}", *cells, style="bold")
+    for title in results.loads:
+        _add_load(table, results, title)
         table.add_section()
     return table
+
+
+def _add_load(table: Table, results: Results, title: str) -> None:
+    by_broker, first = results.loads[title], results.brokers[0]
+    rows = {
+        name: [median(samples, attribute) for attribute, _, _ in COLUMNS]
+        for name, samples in by_broker.items()
+    }
+    for number, (name, row) in enumerate(rows.items()):
+        cells = (format(value, column[2]) for value, column in zip(row, COLUMNS, strict=True))
+        table.add_row("" if number else title, name, *cells)
+    if first not in rows:
+        return
+    for name, row in rows.items():
+        if name == first:
+            continue
+        cells = (_quotient(mine, its) for mine, its in zip(rows[first], row, strict=True))
+        said = ""
+        if name == RABBITMQ:
+            said = verdict(results.targets[title], by_broker[first], by_broker[name]).text
+        table.add_row(said, f"/ {name}", *cells, style="bold")
 
 
 def single_table(results: Results) -> Table:
     """Return the table of single measurements."""
     table = Table(title="Once", title_justify="left")
     table.add_column("scenario")
-    for name in results.brokers:
+    measured = {name for by_broker in results.singles.values() for name in by_broker}
+    first, *others = [*results.brokers, *sorted(measured - {*results.brokers})]
+    for name in (first, *others):
         table.add_column(name, justify="right")
-    first, *others = results.brokers
+    table.add_column("at most", justify="right")
     for name in others:
         table.add_column(f"{first} / {name}", justify="right", style="bold")
     for title, by_broker in results.singles.items():
         values = [
             f"{by_broker[name].value:,.2f} {by_broker[name].unit}" if name in by_broker else "-"
-            for name in results.brokers
+            for name in (first, *others)
         ]
         ratios = [
             _quotient(by_broker[first].value, by_broker[name].value)
@@ -137,7 +113,8 @@ def single_table(results: Results) -> Table:
             else "-"
             for name in others
         ]
-        table.add_row(title, *values, *ratios)
+        said = limit_verdict(results.limits.get(title), by_broker.get(first))
+        table.add_row(title, *values, said, *ratios)
     return table
 
 

@@ -10,26 +10,23 @@
 #include "amqp.h"
 #include "latency.h"
 
-enum topology { TO_QUEUES, TO_FANOUT, TO_TOPIC };
-
 struct options {
     struct peer peer;
-    int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, bindings;
-    int idle, declare, limit, count;
-    const char *name;
-    bool auto_ack, durable, keep, lazy, own_properties;
+    int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, in_flight;
+    int channels, copies, transaction, idle, declare, limit, count;
+    const char *name, *addresses, *properties;
+    bool auto_ack, durable, keep, lazy, declared, in_turn, spaced, mandatory, get;
     double seconds, warmup, drain, rate;
-    enum topology topology;
 };
 
 struct counts {
-    uint64_t published, consumed, confirmed, refused;
+    uint64_t published, consumed, confirmed, refused;  /* what came back unroutable is consumed */
 };
 
 static struct options options = {
     .peer = {"127.0.0.1", "guest", "guest", "/", 5672},
     .publishers = 1, .consumers = 1, .queues = 1, .size = 1024, .ack_every = 1, .prefetch = 1000,
-    .burst = 64, .bindings = 1000, .limit = 120, .seconds = 5, .warmup = 1, .drain = 3,
+    .burst = 64, .channels = 1, .copies = 1, .limit = 120, .seconds = 5, .warmup = 1, .drain = 3,
 };
 static struct counts total;
 static struct latency latency;
@@ -45,26 +42,11 @@ static const char *queue_name(int index)
     return name;
 }
 
-static const char *exchange_name(void)
-{
-    static char name[64];
-    if (options.topology != TO_QUEUES)
-        snprintf(name, sizeof name, "bench-%d", (int)getpid());
-    return name;
-}
-
-static const char *routing_key(const char *form, int index)
-{
-    static char key[64];
-    snprintf(key, sizeof key, form, index);
-    return key;
-}
-
 /* One read into what is free of `input`; true if the socket may hold more. */
 static bool receive(int fd, uint8_t *input, size_t *length, size_t capacity)
 {
     size_t space = capacity - *length;
-    ssize_t count = recv(fd, input + *length, space, 0);
+    ssize_t count = socket_receive(fd, input + *length, space, false);
     if (count == 0)
         fail("the broker hung up");
     if (count < 0 && errno != EAGAIN)

@@ -1,15 +1,14 @@
 """Scenarios of durable messages without a steady load: backlogs, restarts, single confirms.
 
-A backlog is measured on nodes of its own, with the same memory limit for both brokers, so that both
-must page. The number of messages and the memory are recorded each second, which shows stalls while
-paging. Restarts are measured for this broker only.
+A backlog is measured on nodes of its own, with the same memory limit for both brokers, so that
+both must page. The number of messages and the memory are recorded each second, which shows stalls
+while paging. Restarts are measured for this broker only.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import fnmatch
 import os
 import signal
 import socket
@@ -25,9 +24,9 @@ import pika
 
 from . import brokers, generator, scenarios
 from .brokers import HOST, Broker
-from .measure import Watch, resident_bytes, tree
-from .plan import Plan, progress
-from .report import MIB, Results, SingleSample
+from .measure import resident_bytes, tree
+from .plan import Plan, chosen, progress
+from .samples import MIB, Results, SingleSample
 
 LIMIT = "--limit=600"
 SYNCS = 300
@@ -36,18 +35,15 @@ BODY = 1024
 
 
 def run_attached_stores(
-    plan: Plan, options: argparse.Namespace, running: list[Broker], results: Results
+    options: argparse.Namespace, running: list[Broker], results: Results
 ) -> None:
     """Run the scenarios that need no node of their own."""
-    if fnmatch.fnmatch("one-confirm", options.only):
+    if chosen(scenarios.ONE_CONFIRM[0], options.only):
         for broker in running:
             progress(f"one confirm at a time, {broker.name}")
             add(results, "one confirm at a time, median", broker, confirm_us(broker), "us")
             # The speed of a disk varies, so it is measured together with each broker.
             add(results, "fdatasync of 1 KB, median, just then", broker, sync_us(), "us")
-    if fnmatch.fnmatch("many-queues", options.only):
-        for broker in running:
-            measure_many_queues(plan, broker, options.quick, results)
 
 
 def add(results: Results, title: str, broker: Broker, value: float, unit: str) -> None:
@@ -97,32 +93,18 @@ def sync_us() -> float:
     return statistics.median(times) * 1e6
 
 
-def measure_many_queues(plan: Plan, broker: Broker, is_quick: bool, results: Results) -> None:
-    """Publish persistent messages to many durable queues in turn."""
-    progress(f"{scenarios.MANY_QUEUES:,} durable queues receiving, {broker.name}")
-    count = scenarios.MANY_MESSAGES // (scenarios.QUICK_SHARE if is_quick else 1)
-    words = ["--durable", "--window=1000", "--publishers=4", "--consumers=0", LIMIT]
-    words += [f"--queues={scenarios.MANY_QUEUES}", f"--count={count}"]
-    with Watch(broker.pid) as watch:
-        done = generator.run(plan.program, [*broker.address, *words]).result
-    title = f"{scenarios.MANY_QUEUES:,} durable queues receiving"
-    add(results, title, broker, done["publish_rate"], "msg/s")
-    cpu_us = watch.cpu_seconds * 1e6 / count
-    add(results, f"{title}, CPU, their declaration included", broker, cpu_us, "us/msg")
-
-
 # Nodes of their own
 
 
 def run_stores(plan: Plan, options: argparse.Namespace, results: Results) -> None:
     """Run backlogs and restarts."""
     for backlog in scenarios.BACKLOGS:
-        if fnmatch.fnmatch(backlog.name, options.only):
+        if chosen(backlog.name, options.only):
             count = backlog.messages // (scenarios.QUICK_SHARE if options.quick else 1)
             for started in nodes(options):
                 with started as broker:
                     measure_backlog(plan, backlog, count, broker, results)
-    if fnmatch.fnmatch("restart", options.only):
+    if chosen(scenarios.RESTART[0], options.only):
         count = scenarios.BACKLOGS[0].messages // (scenarios.QUICK_SHARE if options.quick else 1)
         measure_restarts(plan, options, count, results)
 
@@ -130,7 +112,8 @@ def run_stores(plan: Plan, options: argparse.Namespace, results: Results) -> Non
 def nodes(options: argparse.Namespace) -> Iterator[AbstractContextManager[Broker]]:
     """Return the brokers, with equal memory limits."""
     settings = f"vm_memory_high_watermark.absolute = {scenarios.BACKLOG_MEMORY}\n"
-    yield brokers.leveret(options.leveret_command, settings)
+    for source in options.sources:
+        yield brokers.leveret(source, settings)
     if not options.without_rabbitmq:
         yield brokers.rabbitmq(settings)
 
@@ -196,13 +179,13 @@ def measure_restarts(plan: Plan, options: argparse.Namespace, count: int, result
         progress(f"restart with {title}")
         with tempfile.TemporaryDirectory(prefix="bench-leveret-") as directory:
             home = Path(directory) / "data"
-            with brokers.leveret(options.leveret_command, home=home) as broker:
+            with brokers.leveret(options.sources[0], home=home) as broker:
                 common = [*broker.address, "--durable", "--consumers=0", "--keep", LIMIT]
                 generator.run(plan.program, [*common, "--name=kept", *words])
                 for pid in tree(broker.pid):
                     os.kill(pid, signal.SIGKILL)
             started_at = time.monotonic()
-            with brokers.leveret(options.leveret_command, home=home) as broker:
+            with brokers.leveret(options.sources[0], home=home) as broker:
                 parameters = pika.ConnectionParameters(HOST, broker.port, heartbeat=0)
                 connection = pika.BlockingConnection(parameters)
                 connection.channel().queue_declare("kept-0", passive=True)
