@@ -342,10 +342,11 @@ class Channel:
         consumers = tuple(self.consumers.values())
         self.consumers.clear()
         count, unsettled = len(self.unacked), self.unacked.hand_over()
-        if self.transaction is not None:
-            settled = self.transaction.taken()
-            count, unsettled = count + len(settled), chain(unsettled, settled)
-            self.transaction = None
+        transaction, self.transaction = self.transaction, None
+        if transaction is not None:
+            count += transaction.settled_count
+            unsettled = chain(unsettled, transaction.hand_over())
+            transaction.settled = _nobody_listens
         # An auto-delete queue is deleted with its last consumer. The messages that this channel
         # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
         for consumer in consumers:
@@ -356,6 +357,9 @@ class Channel:
         if count:
             steps = giving_back(unsettled, partial(self.give_back, channel_ended=True))
             LongWork(self.vhost.turns, f"giving back what {self!r} held", steps).start()
+        if transaction is not None:
+            steps = transaction.dropping_publishes()
+            LongWork(self.vhost.turns, f"the transaction of {self!r}", steps).start()
         counts = connection_counts(self)
         counts.channels_closed += 1
         messages = self.message_counts()

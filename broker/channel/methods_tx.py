@@ -8,6 +8,7 @@ from leveret.broker.channel.methods_basic import affordable, apply_settling
 from leveret.broker.channel.publishing import CARE_WORK
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import SETTLE_WORK
+from leveret.broker.long_work import LongWork
 
 APPLY_WORK = 16
 """The work of applying one settlement, besides that of its deliveries (broker/turns.py)."""
@@ -26,8 +27,8 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     """Publish, then settle; send tx.commit-ok once everything persistent is on disk."""
     transaction = _transaction_of(channel)
     turns = channel.vhost.turns
-    for publish in transaction.publishes:
-        publish()
+    while transaction.publishes:
+        transaction.publishes.popleft()()
         turns.work_left -= CARE_WORK
         await turns.give_way()
     while (settling := transaction.next_settling(affordable(channel))) is not None:
@@ -43,8 +44,12 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
 async def rollback(channel: Channel, method: commands.Tx.Rollback) -> None:
     """Discard the publishes; the settled deliveries become unsettled, without a requeue."""
     transaction = _transaction_of(channel)
-    channel.unacked.put_back(transaction.taken())
+    turns = channel.vhost.turns
+    for work in channel.unacked.putting_back(transaction.taken(), channel.next_delivery_tag):
+        turns.work_left -= work
+        await turns.give_way()
     channel.transaction = Transaction(channel.send_commits)
+    LongWork(turns, f"the rollback of {channel!r}", transaction.dropping()).start()
     channel.send(commands.Tx.RollbackOk)
 
 

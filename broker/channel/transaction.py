@@ -7,13 +7,15 @@ makes the tags valid again. Source: RabbitMQ's `rabbit_channel`, and its documen
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from leveret.broker.channel.held_runs import HeldRuns
 from leveret.broker.channel.unacked import Unacked
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
+DROPPED_AT_ONCE, DROP_WORK = 500, 2
+"""What is dropped in one step, and the work of each, in the units of broker/turns.py."""
 
 
 class Settling(NamedTuple):
@@ -27,17 +29,18 @@ class Transaction:
     """A transaction of a transactional channel: the `Publisher` that its queues see.
 
     has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: how
-    many messages were published with it, which are numbered from 1. settled: called when the last
-    of its runs was confirmed.
+    many messages were published with it, which are numbered from 1. settled_count: how many
+    deliveries are to be settled. settled: called when the last of its runs was confirmed.
     """
 
     __slots__ = (
         "_held", "has_failed", "publish_count", "publishes", "refused_count", "settled",
-        "settlings",
+        "settled_count", "settlings",
     )  # fmt: skip
 
     def __init__(self, settled: Callable[[], object] = lambda: None) -> None:
-        self.publishes: list[Callable[[], None]] = []
+        self.publishes: deque[Callable[[], None]] = deque()
+        self.settled_count = 0
         self.settlings: deque[Settling] = deque()
         self.settled = settled
         self.has_failed = False
@@ -53,6 +56,7 @@ class Transaction:
     def settle(self, action: str, taken: list[tuple[int, Unacked]]) -> None:
         """Deliveries to be settled when the transaction is committed."""
         self.settlings.append(Settling(action, taken))
+        self.settled_count += len(taken)
 
     def next_settling(self, count: int) -> Settling | None:
         """Remove and return deliveries that are settled in the same way, in the order in which the
@@ -62,14 +66,33 @@ class Transaction:
             return None
         action, taken = self.settlings[0]
         if len(taken) <= count:
+            self.settled_count -= len(taken)
             return self.settlings.popleft()
+        self.settled_count -= count
         first = taken[:count]
         del taken[:count]
         return Settling(action, first)
 
-    def taken(self) -> list[tuple[int, Unacked]]:
+    def taken(self) -> Iterator[tuple[int, Unacked]]:
         """Every delivery that would have been settled."""
-        return [record for settling in self.settlings for record in settling.taken]
+        return (record for settling in self.settlings for record in settling.taken)
+
+    def hand_over(self) -> Iterator[tuple[int, Unacked]]:
+        """Every delivery that would have been settled, and is the receiver's from there on."""
+        while self.settlings:
+            yield from self.settlings.popleft().taken
+
+    def dropping_publishes(self) -> Iterator[int]:
+        """The steps of dropping what would have been published (broker/long_work.py).
+
+        A publish refers to its transaction: without this cycle that is freed at once.
+        """
+        return _emptying(self.publishes)
+
+    def dropping(self) -> Iterator[int]:
+        """The steps of dropping all that was not committed."""
+        yield from self.dropping_publishes()
+        yield from _emptying(self.settlings)
 
     @property
     def is_held(self) -> bool:
@@ -97,3 +120,11 @@ class Transaction:
                 self.has_failed = True
                 self.refused_count += end - first
             self.confirm(first, holder)
+
+
+def _emptying(items: deque[Any]) -> Iterator[int]:
+    while items:
+        count = min(len(items), DROPPED_AT_ONCE)
+        for _ in range(count):
+            items.popleft()
+        yield DROP_WORK * count

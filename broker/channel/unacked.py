@@ -6,7 +6,8 @@ ack of a million looks at any tag twice.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from heapq import merge
+from itertools import chain, islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -17,6 +18,8 @@ from leveret.storage.message import Entry
 SETTLE_WORK = 4
 """The work of settling one delivery, in the units of broker/turns.py."""
 GIVEN_BACK_AT_ONCE = 500
+PUT_BACK_AT_ONCE, PUT_BACK_WORK = 4000, 2
+"""Records that are opened again in one step of two milliseconds, and the work of each."""
 
 
 class SettlingConsumer(Protocol):
@@ -98,7 +101,7 @@ class UnackedMessages:
         if delivery_tag not in self.records:
             return None
         if delivery_tag - self._lowest > 4 * len(self.records):
-            return iter(sorted(tag for tag in self.records if tag <= delivery_tag))
+            return takewhile(lambda tag: tag <= delivery_tag, list(self.records))
         return iter(range(self._lowest, delivery_tag + 1))
 
     def take_next(self, tags: Iterator[int], count: int) -> list[tuple[int, Unacked]] | None:
@@ -110,14 +113,44 @@ class UnackedMessages:
         self._lowest = max(self._lowest, looked_at[-1] + 1)
         return [(tag, records.pop(tag)) for tag in looked_at if tag in records]
 
-    def put_back(self, taken: list[tuple[int, Unacked]]) -> None:
-        """Records that were taken are open again (a transaction was rolled back)."""
-        self.records = dict(sorted((*self.records.items(), *taken)))
-        self._lowest = min([self._lowest, *(tag for tag, _ in taken)])
+    def putting_back(self, taken: Iterator[tuple[int, Unacked]], next_tag: int) -> Iterator[int]:
+        """The steps of opening records again that were taken, each of which is its work.
+
+        next_tag: of the next delivery. Until the last step none of the records is open; others may
+        be added meanwhile, but none is removed. Short runs of tags are sorted, and then merged.
+        """
+        closed: dict[int, Unacked] = {}
+        runs: list[list[int]] = [list(self.records)]
+        while part := list(islice(taken, PUT_BACK_AT_ONCE)):
+            closed.update(part)
+            runs.append(sorted([tag for tag, _ in part]))
+            yield PUT_BACK_WORK * len(part)
+        if not closed:
+            return
+        records: dict[int, Unacked] = {}
+        tags = chain(merge(*runs), self._tags_from(next_tag))
+        while True:
+            some_tags = list(islice(tags, PUT_BACK_AT_ONCE))
+            for tag in some_tags:
+                record = self.records.get(tag)
+                records[tag] = closed.pop(tag) if record is None else record
+            if len(some_tags) < PUT_BACK_AT_ONCE:
+                # The end, and before this step ends nothing can be added.
+                break
+            yield PUT_BACK_WORK * PUT_BACK_AT_ONCE
+        self._lowest = min(self._lowest, next(iter(records)))
+        self.records = records
+
+    def _tags_from(self, tag: int) -> Iterator[int]:
+        """The open tags from this one on, in order, also those that are added meanwhile."""
+        while tag <= next(reversed(self.records), 0):
+            if tag in self.records:
+                yield tag
+            tag += 1
 
     def oldest(self) -> Unacked | None:
         """The record with the lowest tag."""
-        return self.records[min(self.records)] if self.records else None
+        return next(iter(self.records.values()), None)
 
 
 def giving_back(

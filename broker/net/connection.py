@@ -6,10 +6,14 @@
 `Output` buffers what they send and writes it once per round (broker/turns.py). `Reading` pauses and
 resumes reading of the socket. `Closing` closes the connection. The connection itself holds the
 client's identity, the login until it is complete, and the methods of channel 0.
+
+The parts refer to their connection weakly, or forget it when its socket is closed, so that no cycle
+is left and a closed connection is freed at once, not by a collection of garbage.
 """
 
 import asyncio
 import logging
+import weakref
 from functools import partial
 from time import perf_counter
 from typing import Any, cast
@@ -57,10 +61,11 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_heartbeat", "_registry", "bytes_in", "client_properties", "closing", "connected_at_s",
-        "exclusive_queues", "expiry_timer", "incoming", "login", "mechanism", "name",
-        "open_channels", "output", "own_host", "own_port", "peer_host", "peer_port", "reading",
-        "reads", "requester", "scanner", "services", "targets", "tls", "tuning", "user", "vhost",
+        "__weakref__", "_heartbeat", "_registry", "bytes_in", "client_properties", "closing",
+        "connected_at_s", "exclusive_queues", "expiry_timer", "incoming", "login", "mechanism",
+        "name", "open_channels", "output", "own_host", "own_port", "peer_host", "peer_port",
+        "reading", "reads", "requester", "scanner", "services", "targets", "tls", "tuning",
+        "user", "vhost",
     )  # fmt: skip
 
     user: Identity
@@ -75,7 +80,8 @@ class Connection(asyncio.Protocol):
         self.peer_host = self.own_host = ""
         self.peer_port = self.own_port = 0
         self.tls: Any = None
-        self.login: Login | None = Login(self)
+        itself = weakref.proxy(self)
+        self.login: Login | None = Login(itself)
         self.mechanism = ""
         self.client_properties: Table = {}
         self.tuning = Tuning(0, 0, 0)
@@ -87,10 +93,10 @@ class Connection(asyncio.Protocol):
         self.bytes_in = self.reads = 0
         self.open_channels = OpenChannels(self, registry)
         self.output = Output(services, self.open_channels.resume_consumers)
-        self.reading = Reading(services, self, self.output)
-        self.closing = Closing(self, services.clock)
+        self.reading = Reading(services, itself, self.output)
+        self.closing = Closing(itself, services.clock)
         self.output.stuck = self.closing.drop_stuck_peer
-        self.incoming = Incoming(self)
+        self.incoming = Incoming(itself)
         self.scanner = FrameScanner(self.frame_sink(), self.output.frame_bytes_max)
 
     def __repr__(self) -> str:
@@ -172,6 +178,7 @@ class Connection(asyncio.Protocol):
             vhost_left(self)
         connection_closed(self)
         output.disconnect()
+        self.incoming.disconnect()
         if not was_orderly:
             logger.warning("closing connection %s: the client closed its socket unexpectedly: %s",
                            self.name, exc or "end of file")  # fmt: skip
@@ -204,7 +211,9 @@ class Connection(asyncio.Protocol):
         self.tuning = tuning
         self.output.frame_bytes_max = self.scanner.frame_bytes_max = tuning.frame_bytes_max
         if tuning.heartbeat_s:
-            self._heartbeat = Heartbeat(self, self.services.clock, tuning.heartbeat_s)
+            self._heartbeat = Heartbeat(
+                weakref.proxy(self), self.services.clock, tuning.heartbeat_s
+            )
 
     def open(self, user: Identity, vhost: VirtualHost) -> None:
         """The handshake is complete: open the connection to the vhost."""

@@ -119,6 +119,10 @@ class HeldChannels:
         if not self._frames.get(number):
             self._frames.pop(number, None)
 
+    def disconnect(self) -> None:
+        """The socket is closed: no channel is resumed."""
+        self._resume = _resume_nothing
+
     def close(self) -> None:
         """The connection ends: close all operations and discard the kept frames."""
         waiting, self.waiting = self.waiting, {}
@@ -126,3 +130,7 @@ class HeldChannels:
             one.operation.close()
         self._frames = {}
         self._kept_bytes = 0
+
+
+def _resume_nothing(number: int) -> None:
+    """The connection has ended."""

@@ -233,6 +233,12 @@ class Incoming:
         self._held.close()
         self._reading.backlog_changed(False)
 
+    def disconnect(self) -> None:
+        """The socket is closed: nothing is handled any more."""
+        self._channel_at_work = self._acked_queue = None
+        self._held.disconnect()
+        self.steps.disconnect()
+
     # Frames (amqp/frames.py calls these)
 
     def on_publish(

@@ -82,6 +82,10 @@ class InputSteps:
         """The connection ends."""
         self.waiting.clear()
 
+    def disconnect(self) -> None:
+        """The socket is closed: nothing is handled any more."""
+        self._handle = _handle_nothing
+
     def _do(self, step: Step) -> None:
         self._is_busy = True
         try:
@@ -114,3 +118,7 @@ class InputSteps:
         self._do_waiting()
         if not self._has_asked:
             self._socket.resume_after_input()
+
+
+def _handle_nothing(step: Step) -> None:
+    """The connection has ended."""

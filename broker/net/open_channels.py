@@ -1,5 +1,6 @@
 """The channels of a connection: opening, closing, and releasing them when the connection ends."""
 
+import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -27,9 +28,14 @@ class OpenChannels:
 
     def __init__(self, connection: Holder, registry: Iterable[limits.Counted]) -> None:
         """registry: all connections of the node, for the limits on channels."""
-        self._connection = connection
+        self._connection = weakref.ref(connection)
         self._registry = registry
         self.by_number: dict[int, Channel] = {}
+
+    def _holder(self) -> Holder:
+        connection = self._connection()
+        assert connection is not None, "it received a frame of a channel"
+        return connection
 
     def open(self, number: int) -> None:
         """Open a channel.
@@ -37,10 +43,11 @@ class OpenChannels:
         Raises 504 if it is open, or has failed and the client has not sent channel.close-ok; 530 if
         a limit is reached.
         """
+        connection = self._holder()
         channels = self.by_number
         if number in channels:
             raise channel_error("second 'channel.open' seen")
-        limit = self._connection.tuning.channel_max
+        limit = connection.tuning.channel_max
         if limit and len(channels) >= limit:
             raise without_method(
                 not_allowed(
@@ -48,8 +55,8 @@ class OpenChannels:
                     f"channel_max ({limit})"
                 )
             )
-        limits.check_channels(self._connection, self._registry)
-        channel = channels[number] = Channel(self._connection, number)
+        limits.check_channels(connection, self._registry)
+        channel = channels[number] = Channel(connection, number)
         channel.send(commands.Channel.OpenOk)
         channel_created(channel)
 
@@ -67,7 +74,7 @@ class OpenChannels:
         if isinstance(method, commands.Channel.CloseOk):
             del self.by_number[channel.number]
         elif isinstance(method, commands.Channel.Close):
-            self._connection.output.send(channel.number, commands.Channel.CloseOk)
+            self._holder().output.send(channel.number, commands.Channel.CloseOk)
 
     def resume_consumers(self) -> None:
         """The output is no longer congested: queues may deliver to the consumers again."""

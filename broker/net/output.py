@@ -55,7 +55,7 @@ class Output:
         self.is_dirty = False
         self.bytes_out = self.writes = 0
         self._caught_up = caught_up
-        self.stuck: Callable[[], object] = lambda: None
+        self.stuck: Callable[[], object] = _nobody_listens
         self._progress_timer: Timer | None = None
         self._is_write_paused = False
         self._transport: asyncio.Transport | None = None
@@ -68,6 +68,8 @@ class Output:
     def disconnect(self) -> None:
         """The socket is closed: discard all later output."""
         self._transport = None
+        self.confirming = []
+        self._caught_up = self.stuck = _nobody_listens
         self._stop_watching()
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
@@ -143,3 +145,7 @@ class Output:
         if self._progress_timer is not None:
             self._progress_timer.cancel()
             self._progress_timer = None
+
+
+def _nobody_listens() -> None:
+    """The output has no connection yet, or none any more."""

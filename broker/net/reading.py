@@ -68,7 +68,7 @@ class Reading:
         self._blocked_as = ""
         self._is_refusing = False
         self._refusal_timer: Timer | None = None
-        self.unblocked: Callable[[], object] = lambda: None
+        self.unblocked: Callable[[], object] = _nobody_waits
         self.is_in_flow = self._waits_for_disk = False
         self._is_backlog_full = False
         self._is_paused_for_turn = self._has_waiting_input = False
@@ -83,6 +83,7 @@ class Reading:
     def disconnect(self) -> None:
         """The socket is closed."""
         self._transport = None
+        self.unblocked = _nobody_waits
 
     @property
     def is_held_back(self) -> bool:
@@ -249,3 +250,7 @@ class Reading:
             self.unblocked()
         elif was_outrunning:
             self._resume()
+
+
+def _nobody_waits() -> None:
+    """The connection has no input that waits."""

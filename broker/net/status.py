@@ -119,7 +119,7 @@ def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
         unacked=len(channel.unacked),
         unconfirmed=confirms.unconfirmed_count if confirms is not None else 0,
         uncommitted=len(transaction.publishes) if transaction is not None else 0,
-        acks_uncommitted=len(transaction.taken()) if transaction is not None else 0,
+        acks_uncommitted=transaction.settled_count if transaction is not None else 0,
         prefetch_count=channel.prefetch_count,
         global_prefetch_count=channel.global_prefetch_count,
         opened_at_s=channel.opened_at_s,

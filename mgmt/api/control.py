@@ -1,7 +1,6 @@
 """Control of the node itself: routes that only the control socket has (docs/http-api.md)."""
 
 import asyncio
-import gc
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +10,7 @@ from leveret.broker.amqp.json_form import text
 from leveret.broker.auth.identity import HTTP, LoginAttempt
 from leveret.broker.config import SettingError, explain
 from leveret.broker.config.value_kinds import fraction, size
+from leveret.broker.resources.garbage_collections import collect_everything
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
@@ -200,7 +200,7 @@ async def revive(call: Call) -> Any:
 @route("POST", "/node/collect-garbage", control_only=True, works_stopped=True)
 async def collect_garbage(call: Call) -> Any:
     """Run the garbage collector."""
-    return {"collected": gc.collect()}
+    return {"collected": collect_everything()}
 
 
 @route("POST", "/node/reset", control_only=True, works_stopped=True)

@@ -6,7 +6,6 @@ metadata store, makes the `Broker` with them, and adds management.
 
 import asyncio
 import ctypes
-import gc
 import itertools
 import logging
 import os
@@ -21,6 +20,7 @@ import uvloop
 from leveret import __version__
 from leveret.broker.config import Config, Listener
 from leveret.broker.loop_watch import LoopWatch
+from leveret.broker.resources.garbage_collections import GarbageCollections
 from leveret.broker.server import Broker
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
@@ -42,8 +42,6 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt (its malloc.h)."""
 MAPPED_BLOCK_BYTES_MIN = 4 * 1024 * 1024
 KEPT_BYTES_MAX = 32 * 1024 * 1024
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
-"""Messages are never part of a cycle, so collecting after every 700 objects would waste time."""
 
 logger = logging.getLogger("leveret")
 
@@ -93,7 +91,7 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     await management.start_control()
     broker = await node.start_broker()
     await management.start()
-    keep_out_of_collections(broker.services.turns.watch)
+    start_collections(broker.services.turns.watch)
     for protocol, listener in node.listeners:
         logger.info("listening for %s", described(protocol, listener, config))
     if not node.listeners:
@@ -170,15 +168,14 @@ async def _give_back_memory_now_and_then(node: Node) -> None:
             await asyncio.to_thread(freed.give_back)
 
 
-def keep_out_of_collections(watch: LoopWatch) -> None:
-    """Collect garbage once, and look at nothing again that the start has made.
+def start_collections(watch: LoopWatch) -> None:
+    """Collect garbage, and from now on a little at a time.
 
-    watch: this is no turn of the loop that a client waits for.
+    watch: the first collection is no turn of the loop that a client waits for.
     """
+    collections = GarbageCollections(asyncio.get_running_loop().call_later)
     watch.stop()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    collections.start()
     watch.start()
 
 

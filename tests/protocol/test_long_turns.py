@@ -363,6 +363,48 @@ async def test_a_commit_of_many_settlements(settling, at_once):
         assert client.socket.written.endswith(method_bytes(1, commands.Tx.CommitOk))
 
 
+@pytest.mark.parametrize("at_once", [1, HELD])
+async def test_a_rollback_of_many_settlements(at_once):
+    async with Node() as node:
+        queue, client = await holding(node, commands.Tx.Select)
+        (other,) = node.clients(1)
+        for tag in range(at_once, HELD + 1, at_once):
+            client.send_method(commands.Basic.Ack, delivery_tag=tag, multiple=at_once > 1)
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Tx.Rollback)
+        other.send_method(commands.Queue.Declare, queue="other")
+        rolled_back = method_bytes(1, commands.Tx.RollbackOk)
+        served_before = False
+        async for calls in node.turns(client, other):
+            assert calls < CALLS_MAX
+            served_before |= (
+                "other" in node.vhost.queues and rolled_back not in client.socket.written
+            )
+        assert served_before
+        assert client.socket.written.endswith(rolled_back)
+        assert [tag for tag, _ in client.channel.unacked] == list(range(1, HELD + 1))
+        client.send_method(commands.Basic.Ack, delivery_tag=HELD, multiple=True)
+        client.send_method(commands.Tx.Commit)
+        async for _ in node.turns(client):
+            pass
+        assert queue.backing.unacked_count == 0
+
+
+async def test_a_client_that_ends_while_its_settlements_are_rolled_back():
+    async with Node() as node:
+        queue, client = await holding(node, commands.Tx.Select)
+        client.send_method(commands.Basic.Ack, delivery_tag=0, multiple=True)
+        client.send(numbered(3000, routing_key="q"))
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Tx.Rollback)
+        client.be_read()
+        assert not client.is_done
+        assert await most(node.turns(after=client.disconnect)) < CALLS_MAX
+        assert bodies(queue) == [b"%06d" % number for number in range(HELD)]
+
+
 async def test_a_client_that_ends_while_its_settlements_are_committed():
     async with Node() as node:
         queue, client = await holding(node, commands.Tx.Select)

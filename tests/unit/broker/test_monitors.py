@@ -129,7 +129,7 @@ class TestMemoryAlarm:
 
     def test_does_not_collect_garbage_at_each_check(self, memory, clock, used, monkeypatch):
         collections = []
-        monkeypatch.setattr(memory_monitor.gc, "collect", lambda: collections.append(1))
+        monkeypatch.setattr(memory_monitor, "collect_everything", lambda: collections.append(1))
         used.value = 2000
         clock.advance(COLLECTION_INTERVAL_MS / 1000 - INTERVAL_S)
         assert len(collections) == 1

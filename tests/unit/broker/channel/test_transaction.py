@@ -12,9 +12,9 @@ def record(tag):
 
 def test_a_new_transaction_is_empty():
     transaction = Transaction()
-    assert transaction.publishes == []
+    assert not transaction.publishes
     assert not transaction.settlings
-    assert transaction.taken() == []
+    assert transaction.settled_count == 0
     assert not transaction.has_failed
 
 
@@ -27,6 +27,9 @@ def test_settlings_are_kept_in_order_with_what_is_to_be_done():
         ("ack", [1, 2]), ("requeue", [4]), ("discard", [3]),
     ]  # fmt: skip
     assert [tag for tag, _ in transaction.taken()] == [1, 2, 4, 3]
+    assert transaction.settled_count == 4
+    assert [tag for tag, _ in transaction.hand_over()] == [1, 2, 4, 3]
+    assert not transaction.settlings
 
 
 def test_a_commit_publishes_in_order():
@@ -48,7 +51,7 @@ def test_a_rollback_opens_what_was_taken():
     transaction.settle(DISCARD, [(3, unacked.take(3))])
     transaction.settle(ACK, unacked.take_up_to(2))
     assert len(unacked) == 0
-    unacked.put_back(transaction.taken())
+    assert len(list(unacked.putting_back(transaction.taken(), 4))) == 1
     assert [tag for tag, _ in unacked] == [1, 2, 3]
     assert unacked.take_up_to(3) is not None
 

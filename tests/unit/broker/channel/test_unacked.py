@@ -3,7 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.broker.channel.unacked import Unacked, UnackedMessages
+from leveret.broker.channel.unacked import (
+    PUT_BACK_AT_ONCE,
+    PUT_BACK_WORK,
+    Unacked,
+    UnackedMessages,
+)
 from leveret.storage.message import Entry
 
 RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
@@ -27,6 +32,12 @@ def tags_of(taken):
     for tag, one in taken:
         assert one.entry.position == tag
     return [tag for tag, _ in taken]
+
+
+def put_back(unacked, taken, next_tag=1000):
+    """Open what was taken again, in as many steps as it takes."""
+    for _ in unacked.putting_back(iter(taken), next_tag):
+        pass
 
 
 def test_a_tag_is_taken_once():
@@ -76,7 +87,7 @@ def test_what_was_taken_can_be_put_back():
     unacked = delivered(1, 2, 3, 4)
     taken = unacked.take_up_to(3)
     assert tags_of(unacked) == [4]
-    unacked.put_back(taken)
+    put_back(unacked, taken)
     assert tags_of(unacked) == [1, 2, 3, 4]
     assert tags_of(unacked.take_up_to(2)) == [1, 2]
 
@@ -119,7 +130,7 @@ def test_it_is_a_sorted_list_of_open_tags(steps):
             assert tags_of(rolled_back) == below
             open_tags = [other for other in open_tags if other not in below]
         elif step == "put_back":
-            unacked.put_back(rolled_back)
+            put_back(unacked, rolled_back, next_tag)
             open_tags = sorted([*open_tags, *tags_of(rolled_back)])
             rolled_back = []
         assert tags_of(unacked) == open_tags
@@ -150,6 +161,29 @@ def test_what_is_put_back_is_in_order_again():
     unacked = delivered(1, 2, 3)
     taken = unacked.take_up_to(2)
     unacked.records[4] = record(4)
-    unacked.put_back(taken)
+    put_back(unacked, taken)
     assert tags_of(list(unacked.hand_over())) == [1, 2, 3, 4]
     assert len(unacked) == 0
+
+
+def test_many_are_put_back_in_steps_while_others_are_delivered():
+    count = 3 * PUT_BACK_AT_ONCE
+    unacked = delivered(*range(1, count + 1))
+    taken = [(tag, unacked.take(tag)) for tag in range(count, 0, -2)]
+    next_tag = count + 1
+    works = []
+    for work in unacked.putting_back(iter(taken), next_tag):
+        works.append(work)
+        unacked.records[count + len(works)] = record(count + len(works))
+    assert max(works) == PUT_BACK_AT_ONCE * PUT_BACK_WORK
+    assert len(works) >= 5
+    assert tags_of(unacked) == list(range(1, count + len(works) + 1))
+    assert unacked.take_up_to(3) is not None
+
+
+def test_nothing_is_open_again_until_all_is():
+    unacked = delivered(1, 2, 3)
+    taken = unacked.take_up_to(2)
+    steps = unacked.putting_back(iter(taken), 4)
+    next(steps)
+    assert tags_of(unacked) == [3]

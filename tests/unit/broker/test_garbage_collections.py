@@ -1,0 +1,124 @@
+"""No collection of garbage looks at many objects, however many there are."""
+
+import gc
+
+import pytest
+
+from leveret.broker.resources.garbage_collections import (
+    KEPT_MAX,
+    YOUNG_COLLECTIONS,
+    YOUNG_MAX,
+    GarbageCollections,
+    collect_everything,
+)
+
+
+class Timer:
+    """The timer of a loop. look: what it calls."""
+
+    def __call__(self, _seconds, look):
+        self.look = look
+        return self
+
+    def cancel(self):
+        self.look = None
+
+
+class Cycle:
+    """Garbage that only a collection finds."""
+
+    freed = 0
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        Cycle.freed += 1
+
+
+@pytest.fixture
+def timer():
+    """Of collections that have started, which nobody but the test drives."""
+    timer = Timer()
+    collections = GarbageCollections(timer)
+    collections.start()
+    Cycle.freed = 0
+    yield timer
+    collections.stop()
+    assert timer.look is None
+
+
+@pytest.fixture
+def looked_at():
+    """How many objects each collection looked at."""
+    counts = []
+
+    def note(phase, info):
+        if phase == "start":
+            young = len(gc.get_objects(0))
+            counts.append(young if info["generation"] == 0 else len(gc.get_objects()))
+
+    gc.callbacks.append(note)
+    yield counts
+    gc.callbacks.remove(note)
+
+
+def make(count):
+    """Objects of the size of a queue's parts."""
+    return [[number] for number in range(count)]
+
+
+def young_collections_pass(timer):
+    """As many objects are made as one look at them all comes after."""
+    for _ in range(YOUNG_COLLECTIONS):
+        make(YOUNG_MAX + 1000)
+    timer.look()
+
+
+def test_the_objects_that_a_collection_looks_at(timer, looked_at):
+    kept = []
+    for _ in range(20):
+        kept.append(make(YOUNG_MAX))
+        timer.look()
+    assert len(looked_at) > 20
+    assert max(looked_at) < KEPT_MAX + (YOUNG_COLLECTIONS + 2) * YOUNG_MAX
+
+
+def test_garbage_is_found_soon(timer):
+    cycle = Cycle()
+    young_collections_pass(timer)
+    assert not Cycle.freed
+    del cycle
+    young_collections_pass(timer)
+    assert Cycle.freed == 1
+
+
+def test_a_node_that_does_not_grow_puts_nothing_aside(timer):
+    before = gc.get_freeze_count()
+    for _ in range(5):
+        young_collections_pass(timer)
+    assert gc.get_freeze_count() <= before
+
+
+def test_garbage_that_was_put_aside_is_found_when_everything_is_collected(timer):
+    cycle = Cycle()
+    kept = make(KEPT_MAX + YOUNG_COLLECTIONS * YOUNG_MAX)
+    timer.look()
+    del cycle
+    young_collections_pass(timer)
+    assert not Cycle.freed
+    assert collect_everything() >= 1
+    assert Cycle.freed == 1
+    assert gc.get_freeze_count() > len(kept)
+
+
+def test_python_collects_again_when_they_are_stopped():
+    thresholds = gc.get_threshold()
+    collections = GarbageCollections(Timer())
+    collections.start()
+    assert gc.get_threshold() != thresholds
+    collections.stop()
+    assert gc.get_threshold() == thresholds
+    assert gc.get_freeze_count() == 0
+    collect_everything()
+    assert gc.get_freeze_count() == 0
