@@ -33,6 +33,7 @@ DM2  A message stays in its bucket, unacked, until those that it went to (the qu
      bucket) have it safely. So a crash loses no message.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import chain, count
@@ -42,7 +43,7 @@ from leveret.broker.clock import Clock, Timer
 from leveret.broker.long_work import LongWork
 from leveret.broker.queues.queue_client import Publisher
 from leveret.broker.turns import WORK_MAX, Turns
-from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 
 DIGIT_BITS = 4
@@ -60,6 +61,10 @@ go: the disk is behind."""
 LOADED_MESSAGES_MAX = 4000
 LOADED_BYTES_MAX = 4 * 1024 * 1024
 """A bucket that has no more than this is taken to memory as it is."""
+RETRY_MS = 100
+"""The interval at which a bucket is read again which the disk did not let be read."""
+
+logger = logging.getLogger("leveret.exchange")
 
 
 class Loaded(NamedTuple):
@@ -145,7 +150,8 @@ class DelayedMessages:
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
-        "_order", "_release", "_timer", "_timer_ms", "_turns", "_wall_offset_ms", "is_awake",
+        "_order", "_release", "_timer", "_timer_ms", "_turns", "_waits_for_read",
+        "_wall_offset_ms", "is_awake",
     )  # fmt: skip
 
     def __init__(
@@ -168,7 +174,7 @@ class DelayedMessages:
         self._order = count()
         self._timer: Timer | None = None
         self._timer_ms = 0
-        self.is_awake = False
+        self.is_awake = self._waits_for_read = False
         # With one bucket at least the store knows that the storage id is in use.
         for level in {0, *levels}:
             self._restore(level)
@@ -183,7 +189,11 @@ class DelayedMessages:
 
     def _restore(self, level: int) -> None:
         bucket = self._buckets[level] = Bucket(self._make_backing(level))
-        first = bucket.backing.peek()
+        try:
+            first = bucket.backing.peek()
+        except Unreadable:
+            # It may be opened too early: what is not due goes to another bucket.
+            return
         if first is not None:
             bucket.begins_ms = _beginning(self._due_ms(first), level >> DIGIT_BITS)
 
@@ -244,14 +254,29 @@ class DelayedMessages:
         """Open the buckets that have begun, and release what is due: a turn's worth of both."""
         now_ms = self._now_ms()
         turns, loaded = self._turns, self._loaded
+        self._waits_for_read = False
         while turns.work_left > RELEASING_WORK and self._may_leave:
             bucket = self._begun(now_ms)
             if bucket is None:
                 break
-            self._open(bucket, now_ms)
+            try:
+                self._open(bucket, now_ms)
+            except Unreadable as error:
+                self._open_later(error)
+                break
         while turns.work_left > 0 and self._may_leave and loaded and loaded[0].due_ms <= now_ms:
             self._release_first()
         self._set_timer()
+
+    def _open_later(self, error: Unreadable) -> None:
+        """A bucket cannot be read now: go on when it was read, or try again."""
+        self._waits_for_read = True
+        self._stop_timer()
+        if isinstance(error, BeingRead):
+            error.when_done(self.take_turn)
+            return
+        logger.error("delayed messages wait: %s; reading is tried again", error)
+        self._timer = self._clock.call_later_ms(RETRY_MS, self.take_turn)
 
     @property
     def _may_leave(self) -> bool:
@@ -309,6 +334,8 @@ class DelayedMessages:
 
     def _set_timer(self) -> None:
         """Take a turn when the next message is due, or the next bucket begins."""
+        if self._waits_for_read:
+            return
         times = [
             bucket.begins_ms for bucket in self._buckets.values() if bucket.backing.ready_count
         ]

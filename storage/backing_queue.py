@@ -23,7 +23,7 @@ BQ5  Each call updates the counts before it returns. Later writes and reads do n
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
 BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may read do: `peek`,
-    `fetchable`, `fetch`, `drop` and `Cursor.read`.
+    `fetchable`, `fetch`, `drop` and `Cursor.read`; all but the last may raise `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
@@ -38,7 +38,7 @@ number identifies the message among those of its channel. A backing queue that n
 and `discard`. For other backing queues messages are not numbered and these are not called.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from leveret.storage.message import Entry, Message
@@ -50,6 +50,18 @@ class Unreadable(Exception):
 
     It stays in the queue, which can be read again when the cause has gone. The text names the file.
     """
+
+
+class BeingRead(Unreadable):
+    """A large message on disk is being read by a thread, since that takes long.
+
+    when_done: has a callback called when it was read, or reading it failed. Who asks again in that
+    callback gets it; who asks later has it read again.
+    """
+
+    def __init__(self, what: str, when_done: Callable[[Callable[[], object]], object]) -> None:
+        super().__init__(f"{what} is being read")
+        self.when_done = when_done
 
 
 class Purged(NamedTuple):

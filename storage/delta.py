@@ -31,6 +31,7 @@ from leveret.storage.backing_queue import Unreadable
 from leveret.storage.disk import FileMissing, StoreError
 from leveret.storage.formats import STORED, FormatError, Run
 from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.ledger import Ledger, positions_of, segment_number
 from leveret.storage.message import Address, Entry, Header, Message, StoredBody
 from leveret.storage.segment_entries import MessageSource, SegmentEntries, stored_body
@@ -168,7 +169,7 @@ class Delta:
     def read(self, before: int) -> list[Entry]:
         """The next messages, in order, with positions below `before`; none at the end of delta.
 
-        Raises Unreadable if the first one cannot be read now (E5).
+        Raises Unreadable if the first one cannot be read now (E5), BeingRead if that takes long.
         """
         while self.count and self.first < before:
             entries = self._read_bodies() if self.bodiless else self._read_run()
@@ -250,8 +251,10 @@ class Delta:
         bodies = self._source.bodies
         while self.bodiless and size < BODIES_BYTES:
             stored = self.bodiless[0].stored
+            if entries and stored.size >= LARGE_BODIES_BYTES:
+                break
             try:
-                body = bodies.read(stored)
+                body = bodies.read_soon(stored)
             except FileMissing as error:
                 body = None
                 logger.error("%s", error)

@@ -45,7 +45,7 @@ A file of the message store is a header and then bodies, one after the other.
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -339,7 +339,7 @@ def encode_stored_run(
     target: tuple[int, int],
     address: bytes,
     header: bytes,
-    stored: list[tuple[int, int, int, int]],
+    stored: Sequence[tuple[int, int, int, int]],
     number: int = 0,
 ) -> bytes:
     """A RUN record whose bodies are in the message store: (file, offset, size, crc) for each."""

@@ -46,6 +46,10 @@ class Address:
         self.encoded = encoded
 
 
+NO_CRC = -1
+"""In place of the checksum of a body that was not written yet."""
+
+
 class StoredBody(NamedTuple):
     """Where a large body is in the message store. number: of the file; offset and size in bytes."""
 

@@ -18,13 +18,16 @@ M3  A sweep looks only at files below the number that `begin_sweep` returned. Su
     appended to, and no new entry refers to a body in it.
 """
 
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.formats import BODIES_MAGIC, FILE_HEADER_BYTES
 from leveret.storage.intervals import Intervals
-from leveret.storage.message import Message, StoredBody
+from leveret.storage.large_reads import LargeReads, ReadingWorker
+from leveret.storage.large_records import LARGE_BODIES_BYTES
+from leveret.storage.message import NO_CRC, Message, StoredBody
 from leveret.storage.planned_writes import PlannedWrite
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -50,7 +53,9 @@ class MessageStore:
     twice as garbage. reads, writes: how many bodies, since the start.
     """
 
-    def __init__(self, directory: Path, disk: Disk) -> None:
+    def __init__(self, directory: Path, disk: Disk, reader: ReadingWorker | None = None) -> None:
+        """reader: reads large bodies (`read_soon`)."""
+        self._reads = LargeReads(reader) if reader is not None else None
         self._directory = directory
         self._disk = disk
         numbers = bodies_numbers(disk, directory)
@@ -79,18 +84,30 @@ class MessageStore:
         body = message.body
         offset = self._size
         assert self._number >= self._shared_from, "M3: a file that is swept is not appended to"
-        message.stored = StoredBody(self._number, offset, len(body), crc32(body))
+        # The checksum of a large body takes long: the thread that writes it makes it.
+        crc = crc32(body) if len(body) < LARGE_BODIES_BYTES else NO_CRC
+        message.stored = StoredBody(self._number, offset, len(body), crc)
         self._size += len(body)
         self.total_bytes += len(body)
         self.writes += 1
         path = bodies_path(self._directory, self._number)
-        return PlannedWrite(path, BODIES_MAGIC, self._number, is_new, offset, body)
+        return PlannedWrite(path, BODIES_MAGIC, self._number, is_new, offset, [body])
 
     def read(self, stored: StoredBody) -> bytes | None:
-        """A body; None if its checksum is wrong. Raises StoreError if it cannot be read."""
+        """A body; None if its checksum is wrong. Raises StoreError if it cannot be read.
+
+        It takes as long as the body is large: see `read_soon`.
+        """
         self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
         return body if len(body) == stored.size and crc32(body) == stored.crc else None
+
+    def read_soon(self, stored: StoredBody) -> bytes | None:
+        """As `read`, for the event loop. Raises BeingRead for a large body, and has it read."""
+        if self._reads is None or stored.size < LARGE_BODIES_BYTES:
+            return self.read(stored)
+        what = f"{self.path_of(stored)}, from offset {stored.offset},"
+        return self._reads.read(stored, partial(self.read, stored), what)
 
     def path_of(self, stored: StoredBody) -> Path:
         """The file that a body is in."""

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leveret.storage.formats import FILE_HEADER_BYTES, SEGMENT_MAGIC, encode_file_header
+from leveret.storage.large_records import LogRecord, pieces_of
 from leveret.storage.unsynced_files import UnsyncedFiles
 
 
 class PlannedWrite(NamedTuple):
-    """Bytes to write to a file at an offset. is_new: the file is created first.
+    """Records, or a body, to write to a file at an offset. is_new: the file is created first.
 
     magic, number: for the header of a new file.
     """
@@ -30,7 +31,7 @@ class PlannedWrite(NamedTuple):
     number: int
     is_new: bool
     offset: int
-    data: bytes
+    data: list[LogRecord]
 
 
 def write_planned(files: UnsyncedFiles, writes: Iterable[PlannedWrite]) -> None:
@@ -48,5 +49,6 @@ def write_planned(files: UnsyncedFiles, writes: Iterable[PlannedWrite]) -> None:
             if write.is_new:
                 disk.passed(f"{name}.created")
                 disk.write(descriptor, write.path, encode_file_header(write.magic, write.number), 0)
-            disk.write(descriptor, write.path, write.data, write.offset)
+            data = b"".join(pieces_of(write.data))
+            disk.write(descriptor, write.path, data, write.offset)
         disk.passed(f"{name}.written")

@@ -18,6 +18,7 @@ G4  No segment that counts has a higher number than the last one, though the las
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -38,8 +39,9 @@ from leveret.storage.formats import (
     read_records,
     record_size,
 )
+from leveret.storage.large_records import LargeRecord, LogRecord, joined
 from leveret.storage.ledger import SEGMENT_POSITIONS, segment_number
-from leveret.storage.message import Entry
+from leveret.storage.message import NO_CRC, Entry, Message, StoredBody
 from leveret.storage.planned_writes import PlannedWrite
 
 RUN_MESSAGES_MAX = 128
@@ -101,7 +103,7 @@ class SegmentWriter:
         expires_wall_ms: for each entry. key: the queue's.
         """
         writes: list[PlannedWrite] = []
-        pieces: list[bytes] = []
+        pieces: list[LogRecord] = []
         for start, end in _runs_of(entries, expires_wall_ms):
             number = segment_number(entries[start].position)
             if number != self.number:
@@ -112,14 +114,14 @@ class SegmentWriter:
         self._finish(writes, pieces)
         return writes
 
-    def _finish(self, writes: list[PlannedWrite], pieces: list[bytes]) -> None:
+    def _finish(self, writes: list[PlannedWrite], pieces: list[LogRecord]) -> None:
         if not pieces:
             return
-        data = b"".join(pieces)
+        data = joined(pieces)
         pieces.clear()
         is_new = self.tail_bytes == 0
         offset = FILE_HEADER_BYTES if is_new else self.tail_bytes
-        self.tail_bytes = offset + len(data)
+        self.tail_bytes = offset + sum(map(len, data))
         self.numbers.add(self.number)
         writes.append(
             PlannedWrite(self.path(self.number), SEGMENT_MAGIC, self.number, is_new, offset, data)
@@ -154,7 +156,7 @@ def _runs_of(entries: list[Entry], expires_wall_ms: list[int]) -> Iterator[tuple
         yield start, len(entries)
 
 
-def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key: int) -> None:
+def _encode(pieces: list[LogRecord], entries: list[Entry], expires_wall_ms: int, key: int) -> None:
     first = entries[0]
     message = first.message
     flags = PERSISTENT if message.header.is_persistent else 0
@@ -167,11 +169,23 @@ def _encode(pieces: list[bytes], entries: list[Entry], expires_wall_ms: int, key
         )
         pieces += bodies
         return
+    encode = partial(encode_stored_run, expires_wall_ms, flags, target, address, header)
     stored = [entry.message.stored for entry in entries if entry.message.stored is not None]
-    places = [(body.number, body.offset, body.size, body.crc) for body in stored]
-    pieces.append(
-        encode_stored_run(expires_wall_ms, flags, target, address, header, places, message.number)
-    )
+    if all(body.crc != NO_CRC for body in stored):
+        pieces.append(encode(stored, message.number))
+        return
+    size = len(encode([body._replace(crc=0) for body in stored], message.number))
+    messages = [entry.message for entry in entries]
+    pieces.append(LargeRecord(size, lambda: encode([*map(_checked, messages)], message.number), []))
+
+
+def _checked(message: Message) -> StoredBody:
+    """The place of a message's body, with its checksum. For a worker's thread."""
+    stored = message.stored
+    assert stored is not None, "M2: a body is planned before the entry that refers to it"
+    if stored.crc == NO_CRC:
+        stored = message.stored = stored._replace(crc=crc32(message.body))
+    return stored
 
 
 class SegmentReader:

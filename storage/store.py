@@ -35,6 +35,7 @@ from pathlib import Path
 from leveret.storage.addresses import Addresses
 from leveret.storage.disk import Disk
 from leveret.storage.formats import Run
+from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.log import Log
 from leveret.storage.log_files import FILE_BYTES_MAX, LogFiles
 from leveret.storage.message import Address, Entry, Header, Message
@@ -93,7 +94,7 @@ class Store:
         self.disk = disk if disk is not None else Disk()
         self.make_header = make_header
         self.wall_offset_ms = wall_offset_ms
-        self.embed_below = embed_below
+        self.embed_below = min(embed_below, LARGE_BODIES_BYTES)
         self.failed: Callable[[Exception], object] = lambda error: None
         self.disk_reads = self.disk_writes = 0
         self._directory = directory
@@ -111,7 +112,8 @@ class Store:
         self.log = Log(self._log_files, self.disk, self._log_worker, loop, self._sync_metadata)
         self.log.failed = self._fail
         self.log.file_filled = self._look_at_files
-        self.bodies = MessageStore(directory / BODIES, self.disk)
+        self._read_worker = Worker(loop, "leveret-reader")
+        self.bodies = MessageStore(directory / BODIES, self.disk, self._read_worker)
         self._unsynced = UnsyncedFiles(directory, self.disk)
         self.pager = Pager(self._unsynced, self._page_worker, self.log.sync, self._fail)
         reserve = Reserve(directory, self.disk) if keeps_reserve else None
@@ -322,6 +324,7 @@ class Store:
         await self.log.close()
         self._log_worker.stop()
         self._page_worker.stop()
+        self._read_worker.stop()
         self._unsynced.close()
         for queue in self.pager.queues.values():
             queue.delta.close()

@@ -1,10 +1,12 @@
-"""What a queue does when the disk does not let it read the next message.
+"""What a queue does when the disk does not let it read the next message, or not at once.
 
 Such a failure (no file handle is free, an input error) says nothing about the message, which stays
 in the queue. Nothing is delivered until a read succeeds; it is tried again every RETRY_MS. After
 CRASHED_AFTER_MS the queue has crashed, in RabbitMQ's words: its consumers are cancelled, clients
 that ask for anything but its deletion get RabbitMQ's 404, publishers that want confirms get nacks,
 and management shows the state. Reading is tried further, and a success ends all that.
+
+A large message is read by a thread of the store, and the queue waits in the same way until it was.
 
 Source: `rabbit_misc:absent` and `rabbit_amqqueue:delete_with` of RabbitMQ, for a queue whose
 process ended and could not be started again.
@@ -25,7 +27,7 @@ from leveret.broker.clock import Clock, Timer
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.queue_client import Publisher
-from leveret.storage.backing_queue import BackingQueue, Unreadable
+from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
 
 RETRY_MS = 100
 CRASHED_AFTER_MS = 10_000
@@ -38,14 +40,14 @@ logger = logging.getLogger("leveret.queue")
 class FailedReads:
     """The failed reads of one queue.
 
-    is_failing: the last read failed. has_crashed: reads have failed for so long that the queue is
-    given up. what: the queue, for texts. changed: called when the queue has crashed, and when
-    reading works again.
+    is_failing: the last read failed, or is not done. has_crashed: reads have failed for so long
+    that the queue is given up. what: the queue, for texts. changed: called when the queue has
+    crashed, and when reading works again.
     """
 
     __slots__ = (
-        "_backing", "_changed", "_clock", "_failing_since_ms", "_ring", "_timer", "_waiting",
-        "_what", "has_crashed", "is_failing",
+        "_backing", "_changed", "_clock", "_failing_since_ms", "_is_closed", "_ring", "_timer",
+        "_waiting", "_what", "has_crashed", "is_failing",
     )  # fmt: skip
 
     def __init__(
@@ -61,19 +63,16 @@ class FailedReads:
         self._backing = backing
         self._ring = ring
         self._changed = changed
-        self._failing_since_ms = 0
+        self._failing_since_ms: int | None = None
         self._timer: Timer | None = None
         self._waiting: list[tuple[Answer[Any], Callable[[], object]]] = []
-        self.is_failing = self.has_crashed = False
+        self.is_failing = self.has_crashed = self._is_closed = False
 
     def note(self, error: Unreadable) -> None:
-        """A read failed: try again later."""
-        if self.is_failing:
-            return
-        self.is_failing = True
-        self._failing_since_ms = self._clock.now_ms()
-        logger.error("%s: %s; reading is tried again, its messages are kept", self._what, error)
-        self._try_later()
+        """A read failed, or is not done: try again later."""
+        if not self.is_failing:
+            self.is_failing = True
+            self._try_later(error)
 
     def wait(self, answer: Answer[Any], ask_again: Callable[[], object]) -> None:
         """Ask again when reading works; refuse the answer if the queue crashes first (FR2)."""
@@ -96,21 +95,31 @@ class FailedReads:
             publisher.refuse(number)
         return True
 
-    def _try_later(self) -> None:
+    def _try_later(self, error: Unreadable) -> None:
+        if isinstance(error, BeingRead):
+            error.when_done(self._try_again)
+            return
+        now_ms = self._clock.now_ms()
+        if self._failing_since_ms is None:
+            self._failing_since_ms = now_ms
+            logger.error("%s: %s; reading is tried again, its messages are kept", self._what, error)
+        if not self.has_crashed and now_ms - self._failing_since_ms >= CRASHED_AFTER_MS:
+            self._crash(error)
         delay_ms = CRASHED_RETRY_MS if self.has_crashed else RETRY_MS
         self._timer = self._clock.call_later_ms(delay_ms, self._try_again)
 
     def _try_again(self) -> None:
         self._timer = None
+        if self._is_closed:
+            return
         try:
             self._backing.peek()
         except Unreadable as error:
-            failing_ms = self._clock.now_ms() - self._failing_since_ms
-            if not self.has_crashed and failing_ms >= CRASHED_AFTER_MS:
-                self._crash(error)
-            self._try_later()
+            self._try_later(error)
             return
-        logger.warning("%s: its messages can be read again", self._what)
+        if self._failing_since_ms is not None:
+            self._failing_since_ms = None
+            logger.warning("%s: its messages can be read again", self._what)
         self.is_failing = self.has_crashed = False
         for answer, ask_again in self._take_waiting():
             if not answer.is_given:
@@ -139,6 +148,7 @@ class FailedReads:
     def close(self) -> None:
         """The queue ends: answers that wait are refused."""
         self._changed = _do_nothing
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -172,6 +172,7 @@ class Machine:
         store.log.failure = store.log.failure or RuntimeError("the machine is off")
         await asyncio.to_thread(store._log_worker.stop)
         await asyncio.to_thread(store._page_worker.stop)
+        await asyncio.to_thread(store._read_worker.stop)
         store._unsynced.close()
         store.log.let_go()
         for queue in store.pager.queues.values():

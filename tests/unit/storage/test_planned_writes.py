@@ -9,7 +9,7 @@ from tests.unit.storage.fakes import RecordingDisk, write_out
 
 
 def write(path, data, offset=FILE_HEADER_BYTES, is_new=False):
-    return PlannedWrite(path, SEGMENT_MAGIC, 3, is_new, offset, data)
+    return PlannedWrite(path, SEGMENT_MAGIC, 3, is_new, offset, [data])
 
 
 @pytest.fixture

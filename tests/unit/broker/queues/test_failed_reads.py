@@ -7,7 +7,7 @@ from leveret.broker.amqp.properties import ContentHeader, encode_properties
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
-from leveret.storage.backing_queue import Unreadable
+from leveret.storage.backing_queue import BeingRead, Unreadable
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import (
@@ -50,6 +50,25 @@ class UnreadableQueue(TransientQueue):
     def fetch(self, count, ack_required):
         self._read()
         return super().fetch(count, ack_required)
+
+
+class QueueBeingRead(UnreadableQueue):
+    """A backing queue whose messages are being read while `done` has who waits."""
+
+    def __init__(self):
+        super().__init__()
+        self.done = []
+
+    def _read(self):
+        if self.done is not None and self.ready_count:
+            raise BeingRead("FILE", self.done.append)
+        super()._read()
+
+    def is_read(self):
+        """What was being read was read."""
+        done, self.done = self.done, None
+        for callback in done:
+            callback()
 
 
 @pytest.fixture
@@ -205,3 +224,51 @@ def test_what_is_behind_a_priority_that_cannot_be_read_waits():
             read()
     middle.error = ""
     assert [entry.message.body for entry in queue.fetch(3, True)] == [b"middle", b"low"]
+
+
+class TestALargeMessageThatIsBeingRead:
+    @pytest.fixture
+    def queue(self, vhost):
+        vhost.make_backing = lambda queue, levels: QueueBeingRead()
+        queue = declared(vhost)
+        publish(queue, b"1", b"2")
+        return queue
+
+    def test_a_get_waits_for_it(self, queue, caplog):
+        answer = asked(queue)
+        assert not answer.is_given
+        queue.backing.is_read()
+        assert answer.result().entry.message.body == b"1"
+        assert not caplog.records
+
+    def test_consumers_wait_for_it(self, vhost, queue):
+        consumer = FakeConsumer()
+        subscribed(queue, consumer)
+        vhost.turns.run()
+        assert consumer.bodies == []
+        queue.backing.is_read()
+        vhost.turns.run()
+        assert consumer.bodies == [b"1", b"2"]
+
+    def test_it_is_no_failure_however_long_it_takes(self, vhost, queue):
+        answer = asked(queue)
+        vhost.clock.advance(60)
+        assert not queue.reads.has_crashed
+        queue.backing.is_read()
+        assert answer.is_given
+
+    def test_reading_it_may_fail(self, vhost, queue, caplog):
+        answer = asked(queue)
+        queue.backing.error = "cannot read FILE: Input/output error"
+        queue.backing.is_read()
+        assert "reading is tried again" in caplog.text
+        queue.backing.error = ""
+        vhost.clock.advance(0.1)
+        assert answer.result().entry.message.body == b"1"
+
+    def test_a_queue_that_was_deleted_meanwhile_asks_for_nothing(self, queue):
+        answer = asked(queue)
+        queue.close()
+        queue.backing.is_read()
+        with pytest.raises(ChannelFault):
+            answer.result()
