@@ -1,31 +1,52 @@
 """Opening a port for an aiohttp application.
 
 Clients are accepted as those of AMQP are (broker/net/acceptor.py), so they leave the descriptors
-that the store needs alone, too.
+that the store needs alone, too. What they may take before and between requests is in
+http_clients.py.
 """
 
+import asyncio
 import socket
+from functools import partial
 from ssl import SSLContext
 
 from aiohttp import web
 
 from leveret.broker.config import Listener
 from leveret.broker.net.acceptor import Acceptor, Tls
+from leveret.mgmt.http_clients import FIRST_REQUEST_SECONDS, HttpClient
 
 BACKLOG = 128
 """Clients that the system keeps until they are accepted: aiohttp's own figure."""
+LINGERING_SECONDS_MAX = 5.0
+"""How long the rest of a refused body is read, so that its sender gets the answer."""
 
 
 class AcceptingSite(web.BaseSite):
-    """An address of a runner, whose clients an `Acceptor` accepts."""
+    """An address of a runner, whose clients an `Acceptor` accepts.
+
+    timeout_s: how long a client may be idle between requests.
+    """
 
     def __init__(
-        self, runner: web.AppRunner, listening: socket.socket, context: SSLContext | None
+        self,
+        runner: web.AppRunner,
+        listening: socket.socket,
+        context: SSLContext | None,
+        timeout_s: float,
     ) -> None:
         super().__init__(runner)
         assert runner.server is not None, "the runner is set up"
-        tls = None if context is None else Tls(context)
-        self._acceptor = Acceptor(listening, runner.server, tls)
+        tls = None if context is None else Tls(context, handshake_s=FIRST_REQUEST_SECONDS)
+        make_client = partial(
+            HttpClient,
+            runner.server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=timeout_s,
+            lingering_time=min(LINGERING_SECONDS_MAX, timeout_s),
+        )
+        self._acceptor = Acceptor(listening, make_client, tls)
 
     @property
     def name(self) -> str:
@@ -48,10 +69,15 @@ class AcceptingSite(web.BaseSite):
         self._acceptor.close()
 
 
-async def listen(runner: web.AppRunner, listener: Listener, context: SSLContext | None) -> Listener:
-    """Set a runner up and open its port; where it listens. Raises OSError. context: for TLS."""
+async def listen(
+    runner: web.AppRunner, listener: Listener, context: SSLContext | None, timeout_s: float
+) -> Listener:
+    """Set a runner up and open its port; where it listens. Raises OSError.
+
+    context: for TLS. timeout_s: how long a client may be idle between requests.
+    """
     await runner.setup()
-    sites = [AcceptingSite(runner, one, context) for one in _bind(listener)]
+    sites = [AcceptingSite(runner, one, context, timeout_s) for one in _bind(listener)]
     for site in sites:
         await site.start()
     return sites[0].address

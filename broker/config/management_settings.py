@@ -84,7 +84,7 @@ class ManagementSettings:
         "management.tcp.request_timeout",
         MILLISECONDS,
         60_000,
-        "How long a client may take to send a request's headers, and may be idle between requests.",
+        "How long a client may be idle between requests; it has 5 seconds for the first one.",
     )
     body_timeout_ms: int = setting(
         "management.tcp.inactivity_timeout",

@@ -37,8 +37,6 @@ from leveret.mgmt.listening import listen
 from leveret.mgmt.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
-LINGERING_SECONDS_MAX = 5.0
-"""How long the rest of a refused body is read, so that its sender gets the answer."""
 CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
 VARIABLE = re.compile(r"\{(\w+)\}")
@@ -81,14 +79,9 @@ class ManagementServer:
     async def listen(self, listener: Listener, context: ssl.SSLContext | None = None) -> Listener:
         """Serve the API and the pages. Returns the address, with the port that the system chose."""
         timeout_s = self._node.config.management.request_timeout_ms / 1000
-        runner = web.AppRunner(
-            self._application(is_control=False),
-            access_log=None,
-            keepalive_timeout=timeout_s,
-            lingering_time=min(LINGERING_SECONDS_MAX, timeout_s),
-        )
+        runner = web.AppRunner(self._application(is_control=False), access_log=None)
         self._runners.append(runner)
-        return await listen(runner, listener, context)
+        return await listen(runner, listener, context, timeout_s)
 
     async def listen_for_control(self, directory: Path) -> None:
         """Serve the control socket."""

@@ -61,7 +61,8 @@ class MetricsServer:
             application.router.add_get((path + suffix).rstrip("/") + "/", handler)
         runner = web.AppRunner(application, access_log=None)
         self._runners.append(runner)
-        return await listen(runner, listener, context)
+        timeout_s = self._node.config.management.request_timeout_ms / 1000
+        return await listen(runner, listener, context, timeout_s)
 
     async def close(self) -> None:
         """Stop listening."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+from contextlib import suppress
 
 import pytest
 
 from leveret.broker.resources.memory_measures import allocated_bytes
+from leveret.mgmt import http_clients
 from leveret.mgmt.api import incoming
 from tests.mgmt.node_in_process import AUTHORIZATION, NodeInProcess
 from tests.patience import PATIENCE_SECONDS
@@ -46,6 +48,12 @@ async def cut_off(served, head, size, begin=""):
     return sent
 
 
+async def until(condition):
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
 async def is_freed_after(served, count, *request):
     """Whether memory use falls to what it was before so many requests, without a collection."""
     await cut_off(served, *request)
@@ -72,6 +80,42 @@ async def is_freed_after(served, count, *request):
 )
 async def test_a_body_that_was_cut_off_is_freed_at_once(served, head, begin):
     assert await is_freed_after(served, 10, head, 2 * MEGABYTE, begin)
+
+
+@pytest.mark.parametrize("port", ["http_port", "metrics_port"])
+@pytest.mark.parametrize("begin", ["GET /", "GET / HTTP/1.1\r\nX: ", "\x16\x03"])
+async def test_a_head_without_an_end_is_freed_at_once(served, port, begin):
+    async def send():
+        _, writer = await asyncio.open_connection("127.0.0.1", getattr(served, port))
+        writer.write(begin.encode())
+        with suppress(ConnectionError):
+            for _ in range(20):
+                writer.write(b"a" * 250_000)
+                await writer.drain()
+        writer.transport.abort()
+
+    await send()
+    gc.collect()
+    gc.disable()
+    try:
+        before = allocated_bytes()
+        for _ in range(10):
+            await send()
+        await until(lambda: allocated_bytes() < before + KEPT_BYTES_MAX)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("port", ["http_port", "metrics_port"])
+@pytest.mark.parametrize("sent", ["", "GET /api/over"])
+async def test_who_sends_no_request_is_disconnected(served, monkeypatch, port, sent):
+    assert http_clients.FIRST_REQUEST_SECONDS == 5
+    monkeypatch.setattr(http_clients, "FIRST_REQUEST_SECONDS", 0.01)
+    reader, writer = await asyncio.open_connection("127.0.0.1", getattr(served, port))
+    writer.write(sent.encode())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await reader.read() == b""
+    writer.close()
 
 
 async def test_a_login_may_not_be_longer_than_64_kilobytes(served):
