@@ -95,9 +95,11 @@ def _measure(plan: Plan, options: argparse.Namespace, results: Results) -> None:
         everyone = [*running, relay] if relay else running
         run_neighbours(plan, options, everyone, results)
         run_attached_stores(options, running, results)
+    traced = _chosen_loads(options, is_traced=True)
     if options.attach:
+        results.notes.extend(f"{load.title}: needs nodes of its own" for load in traced)
         return
-    if traced := _chosen_loads(options, is_traced=True):
+    if traced:
         with running_brokers(options, results, is_traced=True) as running:
             run_loads(plan, traced, running, None, results)
     run_backlogs(plan, options, results)
