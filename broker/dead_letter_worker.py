@@ -30,10 +30,9 @@ from typing import NamedTuple, Protocol
 from leveret.broker.binding import Exchange
 from leveret.broker.clock import Timer
 from leveret.broker.counts import NodeCounts
-from leveret.broker.dead_lettering import DeadLetteringVhost, is_in_cycle, letter_of
+from leveret.broker.dead_lettering import DeadLetteringVhost, is_in_cycle, letter_of, work_of
 from leveret.broker.exchanges.router import Route, route
 from leveret.broker.names import EXCHANGE, resource
-from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK
 from leveret.broker.queues.letter_source import KeptLetter, LetterSource
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import ROUTED_WORK, hand_over, header_of
@@ -216,7 +215,7 @@ class LetterWorker:
     def _publish(self, letter: Letter) -> None:
         """Give a letter to all targets that do not have it."""
         vhost, kept = self._vhost, letter.kept
-        vhost.turns.work_left -= DEAD_LETTER_WORK
+        vhost.turns.work_left -= work_of(kept.message)
         letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
         letter.is_refused = letter.is_due = False
         name = self._queue.options.dead_letter_exchange

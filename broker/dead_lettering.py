@@ -17,6 +17,7 @@ from leveret.broker.queues.dead_letter import (
     REJECTED,
     cc_keys,
     dead_letter_header,
+    decoding_work,
     is_cycle,
 )
 from leveret.broker.queues.queue_client import QueueClient
@@ -51,7 +52,7 @@ class DeadLetterer:
 
     def add(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died. It counts as work of who let it die, even if it has to wait here."""
-        self._vhost.turns.work_left -= DEAD_LETTER_WORK
+        self._vhost.turns.work_left -= work_of(message)
         self._mailbox.append((queue, message, reason))
         if not self._is_publishing and not self.is_awake:
             self._publish_waiting()
@@ -66,7 +67,7 @@ class DeadLetterer:
         try:
             self._publish(*self._mailbox.popleft())
             while self._mailbox and turns.work_left > 0:
-                turns.work_left -= DEAD_LETTER_WORK
+                turns.work_left -= work_of(self._mailbox[0][1])
                 self._publish(*self._mailbox.popleft())
         finally:
             self._is_publishing = False
@@ -94,6 +95,11 @@ class DeadLetterer:
             return False
 
         publish(vhost, exchange, letter, routing_keys, trace=trace, accepts=accepts)
+
+
+def work_of(message: Message) -> int:
+    """The work of publishing a message as a dead letter."""
+    return DEAD_LETTER_WORK + decoding_work(header_of(message))
 
 
 def is_in_cycle(target: QueueClient, letter: Message, reason: str) -> bool:

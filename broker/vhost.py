@@ -37,12 +37,13 @@ from leveret.broker.routing import publish_delayed
 from leveret.broker.turns import Actor, Turns
 from leveret.storage.backing_queue import BackingQueue
 from leveret.storage.message import Message
+from leveret.storage.metadata import MetadataError
 from leveret.storage.store import Store
 from leveret.storage.transient_queue import TransientQueue
 
 LETTERS_LEVEL = 2
 """The level of a quorum queue's storage id that has its dead letters; its messages have 0 and 1."""
-DELETE_QUEUE_WORK = 80
+DELETE_QUEUE_WORK = 200
 """The work of deleting a queue, in the units of broker/turns.py."""
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
     ("amq.direct", "direct", False),
@@ -106,6 +107,7 @@ class VirtualHost:
         self._dead_letters = DeadLetterer(self)
         self._letter_settings = letter_settings
         self._waiting_for_routes: set[Actor] = set()
+        self._unused: deque[QueueClient] = deque()
         default = DefaultExchange(self.queues)
         self._add(Exchange(self.exchanges, "", default, True, False, False, {}))
         for exchange, type_name, internal in PREDECLARED_EXCHANGES:
@@ -184,8 +186,20 @@ class VirtualHost:
         """See `QueueOwner.delete_unused`."""
         if is_urgent:
             self.delete_queue(queue)
+            return
+        self._unused.append(queue)
+        if len(self._unused) == 1:
+            steps = _deleting(self._unused, self._delete_unused)
+            LongWork(self.turns, f"deleting unused queues of vhost {self.name!r}", steps).start()
+
+    def _delete_unused(self, queue: QueueClient) -> None:
+        try:
+            self.delete_queue(queue)
+        except MetadataError as error:
+            logger.error("%r is not used any more and cannot be deleted: %s", queue, error)
         else:
-            self.delete_queues((queue,), f"deleting {queue!r}, which is unused")
+            if not queue.auto_delete:
+                logger.info("%r was not used for its x-expires time and is deleted", queue)
 
     def delete_queues(self, queues: Iterable[QueueClient], why: str) -> None:
         """Have queues deleted, in this turn or in later ones. why: for logs."""

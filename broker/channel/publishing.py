@@ -47,7 +47,7 @@ from leveret.broker.exchanges.router import route
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Steps
 from leveret.broker.queues.arguments import TTL_MS_MAX
-from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK, without_deaths
+from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK, decoding_work, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.storage.message import Address, Message
 
@@ -60,6 +60,8 @@ UNKNOWN_WORK = 1000
 """The work of a message whose queues have not been looked up."""
 CARE_WORK = 30
 """The work of the longer path, or of a queue that checks a limit or a time to live."""
+RETURN_WORK = 60
+"""The work of a message that reaches no queue and is returned to its publisher."""
 
 _MANDATORY, _IMMEDIATE = 1, 2
 _TICKET_BYTES = 2
@@ -183,7 +185,9 @@ def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> 
     turns.work_left += target.work * len(messages)
     before = turns.work_left
     for message in messages:
-        _publish_with_care(channel, target, routing.header_of(message), message.body)
+        header = routing.header_of(message)
+        turns.work_left -= decoding_work(header)
+        _publish_with_care(channel, target, header, message.body)
     target.work = CARE_WORK + (before - turns.work_left) // len(messages)
     turns.work_left -= CARE_WORK * len(messages)
 
@@ -240,6 +244,8 @@ async def _resolve(channel: Channel, target: Target) -> None:
         target.queues = found.queues
         if target.is_simple:
             target.work = 1 + sum(map(_work_in, found.queues))
+            if target.is_mandatory and not found.queues:
+                target.work = RETURN_WORK
     target.generation = vhost.generation
 
 

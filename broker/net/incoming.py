@@ -51,10 +51,11 @@ from leveret.broker.services import Services
 from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
-RUN_WORK, HEADER_WORK, METHOD_WORK, ACK_WORK = 8, 8, 250, 16
+RUN_WORK, HEADER_WORK, METHOD_WORK, ACK_WORK, FRAME_WORK = 8, 8, 250, 16, 8
 """The work of a run of messages in addition to that of each, that of a message's own properties,
-that of a method other than basic.publish and basic.ack, and that of an ack which is not passed on
-in a run, in the units of broker/turns.py. A declaration takes 100 microseconds.
+that of a method other than basic.publish and basic.ack, that of an ack which is not passed on in a
+run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
+microseconds.
 """
 
 MANY_MESSAGES, MANY_BYTES = 64, 64 * 1024
@@ -429,10 +430,9 @@ class Incoming:
             self._on_channel_frame(kind, channel, payload)
         elif state is HANDSHAKE:
             raise unexpected_frame(f"type {kind}, {format_snippet(payload)}")
-        if kind == METHOD:
-            self._turns.work_left -= METHOD_WORK
-            if self._turns.work_left <= 0:
-                raise TurnOver
+        self._turns.work_left -= METHOD_WORK if kind == METHOD else FRAME_WORK
+        if self._turns.work_left <= 0:
+            raise TurnOver
 
     def _on_connection_frame(self, kind: int, payload: bytes) -> None:
         if kind == METHOD:

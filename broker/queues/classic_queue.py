@@ -10,7 +10,6 @@ it gets there), dead-lettering through the virtual host.
 Every question is answered at once: see `QueueClient` for the interface and its promises.
 """
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,8 +49,6 @@ TURN_MESSAGES_MAX = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
 DELIVERY_BYTES_MAX = 512 * 1024
 """About as much as one consumer is given at once, so that large bodies do not pile up on it."""
-
-logger = logging.getLogger("leveret.queue")
 
 
 class ClassicQueue:
@@ -419,9 +416,8 @@ class ClassicQueue:
     def _has_consumers(self) -> bool:
         return bool(self.ring.consumers)
 
-    def _unused_for(self, unused_ms: int) -> None:
-        logger.info("%r was not used for %d ms and is deleted", self, unused_ms)
-        self._owner.delete_queue(self)
+    def _unused_for(self, _unused_ms: int) -> None:
+        self._owner.delete_unused(self, is_urgent=False)
 
     def _reading_changed(self) -> None:
         """The queue has crashed, or its messages can be read again."""

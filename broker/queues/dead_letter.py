@@ -18,12 +18,19 @@ from leveret.storage.message import Address
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
 DEAD_LETTER_WORK = 250
 """The work of publishing one dead letter, in the units of broker/turns.py: 60 microseconds."""
+DECODED_BYTES = 3
+"""The bytes of a header that one unit of work decodes."""
 DEATH_HEADERS = (
     "x-death",
     *(f"x-{which}-death-{what}" for which in ("first", "last")
       for what in ("reason", "queue", "exchange")),
 )  # fmt: skip
 """The headers that record deaths. RabbitMQ 3 has no x-last-death headers."""
+
+
+def decoding_work(header: ContentHeader) -> int:
+    """The work of decoding a message's headers, and of encoding them again."""
+    return len(header.raw) // DECODED_BYTES
 
 
 def dead_letter_header(

@@ -54,8 +54,8 @@ class QueueOwner(Protocol):
         """
 
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
-        """An auto-delete queue has lost its last consumer: have it deleted.
+        """An auto-delete queue has lost its last consumer, or a queue expires: have it deleted.
 
         is_urgent: in this turn, since a client waits. Else in a later one, if there is no work left
-        in this one: a channel may end with very many consumers.
+        in this one: a channel may end with very many consumers, and many queues expire together.
         """

@@ -1,0 +1,82 @@
+"""No turn of the loop is long, though it is not messages or methods that are many.
+
+Here a frame is no method, a message comes back, a header is large, or time makes many queues end.
+"""
+
+import pytest
+from pamqp import commands
+
+from leveret.broker.amqp.frames import BODY, HEARTBEAT, encode_frame
+from leveret.broker.virtual_clock import VirtualClock
+from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
+from tests.protocol.socketless import Node, most
+from tests.protocol.test_long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
+
+DEATHS = ("A", [("F", {"queue": ("S", f"q{number}"), "count": ("l", 1)}) for number in range(300)])
+DECODING_CALLS_MAX = 250_000
+"""Of a turn that decodes tables: 12 ms."""
+
+
+async def test_many_heartbeats():
+    async with Node() as node:
+        (client,) = node.clients(1)
+        client.send(encode_frame(HEARTBEAT, 0, b"") * 60_000)
+        client.send_method(commands.Basic.Qos)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert not client.socket.is_closed
+
+
+async def test_a_body_of_many_small_frames():
+    async with Node() as node:
+        (queue,) = declare(node, "q", arguments=NO_TABLE)
+        (client,) = node.clients(1)
+        client.send_method(commands.Basic.Publish, routing_key="q")
+        client.send(header_frame(1, b"\0\0", 60_000) + encode_frame(BODY, 1, b"x") * 60_000)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert bodies(queue) == [b"x" * 60_000]
+
+
+async def test_many_messages_that_come_back_to_their_publisher():
+    async with Node() as node:
+        (client,) = node.clients(1)
+        method = method_bytes(1, commands.Basic.Publish, routing_key="nobody", mandatory=True)
+        client.send((method + header_frame(1, b"\0\0", 0)) * 3000)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert client.socket.written.count(b"NO_ROUTE") == 3000
+
+
+@pytest.mark.parametrize("place", ["x-death", "other"])
+async def test_messages_with_large_headers_that_die(place):
+    async with Node() as node:
+        arguments = table(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
+        declare(node, "q", arguments=arguments)
+        (dead,) = declare(node, "dead")
+        (client,) = node.clients(1)
+        client.send(publish_bytes(1, routing_key="q", headers={place: DEATHS}) * 40)
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Basic.Consume, queue="q", consumer_tag="c")
+        async for _ in node.turns(client):
+            pass
+        client.send_method(commands.Basic.Nack, delivery_tag=0, multiple=True, requeue=False)
+        assert await most(node.turns(client)) < DECODING_CALLS_MAX
+        assert dead.backing.ready_count == 40
+
+
+async def test_messages_with_large_headers_that_are_routed_by_them():
+    async with Node() as node:
+        (queue,) = declare(node, "q", exchange="amq.headers")
+        (client,) = node.clients(1)
+        for number in range(40):
+            headers = {"x-death": DEATHS, "number": ("I", number)}
+            client.send(publish_bytes(1, "", exchange="amq.headers", headers=headers))
+        assert await most(node.turns(client)) < DECODING_CALLS_MAX
+        assert queue.backing.ready_count == 40
+
+
+async def test_many_queues_that_expire_together():
+    async with Node(VirtualClock()) as node:
+        declare(node, *map(str, range(600)), arguments=table(x_expires=1000))
+        turns = node.turns(after=lambda: node.broker.services.clock.advance(2))
+        assert await most(turns) < CALLS_MAX
+        assert not node.vhost.queues
