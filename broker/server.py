@@ -203,6 +203,9 @@ class Broker:
             # In one transaction: a vhost without a user could never be used.
             await in_task(self.services.declarations.submit(*self._default_declarations()))
         if self._store is not None:
+            # So that no declaration waits for the disk because of its queue's storage id.
+            self._metadata.reserve_storage_ids()
+            self._metadata.sync()
             # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         self.traces.restore()

@@ -11,7 +11,7 @@ Mechanism: each operation is one transaction in SQLite's write-ahead log. `check
 log into the database file. It waits for the disk, so a worker thread calls it, on a connection of
 its own and in PASSIVE mode, which blocks no operation; the event loop's connection never starts a
 checkpoint. The first operation after a complete checkpoint restarts SQLite's log and syncs its
-header, which is one short sync in the loop.
+header, which is one short sync in the loop (metadata_sync.py says how often).
 
 Rows have checksums and tables have totals (metadata_tables.py), and a file beside SQLite's log
 holds the number of changes (metadata_witness.py). `load` leaves damaged rows out and reports them;
@@ -21,8 +21,8 @@ for 20,000 rows.
 
 Invariants:
 
-K1  A storage id is used at most once. The ids below `_ids_below` are reserved on disk, with a
-    sync, before the batch that uses the first of them returns.
+K1  A storage id is used at most once: the ids below `_ids_below` are reserved on disk. More are
+    reserved when half of them are used, with the next sync, so that no declaration waits for one.
 K2  `changes` counts committed rows, and the witness is updated after the commit, so it never counts
     more than SQLite has.
 """
@@ -81,8 +81,8 @@ from leveret.storage.metadata_witness import Witness
 
 __all__ = ["Metadata", "MetadataError", "NoMetadata", "SqliteMetadata"]
 
-_IDS_RESERVED = 1000
-"""Each reservation is a sync; with 1,000 ids each, 10,000 queues need 10."""
+_IDS_RESERVED = 100_000
+"""Those that are reserved and not used at a stop are never used: there are 2 ** 48."""
 _IDS_BELOW = "storage_ids_below"
 _PROBLEMS_MAX = 20
 """At most this many damaged pages are reported."""
@@ -152,6 +152,9 @@ class Metadata(Protocol):
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
         """Delete it, if it exists."""
 
+    def reserve_storage_ids(self) -> None:
+        """Have storage ids reserved with the next sync. For a start: nothing is declared yet."""
+
     def new_storage_id(self, above: int = 0) -> int:
         """A storage id that was never used before and is higher than `above`."""
 
@@ -184,7 +187,7 @@ class NoMetadata:
     put_exchange = put_queue = put_binding = put_parameter = _do_nothing
     delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
     delete_exchange = delete_queue = delete_binding = delete_parameter = _do_nothing
-    sync = checkpoint = close = _do_nothing
+    reserve_storage_ids = sync = checkpoint = close = _do_nothing
     changes = synced_changes = 0
     _last_id = 0
 
@@ -201,6 +204,7 @@ class SqliteMetadata:
         self._path = path
         self._log_path = path.with_name(path.name + "-wal")
         self._pending = 0
+        self._wants_ids = False
         self.synced_changes = -1
         self._sync_lock = threading.Lock()
         self._is_log_in_directory = False
@@ -232,6 +236,7 @@ class SqliteMetadata:
         if facts.get(VERSION, FORMAT_VERSION) != FORMAT_VERSION:
             raise format_error(self._path, facts[VERSION])
         self._next_id = self._ids_below = facts.get(_IDS_BELOW, 1)
+        self._ids_below_soon = self._ids_committed_below = self._ids_below
         return facts.get(IDENTITY, 0)
 
     @contextmanager
@@ -246,7 +251,7 @@ class SqliteMetadata:
         self._pending = 0
         try:
             yield
-            ids_below = self._reserve_ids()
+            self._reserve_ids()
             with naming_file(self._path):
                 connection.execute("COMMIT")
         except BaseException:
@@ -254,11 +259,14 @@ class SqliteMetadata:
             if connection.in_transaction:
                 with naming_file(self._path):
                     connection.execute("ROLLBACK")
+            self._ids_below_soon = self._ids_committed_below
             raise
+        self._wants_ids = False
+        self._ids_committed_below = self._ids_below_soon
         self._committed(self._pending)
-        if ids_below != self._ids_below:
+        if self._next_id > self._ids_below:
+            # So many were used since the last sync that it has to be here, in the event loop.
             self.sync()
-            self._ids_below = ids_below
         assert self._next_id <= self._ids_below, "K1: storage ids are reserved on disk"
 
     def load(self) -> Definitions:
@@ -292,18 +300,22 @@ class SqliteMetadata:
         """
         number = max(self._next_id, above + 1)
         self._next_id = number + 1
-        if number >= self._ids_below and not self._connection.in_transaction:
-            with self.batch():
-                pass  # Its end reserves them.
+        if self._next_id > self._ids_below_soon - _IDS_RESERVED // 2:
+            self.reserve_storage_ids()
+        if self._next_id > self._ids_below and not self._connection.in_transaction:
+            self.sync()
         return number
 
-    def _reserve_ids(self) -> int:
-        """Reserve more storage ids if the reserved ones are used up; returns `_ids_below`."""
-        if self._next_id <= self._ids_below:
-            return self._ids_below
-        below = self._next_id + _IDS_RESERVED
-        self._put(META, MetaRow(_IDS_BELOW, below))
-        return below
+    def reserve_storage_ids(self) -> None:
+        """Have storage ids reserved with the next sync."""
+        with self.batch():
+            self._wants_ids = True
+
+    def _reserve_ids(self) -> None:
+        """At the end of a batch: reserve storage ids if that is wanted."""
+        if self._wants_ids or self._next_id > self._ids_below_soon:
+            self._ids_below_soon = self._next_id + _IDS_RESERVED
+            self._put(META, MetaRow(_IDS_BELOW, self._ids_below_soon))
 
     def _put(self, table: Table, row: tuple[Any, ...]) -> None:
         self._execute(table.put, table.to_columns(row))
@@ -415,7 +427,8 @@ class SqliteMetadata:
         synced already.
         """
         with self._sync_lock:
-            changes = self.changes
+            # Both are of transactions that are committed, and so in SQLite's log.
+            changes, ids_below = self.changes, self._ids_committed_below
             if changes == self.synced_changes:
                 return
             try:
@@ -430,6 +443,7 @@ class SqliteMetadata:
                 ) from error
             self._witness.note_synced(changes)
             self.synced_changes = changes
+            self._ids_below = max(self._ids_below, ids_below)
 
     def _sync_log(self) -> None:
         """Sync SQLite's log; its name, too, the first time, since it is not made a second time."""

@@ -11,6 +11,9 @@ A failed sync: the system may have dropped what was written since the last one, 
 would not report it. So everyone who waits, or comes later, is called back with the error, and the
 node stops.
 
+The same thread moves SQLite's log into the database file after CHECKPOINT_CHANGES changes, so that
+the log does not grow for ever.
+
 Invariants:
 
 Y1  At most one sync is in flight, and a callback is registered before its sync begins.
@@ -23,6 +26,9 @@ from collections.abc import Callable
 
 from leveret.storage.metadata import Metadata
 from leveret.storage.worker import Worker
+
+CHECKPOINT_CHANGES = 2000
+"""Each takes up to 20 KB of SQLite's log."""
 
 Callback = Callable[[Exception | None], object]
 """Called with the error if the sync failed, else with None."""
@@ -48,6 +54,7 @@ class MetadataSync:
         self._callbacks: list[Callback] = []
         self._is_syncing = False
         self._failure: Exception | None = None
+        self._moved_changes = metadata.changes
 
     @property
     def is_synced(self) -> bool:
@@ -86,8 +93,15 @@ class MetadataSync:
             self.failed(error)
         for callback in callbacks:
             callback(error)
+        if self._metadata.changes - self._moved_changes >= CHECKPOINT_CHANGES:
+            self._checkpoint()
         if self._callbacks:
             self._sync_soon()
+
+    def _checkpoint(self) -> None:
+        self._moved_changes = self._metadata.changes
+        if self._worker is not None and self._failure is None:
+            self._worker.submit(self._metadata.checkpoint, _report)
 
     async def close(self) -> None:
         """Call back all who wait, and end the thread."""
@@ -98,3 +112,9 @@ class MetadataSync:
         await done
         self._worker.stop()
         self._worker = None
+
+
+def _report(_: object, error: Exception | None) -> None:
+    """Nothing is lost: SQLite's log has what was not moved, and the next checkpoint moves it."""
+    if error is not None:
+        logger.error("SQLite's log of the metadata could not be moved into their file: %s", error)

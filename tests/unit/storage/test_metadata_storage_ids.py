@@ -3,11 +3,13 @@
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from leveret.storage import metadata as metadata_module
 from leveret.storage.metadata import MetadataError, NoMetadata, SqliteMetadata
 from leveret.storage.metadata_rows import Definitions, ParameterRow, QueueRow, VhostRow
 from leveret.storage.metadata_tables import META, MetaRow
@@ -41,6 +43,14 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return done
 
 
+def restarted_after_power_cut(path: Path) -> SqliteMetadata:
+    """The metadata from a copy of their files."""
+    copy = Path(tempfile.mkdtemp(dir=path.parent))
+    for file in path.parent.glob("metadata.sqlite*"):
+        shutil.copy(file, copy)
+    return SqliteMetadata(copy / path.name)
+
+
 class TestStorageIds:
     def test_they_go_on_after_a_restart(self, path: Path) -> None:
         handed_out = []
@@ -52,31 +62,32 @@ class TestStorageIds:
         assert handed_out[:5] == [1, 2, 3, 4, 5]
         assert handed_out == sorted(set(handed_out))
 
-    def test_a_thousand_cost_one_sync(
-        self, metadata: SqliteMetadata, path: Path, syncs: list[Path]
+    def test_they_are_reserved_with_the_syncs_of_others(
+        self, metadata: SqliteMetadata, syncs: list[Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert metadata.new_storage_id() == 1
-        assert syncs == [path.with_name(path.name + "-wal")]
-        for _ in range(1000):
-            metadata.new_storage_id()
-        assert len(syncs) == 1
-        metadata.new_storage_id()
-        assert len(syncs) == 2
+        monkeypatch.setattr(metadata_module, "_IDS_RESERVED", 100)
+        metadata.reserve_storage_ids()
+        metadata.sync()
+        syncs.clear()
+        for _ in range(20):
+            for _ in range(50):
+                metadata.new_storage_id()
+            assert syncs == []
+            metadata.sync()
+            syncs.clear()
+        assert metadata.new_storage_id() == 1001
 
-    def test_those_of_a_batch_are_reserved_with_it(
+    def test_very_many_between_two_syncs_are_reserved_at_once(
         self, metadata: SqliteMetadata, path: Path, syncs: list[Path]
     ) -> None:
+        metadata.reserve_storage_ids()
+        metadata.sync()
+        syncs.clear()
         with metadata.batch():
-            numbers = [metadata.new_storage_id() for _ in range(3000)]
+            numbers = [metadata.new_storage_id() for _ in range(metadata_module._IDS_RESERVED + 1)]
             assert syncs == []
         assert len(syncs) == 1
-        copy = path.with_name("copy")
-        copy.mkdir()
-        for file in path.parent.glob("metadata.sqlite*"):
-            shutil.copy(file, copy)
-        after_crash = SqliteMetadata(copy / path.name)
-        assert after_crash.new_storage_id() > max(numbers)
-        after_crash.close()
+        assert restarted_after_power_cut(path).new_storage_id() > max(numbers)
 
     def test_those_of_a_batch_that_fails_are_not_handed_out_again(
         self, metadata: SqliteMetadata
