@@ -5,7 +5,9 @@ since it has the open file and the offset in it. They decide which positions are
 happens to messages that cannot be read.
 
 Reading is done in the event loop, in small pieces, and the system is asked to read ahead: a piece
-is nearly always in memory already, and reading it costs less than a job for a thread.
+is nearly always in memory already, and reading it costs less than a job for a thread. Delta has
+large bodies read by a thread (large_reads.py); cursors and `take`, which serve management, wait for
+them.
 """
 
 from collections.abc import Callable
