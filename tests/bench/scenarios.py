@@ -156,7 +156,7 @@ FEATURES = tuple(
 FULL_SPEED = tuple(
     varied(
         f"fair-{how}-{count}",
-        f"{count} publishers, {count} consumers, {count} queues at full speed, {title}",
+        f"{count} each of publishers, consumers and queues at full speed, {title}",
         target=DELIVERED,
         auto_ack=how == "auto-ack",
         **pairs(count),
@@ -167,7 +167,7 @@ FULL_SPEED = tuple(
 FAN_IN = tuple(
     varied(
         f"fair-fan-in-{publishers}",
-        f"{publishers} publishers to one queue, {consumers} consumers, at full speed",
+        f"{publishers} publishers to one queue at full speed, consumers: {consumers}",
         target=DELIVERED,
         publishers=publishers,
         consumers=consumers,

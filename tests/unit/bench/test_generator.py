@@ -1,5 +1,7 @@
 """The load generator, against an embedded broker and against the relay."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,10 @@ from tests.bench.loads import Load, pairs, varied
 from tests.bench.properties import encoded
 
 COUNT = 200
+
+pytestmark = pytest.mark.skipif(
+    shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a C compiler"
+)
 
 
 @pytest.fixture(scope="module")
