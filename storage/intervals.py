@@ -122,7 +122,22 @@ class Intervals:
 
     def add(self, number: int) -> None:
         """Add one number."""
-        self.add_range(number, number + 1)
+        if not self.extend(number):
+            self.add_range(number, number + 1)
+
+    def extend(self, number: int) -> bool:
+        """Add a number if the last interval ends at it; whether it does."""
+        blocks = self._blocks
+        if not blocks:
+            return False
+        block = blocks[-1]
+        ends = block.ends
+        if ends[-1] != number:
+            return False
+        ends[-1] = number + 1
+        block.count += 1
+        self.count += 1
+        return True
 
     def add_range(self, start: int, end: int) -> None:
         """Add the numbers from `start` up to, not including, `end`."""

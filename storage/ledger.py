@@ -68,11 +68,13 @@ class Ledger:
         With the positions around it that are gone already: where there are gaps between messages,
         those that are settled in order are one interval in `fresh`.
         """
-        fresh, gone = self.fresh, self.gone
-        if position == fresh.end or position > gone.end:
-            fresh.add_range(position, position + 1)
+        if self.fresh.extend(position):
+            return
+        gone = self.gone
+        if position > gone.end:
+            self.fresh.add_range(position, position + 1)
         else:
-            fresh.add_range(gone.start_of(position), gone.next_gap(position + 1))
+            self.fresh.add_range(gone.start_of(position), gone.next_gap(position + 1))
 
     def left_segment(self, position: int, size: int) -> None:
         """A message that is in a segment is gone."""
