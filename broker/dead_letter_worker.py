@@ -23,15 +23,21 @@ time only; a letter whose routes were removed after it was confirmed once is set
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from leveret.broker.binding import Exchange
 from leveret.broker.clock import Timer
 from leveret.broker.counts import NodeCounts
-from leveret.broker.dead_lettering import DeadLetteringVhost, is_in_cycle, letter_of, work_of
+from leveret.broker.dead_lettering import (
+    DeadLetteringVhost,
+    letter_of,
+    names_in_cycle,
+    work_of,
+)
 from leveret.broker.exchanges.router import Route, route
+from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.queues.letter_source import KeptLetter, LetterSource
 from leveret.broker.queues.queue_client import QueueClient
@@ -246,22 +252,29 @@ class LetterWorker:
                 history.remember(message, header)
         new = [one for one in targets if one not in letter.settled and one not in letter.waiting]
         if vhost.tracer is not None and new:
-            queues = [one for one in found.queues if one in new]
+            given = set(new)
+            queues = [one for one in found.queues if one in given]
             vhost.tracer.dead_lettered(
                 queue, kept.message, kept.reason, message, routing_keys, queues
             )
         letter.waiting.update(new)
-        vhost.turns.work_left -= ROUTED_WORK * len(new)
-        for target in new:
+        LongWork(vhost.turns, f"a letter of {self!r}", self._giving(letter, message, new)).start()
+
+    def _giving(self, letter: Letter, message: Message, targets: list[Target]) -> Iterator[int]:
+        """The steps of giving a letter to its targets (broker/long_work.py)."""
+        for target in targets:
             confirm = Confirm(self, letter, target)
-            hand_over(target, message, confirm)
+            if isinstance(target, Exchange) or not target.is_deleted:
+                hand_over(target, message, confirm)
             if not confirm.is_pending:
                 self.confirmed(letter, target)
+            yield ROUTED_WORK
 
     def _targets(self, found: Route, message: Message, reason: str) -> list[Target]:
         targets: list[Target] = [one for one in found.delaying if isinstance(one, Exchange)]
+        in_cycle = names_in_cycle(message, reason)
         for queue in found.queues:
-            if is_in_cycle(queue, message, reason):
+            if queue.name in in_cycle:
                 self._warn(f"they would reach {queue!r} in a cycle")
             else:
                 targets.append(queue)

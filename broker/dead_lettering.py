@@ -12,13 +12,14 @@ from typing import Protocol
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.clock import Clock
+from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import (
     DEAD_LETTER_WORK,
     REJECTED,
     cc_keys,
     dead_letter_header,
     decoding_work,
-    is_cycle,
+    queues_in_cycle,
 )
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.routing import RoutingVhost, header_of, publish
@@ -39,38 +40,53 @@ class DeadLetterer:
 
     A dead letter may be the death of another message, in the queue that it goes to. Such a one
     waits in the mailbox until the first is done, so that a chain of queues does not become a chain
-    of calls. Letters for which no work is left in this turn wait for the next.
+    of calls. Letters for which no work is left in this turn wait for the next, and those behind
+    one that goes to very many queues until these have it.
     """
 
-    __slots__ = ("_is_publishing", "_mailbox", "_vhost", "is_awake")
+    __slots__ = ("_is_publishing", "_mailbox", "_rest", "_vhost", "is_awake")
 
     def __init__(self, vhost: DeadLetteringVhost) -> None:
         self._vhost = vhost
         self._mailbox: deque[tuple[QueueClient, Message, str]] = deque()
         self._is_publishing = False
+        self._rest: Answer[None] | None = None
         self.is_awake = False
 
     def add(self, queue: QueueClient, message: Message, reason: str) -> None:
         """A message died. It counts as work of who let it die, even if it has to wait here."""
-        self._vhost.turns.work_left -= work_of(message)
+        turns = self._vhost.turns
+        turns.work_left -= work_of(message)
+        if self._rest is not None:
+            # Messages shall not die faster than very many queues are given their letters.
+            turns.work_left = min(turns.work_left, 0)
         self._mailbox.append((queue, message, reason))
-        if not self._is_publishing and not self.is_awake:
+        if not self._is_publishing and not self.is_awake and self._rest is None:
             self._publish_waiting()
 
     def take_turn(self) -> None:
         """Publish the dead letters that have gathered, up to a turn's worth."""
-        self._publish_waiting()
+        if self._mailbox and self._rest is None:
+            self._publish_waiting()
 
     def _publish_waiting(self) -> None:
         self._is_publishing = True
         turns = self._vhost.turns
         try:
             self._publish(*self._mailbox.popleft())
-            while self._mailbox and turns.work_left > 0:
+            while self._mailbox and turns.work_left > 0 and self._rest is None:
                 turns.work_left -= work_of(self._mailbox[0][1])
                 self._publish(*self._mailbox.popleft())
         finally:
             self._is_publishing = False
+        if self._rest is not None:
+            self._rest.when_given(self._reached_all)
+        elif self._mailbox:
+            self._vhost.turns.wake(self)
+
+    def _reached_all(self) -> None:
+        """All of very many queues have the letter that the others wait for."""
+        self._rest = None
         if self._mailbox:
             self._vhost.turns.wake(self)
 
@@ -86,15 +102,20 @@ class DeadLetterer:
             if vhost.tracer is not None:
                 vhost.tracer.dead_lettered(queue, message, reason, letter, routing_keys, queues)
 
+        in_cycle = names_in_cycle(letter, reason)
+
         def accepts(target: QueueClient) -> bool:
-            if not is_in_cycle(target, letter, reason):
+            if target.name not in in_cycle:
                 return True
             logger.warning(
                 "a dead letter of %r would reach %r in a cycle and is dropped", queue, target
             )
             return False
 
-        publish(vhost, exchange, letter, routing_keys, trace=trace, accepts=accepts)
+        self._rest = publish(
+            vhost, exchange, letter, routing_keys, trace=trace,
+            accepts=accepts if in_cycle else None,
+        ).rest  # fmt: skip
 
 
 def work_of(message: Message) -> int:
@@ -102,9 +123,9 @@ def work_of(message: Message) -> int:
     return DEAD_LETTER_WORK + decoding_work(header_of(message))
 
 
-def is_in_cycle(target: QueueClient, letter: Message, reason: str) -> bool:
-    """Whether a dead letter came from this queue by itself, without a client's rejection."""
-    return reason != REJECTED and is_cycle(target.name, header_of(letter))
+def names_in_cycle(letter: Message, reason: str) -> set[str]:
+    """The queues from which a dead letter came by itself, without a client's rejection."""
+    return set() if reason == REJECTED else queues_in_cycle(header_of(letter))
 
 
 def letter_of(

@@ -41,6 +41,7 @@ from typing import NamedTuple
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.long_work import LongWork
+from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Publisher
 from leveret.broker.turns import WORK_MAX, Turns
 from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
@@ -145,12 +146,13 @@ class DelayedMessages:
 
     make_backing: makes the backing queue of a bucket, by its number. levels: the buckets in which a
     restart found messages. release: publishes a message whose time has come, with confirms to this
-    publisher. wall_offset_ms: what is added to the clock to get the wall clock.
+    publisher; see `routing.Published.rest`. wall_offset_ms: what is added to the clock to get the
+    wall clock.
     """
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
-        "_order", "_release", "_timer", "_timer_ms", "_turns", "_waits_for_read",
+        "_order", "_release", "_rest", "_timer", "_timer_ms", "_turns", "_waits_for_read",
         "_wall_offset_ms", "is_awake",
     )  # fmt: skip
 
@@ -160,7 +162,7 @@ class DelayedMessages:
         turns: Turns,
         make_backing: Callable[[int], BackingQueue],
         levels: Iterable[int],
-        release: Callable[[Message, Publisher], object],
+        release: Callable[[Message, Publisher], Answer[None] | None],
         wall_offset_ms: int = 0,
     ) -> None:
         self._clock = clock
@@ -171,6 +173,7 @@ class DelayedMessages:
         self._buckets: dict[int, Bucket] = {}
         self._loaded: list[Loaded] = []
         self._leaving_count = self._leaving_bytes = 0
+        self._rest: Answer[None] | None = None
         self._order = count()
         self._timer: Timer | None = None
         self._timer_ms = 0
@@ -280,7 +283,7 @@ class DelayedMessages:
 
     @property
     def _may_leave(self) -> bool:
-        return self._leaving_bytes <= LEAVING_BYTES_MAX
+        return self._leaving_bytes <= LEAVING_BYTES_MAX and self._rest is None
 
     def _begun(self, now_ms: int) -> Bucket | None:
         """A bucket with messages that has begun; the one that began first."""
@@ -311,8 +314,15 @@ class DelayedMessages:
         _, _, entry, bucket = heappop(self._loaded)
         self._turns.work_left -= RELEASE_WORK
         leaving = self._leaving(bucket, entry)
-        self._release(entry.message, leaving)
+        self._rest = self._release(entry.message, leaving)
         leaving.has_left()
+        if self._rest is not None:
+            self._rest.when_given(self._reached_all)
+
+    def _reached_all(self) -> None:
+        """All of very many queues have the message that was released last."""
+        self._rest = None
+        self._set_timer()
 
     def _leaving(self, bucket: Bucket, entry: Entry) -> Leaving:
         """A message that goes elsewhere, and is acked in its bucket when it is safe there."""

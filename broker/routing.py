@@ -7,7 +7,7 @@ what it looked up does the last step alone: the firehose by `deliver`, channel/p
 same loop inline.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.properties import ContentHeader
@@ -16,6 +16,8 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import route
+from leveret.broker.fan_out import QUEUES_AT_ONCE, Delivery, FanOuts
+from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import cc_keys
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import Turns
@@ -31,6 +33,7 @@ Trace = Callable[[Sequence[QueueClient]], object]
 class RoutingVhost(Protocol):
     """What routing needs of the virtual host. tracer: None while it is not traced."""
 
+    fan_outs: FanOuts
     turns: Turns
     tracer: Taps | None
 
@@ -40,10 +43,15 @@ class RoutingVhost(Protocol):
 
 
 class Published(NamedTuple):
-    """What became of a message. is_delayed: an exchange keeps it, and will route it later."""
+    """What became of a message.
+
+    is_delayed: an exchange keeps it, and will route it later. rest: given when all queues have it;
+    None if they have it now.
+    """
 
     queues: Sequence[QueueClient]
     is_delayed: bool
+    rest: Answer[None] | None = None
 
 
 def publish(
@@ -73,22 +81,30 @@ def publish(
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
         _delay(delaying, message, publisher, number)
-    vhost.turns.work_left -= ROUTED_WORK * len(queues)
-    deliver(queues, [message], len(message.body), ttl_ms, publisher, number)
-    return Published(queues, bool(found.delaying))
+    vhost.turns.work_left -= ROUTED_WORK * min(len(queues), QUEUES_AT_ONCE)
+    rest = deliver(vhost, queues, [message], len(message.body), ttl_ms, publisher, number)
+    return Published(queues, bool(found.delaying), rest)
 
 
 def deliver(
-    queues: Iterable[QueueClient],
+    vhost: RoutingVhost,
+    queues: Sequence[QueueClient],
     messages: list[Message],
     body_bytes: int,
     ttl_ms: int | None = None,
     publisher: Publisher | None = None,
     first: int = 0,
-) -> None:
-    """Hand a run of messages to queues. body_bytes: the sum of their bodies' sizes."""
+) -> Answer[None] | None:
+    """Hand a run of messages to queues. body_bytes: the sum of their bodies' sizes.
+
+    The answer is given when all of very many queues have them; None if they have them now.
+    """
+    if len(queues) > QUEUES_AT_ONCE:
+        delivery = Delivery(queues, messages, body_bytes, ttl_ms, publisher, first)
+        return vhost.fan_outs.begin(delivery)
     for queue in queues:
         queue.publish(messages, body_bytes, ttl_ms, publisher, first)
+    return None
 
 
 def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publisher) -> None:
@@ -96,7 +112,7 @@ def hand_over(target: QueueClient | Exchange, message: Message, publisher: Publi
     if isinstance(target, Exchange):
         _delay(target, message, publisher, 0)
     else:
-        deliver((target,), [message], len(message.body), None, publisher)
+        target.publish([message], len(message.body), None, publisher, 0)
 
 
 def _delay(exchange: Exchange, message: Message, publisher: Publisher | None, number: int) -> None:
@@ -109,9 +125,10 @@ def _delay(exchange: Exchange, message: Message, publisher: Publisher | None, nu
 
 def publish_delayed(
     vhost: RoutingVhost, exchange: Exchange, message: Message, publisher: Publisher
-) -> None:
+) -> Answer[None] | None:
     """The delay of a message is over: it goes on from the exchange at which it waited.
 
+    The answer is given when it has reached all of very many queues; None if it has reached all now.
     Its routing keys and its time to live, which begins now, are read from its properties again,
     since it may have waited on disk.
     """
@@ -119,10 +136,11 @@ def publish_delayed(
     late = Message(message.address, header, message.body, None, message.number)
     routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
     expiration = header.properties.get("expiration")
-    publish(
+    published = publish(
         vhost, exchange, late, routing_keys, trace=_trace_of(vhost, late, routing_keys),
         ttl_ms=None if expiration is None else int(expiration), publisher=publisher,
     )  # fmt: skip
+    return published.rest
 
 
 def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Trace:
@@ -145,7 +163,7 @@ def replay_history(
             keys = [message.address.routing_key]
             publish(vhost, destination, message, keys, trace=_trace_of(vhost, message, keys))
         else:
-            deliver([destination], [message], len(message.body))
+            destination.publish([message], len(message.body), None, None, 0)
 
 
 def header_of(message: Message) -> ContentHeader:

@@ -54,7 +54,7 @@ class Flushable(Protocol):
 
 
 class TurnOver(Exception):
-    """Input was handled in part, because nothing of the turn's work is left.
+    """Input was handled in part: nothing of the turn's work is left, or it waits for an actor.
 
     steps: the rest of what was being handled, to be called in order in the next turn.
     """

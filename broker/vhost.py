@@ -23,6 +23,7 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
+from leveret.broker.fan_out import FanOuts
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Answer
@@ -104,6 +105,7 @@ class VirtualHost:
         self.is_traced = False
         self._submit = submit
         self._store = store
+        self.fan_outs = FanOuts(turns)
         self._dead_letters = DeadLetterer(self)
         self._letter_settings = letter_settings
         self._waiting_for_routes: set[Actor] = set()

@@ -5,9 +5,10 @@ from pamqp import commands
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.methods_basic import affordable, apply_settling
-from leveret.broker.channel.publishing import CARE_WORK
+from leveret.broker.channel.publishing import reached_all
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import SETTLE_WORK
+from leveret.broker.fan_out import CARE_WORK
 from leveret.broker.long_work import LongWork
 
 APPLY_WORK = 16
@@ -28,7 +29,9 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     transaction = _transaction_of(channel)
     turns = channel.vhost.turns
     while transaction.publishes:
-        transaction.publishes.popleft()()
+        rest = transaction.publishes.popleft()()
+        if rest is not None:
+            await reached_all(channel, rest)
         turns.work_left -= CARE_WORK
         await turns.give_way()
     while (settling := transaction.next_settling(affordable(channel))) is not None:

@@ -44,11 +44,13 @@ from leveret.broker.channel.channel import Channel
 from leveret.broker.erlang.terms import format_binary
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.router import route
+from leveret.broker.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
 from leveret.broker.names import EXCHANGE, resource
-from leveret.broker.pending import Steps
+from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.arguments import TTL_MS_MAX
 from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK, decoding_work, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.turns import NextTurn
 from leveret.storage.message import Address, Message
 
 TARGETS_MAX = 1024
@@ -58,8 +60,6 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 
 UNKNOWN_WORK = 1000
 """The work of a message whose queues have not been looked up."""
-CARE_WORK = 30
-"""The work of the longer path, or of a queue that checks a limit or a time to live."""
 RETURN_WORK = 60
 """The work of a message that reaches no queue and is returned to its publisher."""
 
@@ -130,8 +130,7 @@ def publish(
     if needs_care or not target.is_simple or channel.transaction is not None:
         if needs_care and _is_topic(target):
             return _check_and_publish(channel, target, messages, body_bytes)
-        _publish_each(channel, target, messages)
-        return None
+        return _publish_each(channel, target, messages)
     tracer = channel.vhost.tracer
     if tracer is not None:
         _number(tracer, messages)
@@ -144,7 +143,8 @@ def publish(
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    routing.deliver(target.queues, messages, body_bytes, None, confirms, first)
+    vhost = channel.vhost
+    rest = routing.deliver(vhost, target.queues, messages, body_bytes, None, confirms, first)
     exchange = target.exchange
     assert exchange is not None
     routed = count * len(target.queues)
@@ -156,7 +156,16 @@ def publish(
         _unroutable(channel, target, messages)
     if channel.connection.services.observer is not None:
         _observe(channel, messages, target.queues)
-    return None
+    return None if rest is None else reached_all(channel, rest)
+
+
+async def reached_all(channel: Channel, rest: Answer[None]) -> None:
+    """Wait until all of very many queues have what was published; what follows comes after it.
+
+    The queues are given it in turns of their own, also if the channel ends meanwhile.
+    """
+    while not rest.is_given:
+        await NextTurn(channel.vhost.turns)
 
 
 async def _check_and_publish(
@@ -174,22 +183,39 @@ async def _check_and_publish(
         if header.needs_care:
             await _check_selected_topics(channel, target, header)
     if header.needs_care:
-        _publish_each(channel, target, messages)
+        rest = _publish_each(channel, target, messages)
     else:
-        publish(channel, target, messages, body_bytes)
+        rest = publish(channel, target, messages, body_bytes)
+    if rest is not None:
+        await rest
 
 
-def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> None:
+def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> Steps | None:
     """Publish a run on the longer path, and learn how much work a message of it is."""
     turns = channel.vhost.turns
     turns.work_left += target.work * len(messages)
     before = turns.work_left
-    for message in messages:
+    for count, message in enumerate(messages, 1):
         header = routing.header_of(message)
         turns.work_left -= decoding_work(header)
-        _publish_with_care(channel, target, header, message.body)
+        rest = _publish_with_care(channel, target, header, message.body)
+        if rest is not None:
+            target.work = CARE_WORK + (before - turns.work_left) // count
+            return _publish_rest(channel, target, messages[count:], rest)
     target.work = CARE_WORK + (before - turns.work_left) // len(messages)
     turns.work_left -= CARE_WORK * len(messages)
+    return None
+
+
+async def _publish_rest(
+    channel: Channel, target: Target, messages: list[Message], rest: Answer[None]
+) -> None:
+    """Publish the others of a run when all of very many queues have the one before."""
+    await reached_all(channel, rest)
+    if messages:
+        steps = _publish_each(channel, target, messages)
+        if steps is not None:
+            await steps
 
 
 def _number(tracer: Taps, messages: list[Message]) -> None:
@@ -243,18 +269,23 @@ async def _resolve(channel: Channel, target: Target) -> None:
         target.is_simple = found.is_cacheable and not found.remembering
         target.queues = found.queues
         if target.is_simple:
-            target.work = 1 + sum(map(_work_in, found.queues))
+            target.work = _work_in_all(found.queues)
             if target.is_mandatory and not found.queues:
                 target.work = RETURN_WORK
     target.generation = vhost.generation
 
 
+def _work_in_all(queues: list[QueueClient]) -> int:
+    """The work of a message in its queues. Very many count their work when they are given it."""
+    return len(queues) if len(queues) > QUEUES_AT_ONCE else 1 + sum(map(_work_in, queues))
+
+
 def _work_in(queue: QueueClient) -> int:
     """The work of a message in a queue: the most, if another one has to die for it."""
-    options = queue.options
-    if not options.has_limit and options.message_ttl_ms is None:
+    if not is_watched(queue):
         return 1
-    return CARE_WORK if options.dead_letter_exchange is None else DEAD_LETTER_WORK + CARE_WORK
+    dies = queue.options.dead_letter_exchange is not None
+    return DEAD_LETTER_WORK + CARE_WORK if dies else CARE_WORK
 
 
 def _find_publishable(channel: Channel, name: str) -> Exchange:
@@ -283,8 +314,8 @@ def _is_reply(address: Address) -> bool:
 
 def _publish_with_care(
     channel: Channel, target: Target, header: ContentHeader, body: bytes
-) -> None:
-    """Publish one message on the longer path."""
+) -> Answer[None] | None:
+    """Publish one message on the longer path; see `routing.Published.rest`."""
     ttl_ms: int | None = None
     keys = [target.address.routing_key]
     if header.needs_care:
@@ -305,12 +336,13 @@ def _publish_with_care(
     message = Message(target.address, header, body, None, message_number)
     transaction = channel.transaction
     if transaction is None:
-        _route_and_deliver(channel, target, message, keys, ttl_ms, channel.confirms, number)
-        return
+        confirms = channel.confirms
+        return _route_and_deliver(channel, target, message, keys, ttl_ms, confirms, number)
     number = transaction.next_number()
     transaction.publishes.append(
         lambda: _route_and_deliver(channel, target, message, keys, ttl_ms, transaction, number)
     )
+    return None
 
 
 def _route_and_deliver(
@@ -321,20 +353,20 @@ def _route_and_deliver(
     ttl_ms: int | None,
     publisher: Publisher | None,
     number: int,
-) -> None:
+) -> Answer[None] | None:
     exchange = target.exchange
     assert exchange is not None
     exchange.published_count += 1
     channel.counts.published += 1
     if _is_reply(target.address):
         _deliver_reply(channel, target, message)
-        return
+        return None
 
     def trace(queues: Sequence[QueueClient]) -> None:
         if channel.vhost.tracer is not None:
             channel.vhost.tracer.published(channel, [message], keys, queues)
 
-    queues, is_delayed = routing.publish(
+    queues, is_delayed, rest = routing.publish(
         channel.vhost, exchange, message, keys,
         trace=trace, ttl_ms=ttl_ms, publisher=publisher, number=number,
     )  # fmt: skip
@@ -344,6 +376,7 @@ def _route_and_deliver(
         _unroutable(channel, target, [message])
     if channel.connection.services.observer is not None:
         _observe(channel, [message], queues)
+    return rest
 
 
 def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:

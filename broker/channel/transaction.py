@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from leveret.broker.channel.held_runs import HeldRuns
 from leveret.broker.channel.unacked import Unacked
+from leveret.broker.pending import Answer
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"
 DROPPED_AT_ONCE, DROP_WORK = 500, 2
@@ -39,7 +40,7 @@ class Transaction:
     )  # fmt: skip
 
     def __init__(self, settled: Callable[[], object] = lambda: None) -> None:
-        self.publishes: deque[Callable[[], None]] = deque()
+        self.publishes: deque[Callable[[], Answer[None] | None]] = deque()
         self.settled_count = 0
         self.settlings: deque[Settling] = deque()
         self.settled = settled

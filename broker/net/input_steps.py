@@ -69,9 +69,9 @@ class InputSteps:
         if self._is_busy:
             self.waiting.append(step)
             return
-        self._do(step)
+        is_turn_over = self._do(step)
         if self.waiting:
-            self._do_waiting()
+            self._do_waiting(is_turn_over)
 
     def wait_with(self, *steps: Step) -> None:
         """Do these steps in a later turn, after those that wait already."""
@@ -86,18 +86,23 @@ class InputSteps:
         """The socket is closed: nothing is handled any more."""
         self._handle = _handle_nothing
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: Step) -> bool:
+        """Do a step; whether the rest of it has to wait for another turn."""
         self._is_busy = True
         try:
             self._handle(step)
         except TurnOver as over:
             self.waiting.extendleft((step, *map(Once, reversed(over.steps))))
+            return True
         finally:
             self._is_busy = False
+        return False
 
-    def _do_waiting(self) -> None:
-        while self.waiting and self._turns.work_left > 0 and not self._socket.is_blocked:
-            self._do(self.waiting.popleft())
+    def _do_waiting(self, is_turn_over: bool = False) -> None:
+        while self.waiting and not is_turn_over and not self._socket.is_blocked:
+            if self._turns.work_left <= 0:
+                break
+            is_turn_over = self._do(self.waiting.popleft())
         if self.waiting:
             self._ask_for_turn()
 

@@ -72,19 +72,19 @@ def cc_keys(headers: Table) -> list[str]:
     return [value for letter, value in field[1] if letter == "S"]
 
 
-def is_cycle(queue: str, header: ContentHeader) -> bool:
-    """Whether the message died in the queue before, and no client has rejected it since."""
+def queues_in_cycle(header: ContentHeader) -> set[str]:
+    """The names of the queues in which the message died, and no client has rejected it since."""
     deaths = header.headers.get("x-death")
+    names: set[str] = set()
     if deaths is None or deaths[0] != "A":
-        return False
+        return names
     for letter, death in deaths[1]:
-        if letter != "F":
-            return False
-        if death.get("reason") == ("S", REJECTED):
-            return False
-        if death.get("queue") == ("S", queue):
-            return True
-    return False
+        if letter != "F" or death.get("reason") == ("S", REJECTED):
+            break
+        kind, name = death.get("queue", ("", None))
+        if kind == "S":
+            names.add(name)
+    return names
 
 
 def _death(

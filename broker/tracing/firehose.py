@@ -137,7 +137,8 @@ class Firehose(Sink):
     ) -> None:
         copies = [Message(copy_route.address, header, message.body) for message in messages]
         if copy_route.is_fixed:
-            deliver(copy_route.queues, copies, sum([len(copy.body) for copy in copies]))
+            body_bytes = sum([len(copy.body) for copy in copies])
+            deliver(self._vhost, copy_route.queues, copies, body_bytes)
             return
         # An exchange on the path decides message by message.
         exchange = self._vhost.exchanges[TRACE_EXCHANGE]
