@@ -62,14 +62,12 @@ class Ledger:
         self._stated_to = 0
         self._recorded_fetched_to = 0
 
-    def settled(self, position: int) -> None:
-        """The message at this position is gone.
+    def settled_apart(self, position: int) -> None:
+        """The message at this position is gone, which does not follow the last one in `fresh`.
 
         With the positions around it that are gone already: where there are gaps between messages,
         those that are settled in order are one interval in `fresh`.
         """
-        if self.fresh.extend(position):
-            return
         gone = self.gone
         if position > gone.end:
             self.fresh.add_range(position, position + 1)
@@ -95,7 +93,8 @@ class Ledger:
             self.fresh.add_range(first, last + 1)
         else:
             for entry in entries:
-                self.settled(entry.position)
+                if not self.fresh.extend(entry.position):
+                    self.settled_apart(entry.position)
         garbage_bytes = 0
         for entry in entries:
             if entry.position >= self.flushed_to:

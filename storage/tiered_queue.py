@@ -258,11 +258,13 @@ class TieredQueue:
                 self.unacked_bytes -= len(entry.message.body)
             return
         ledger = self.ledger
+        extend = ledger.fresh.extend
         for entry in entries:
             position, size = entry.position, len(entry.message.body)
             self.unacked_bytes -= size
             self._unacked.pop(position, None)
-            ledger.settled(position)
+            if not extend(position):
+                ledger.settled_apart(position)
             if position < ledger.flushed_to:
                 self._left_segment(position, size)
         if self._transient_count:
