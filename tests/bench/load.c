@@ -160,11 +160,12 @@ static double own_cpu_seconds(void)
            + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* The share of the deliveries that were due by what was published until then. */
-static double delivered_share(const struct counts *until)
+/* The share of the deliveries that were due by what was published while it was measured. What fills
+ * the sockets' buffers before that does not count as a queue that grows. */
+static double delivered_share(const struct counts *before, const struct counts *after)
 {
-    double due = (double)until->published * options.copies;
-    return due > 0 ? (double)until->consumed / due : 0;
+    double due = (double)(after->published - before->published) * options.copies;
+    return due > 0 ? (double)(after->consumed - before->consumed) / due : 0;
 }
 
 static void print_result(const struct counts *before, const struct counts *after, double seconds,
@@ -176,7 +177,7 @@ static void print_result(const struct counts *before, const struct counts *after
     printf("\"published\": %llu, \"consumed\": %llu, \"confirmed\": %llu, \"refused\": %llu, ",
            (unsigned long long)total.published, (unsigned long long)total.consumed,
            (unsigned long long)total.confirmed, (unsigned long long)total.refused);
-    printf("\"delivered\": %.4f, ", delivered_share(after));
+    printf("\"delivered\": %.4f, ", delivered_share(before, after));
     printf("\"drained\": %s, \"generator_cpu_seconds\": %.6f, ", drained ? "true" : "false",
            own_cpu_seconds());
     printf("\"latency_us\": {\"samples\": %llu, \"p50\": %.1f, \"p95\": %.1f, ",

@@ -19,7 +19,7 @@ class LoadSample:
     rate: float
     """Deliveries a second; published messages where nothing is delivered."""
     delivered: float
-    """Share of the deliveries that were due when publishing stopped; 0 if nothing is delivered."""
+    """Deliveries over those due by what was published meanwhile; 0 if nothing is delivered."""
     cpu_us: float
     p50_us: float
     p95_us: float
