@@ -1,7 +1,7 @@
 """The samples that a request asks for: `lengths_age=60&lengths_incr=5` and similar parameters.
 
 As in RabbitMQ (`rabbit_mgmt_util`), a parameter that is missing or no number asks for no samples,
-and numbers that make no sense are an error.
+and numbers that make no sense are an error, also for samples that the answer does not have.
 """
 
 import re
@@ -10,12 +10,17 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.statistics.series import Window
 
+KINDS = ("lengths", "msg_rates", "data_rates", "node_stats")
 SAMPLES_MAX = 500
 NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def window(call: Call, kind: str) -> Window | None:
-    """The window of a kind: lengths, msg_rates, data_rates or node_stats. Raises 400."""
+    """The window of one of the `KINDS`. Raises 400 if that of any kind makes no sense."""
+    return {one: _window(call, one) for one in KINDS}[kind]
+
+
+def _window(call: Call, kind: str) -> Window | None:
     texts = call.query(f"{kind}_age"), call.query(f"{kind}_incr")
     if not all(NUMBER.fullmatch(text) for text in texts):
         return None

@@ -193,6 +193,17 @@ def test_odd_queries(query, status, node):
         assert answer.body["reason"]
 
 
+@pytest.mark.parametrize("kind", ["lengths", "msg_rates", "data_rates", "node_stats"])
+@pytest.mark.parametrize(
+    "path", ["overview", "queues", "exchanges", "vhosts", "connections", "channels", "nodes"]
+)
+def test_samples_that_make_no_sense(path, kind, node):
+    for age, increment in ((-1, 5), (60, 0), (60_000_000, 1)):
+        answer = node.request("GET", f"{path}?{kind}_age={age}&{kind}_incr={increment}")
+        assert answer.status == 400
+        assert answer.body["reason"] == (f"Invalid range parameters: age {age}, incr {increment}")
+
+
 @pytest.mark.parametrize(
     "path",
     [
