@@ -17,6 +17,7 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.channel import methods_basic, publishing
 from leveret.broker.channel.access import check, check_exclusive_access
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.dispatch import described, handle, timed_out
 from leveret.broker.channel.unacked import Unacked
 from leveret.broker.names import QUEUE
@@ -140,7 +141,11 @@ class DirectConnection:
     async def publish(
         self, exchange: str, routing_key: str, header: ContentHeader, body: bytes
     ) -> bool:
-        """Publish a mandatory message; returns whether it was routed. Raises as `call` does."""
+        """Publish a mandatory message; returns whether a queue has it and none has refused it.
+
+        It may not be on disk yet: see `confirmed`. Raises as `call` does.
+        """
+        confirms = self.channel.confirms = Confirms()
         address = encode_address(exchange, routing_key)
         target = publishing.target_for(self.channel, _TICKET + address + _MANDATORY)
 
@@ -151,7 +156,27 @@ class DirectConnection:
                 await steps
 
         replies = await self._do(publish(), publishing.described(self.channel, target))
-        return not any(reply.method is commands.Basic.Return for reply in replies)
+        is_returned = any(reply.method is commands.Basic.Return for reply in replies)
+        return not is_returned and not confirms.refused_count
+
+    async def confirmed(self) -> bool:
+        """Wait until the message that was published is safe; returns whether no queue refused it.
+
+        Raises ChannelFault after `channel_operation_timeout`.
+        """
+        confirms = self.channel.confirms
+        assert confirms is not None, "a message was published"
+        due = asyncio.Event()
+        confirms.due = due.set
+        timeout_ms = self.services.config.channel_operation_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not (settled := confirms.take()):
+                    await due.wait()
+                    due.clear()
+        except TimeoutError:
+            raise timed_out("basic.publish", timeout_ms) from None
+        return all(one.is_ack for one in settled)
 
     def deliver(self, queue: QueueClient, entries: list[Entry]) -> list[int]:
         """Register entries taken from a queue as unsettled; returns their delivery tags."""

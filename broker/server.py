@@ -356,9 +356,14 @@ class Broker:
             connection.congestion_changed()
 
     def _disk_filled(self, is_full: bool) -> None:
-        """The store cannot write because the disk is full, or can write again."""
+        """The store cannot write because the disk is full, or can write again.
+
+        The declarations are moved into their file while there is the reserve for that: SQLite's log
+        then has the room for deletions.
+        """
         if is_full:
             self.services.alarms.set(DISK, "store")
+            self._sync.checkpoint()
         else:
             self.services.alarms.clear(DISK, "store")
 

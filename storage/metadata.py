@@ -42,6 +42,7 @@ from leveret.storage.metadata_opening import (
     IDENTITY,
     VERSION,
     MetadataError,
+    MetadataFull,
     connect,
     format_error,
     naming_file,
@@ -79,7 +80,7 @@ from leveret.storage.metadata_tables import (
 )
 from leveret.storage.metadata_witness import Witness
 
-__all__ = ["Metadata", "MetadataError", "NoMetadata", "SqliteMetadata"]
+__all__ = ["Metadata", "MetadataError", "MetadataFull", "NoMetadata", "SqliteMetadata"]
 
 _IDS_RESERVED = 100_000
 """Those that are reserved and not used at a stop are never used: there are 2 ** 48."""
@@ -206,7 +207,7 @@ class SqliteMetadata:
         self._pending = 0
         self._wants_ids = False
         self.synced_changes = -1
-        self._sync_lock = threading.Lock()
+        self._sync_lock, self._checkpoint_lock = threading.Lock(), threading.Lock()
         self._is_log_in_directory = False
         with naming_file(self._path):
             self._connection = connect(path)
@@ -454,7 +455,7 @@ class SqliteMetadata:
 
     def checkpoint(self) -> None:
         """Move SQLite's log into the database file. For a worker thread: it waits for the disk."""
-        with naming_file(self._path):
+        with self._checkpoint_lock, naming_file(self._path):
             connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=rw", uri=True)
             try:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")

@@ -29,6 +29,10 @@ class MetadataError(Exception):
     """The metadata cannot be read or written; the text names the file and says what to do."""
 
 
+class MetadataFull(MetadataError):
+    """The disk has no room for a change; nothing was changed."""
+
+
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
     """Turn errors of SQLite into MetadataErrors that name the file.
@@ -39,7 +43,8 @@ def naming_file(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
-        raise MetadataError(
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        raise (MetadataFull if is_full else MetadataError)(
             f"the metadata in {path} cannot be used: {error}; {_advice(error, path)}"
         ) from error
 

@@ -76,9 +76,12 @@ class MetadataSync:
         if self._failure is not None:
             self._synced(callbacks, self._failure)
             return
+        self._thread().submit(self._sync_now, lambda _, error: self._synced(callbacks, error))
+
+    def _thread(self) -> Worker:
         if self._worker is None:
             self._worker = Worker(self._loop, "leveret-metadata")
-        self._worker.submit(self._sync_now, lambda _, error: self._synced(callbacks, error))
+        return self._worker
 
     def _sync_now(self) -> None:
         self._metadata.sync()
@@ -94,14 +97,15 @@ class MetadataSync:
         for callback in callbacks:
             callback(error)
         if self._metadata.changes - self._moved_changes >= CHECKPOINT_CHANGES:
-            self._checkpoint()
+            self.checkpoint()
         if self._callbacks:
             self._sync_soon()
 
-    def _checkpoint(self) -> None:
+    def checkpoint(self) -> None:
+        """Move SQLite's log into the database file soon, in the thread."""
         self._moved_changes = self._metadata.changes
-        if self._worker is not None and self._failure is None:
-            self._worker.submit(self._metadata.checkpoint, _report)
+        if self._failure is None:
+            self._thread().submit(self._metadata.checkpoint, _report)
 
     async def close(self) -> None:
         """Call back all who wait, and end the thread."""

@@ -33,7 +33,7 @@ from leveret.broker.registry.acts import ActsOfDeclarations
 from leveret.broker.registry.registry import Registry
 from leveret.broker.registry.rows import write
 from leveret.broker.requester import THE_NODE, Requester
-from leveret.storage.metadata import Metadata, MetadataError
+from leveret.storage.metadata import Metadata, MetadataError, MetadataFull
 from leveret.storage.metadata_sync import MetadataSync
 
 
@@ -134,7 +134,18 @@ class LocalDeclarationLog:
             give(None)
 
     def _write(self, declarations: list[Declaration]) -> list[Declaration]:
-        """Write the durable ones in one transaction; returns the declarations with storage ids."""
+        """Write the durable ones in one transaction; returns the declarations with storage ids.
+
+        On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
+        space that it has, so that deletions, which need no more, can be written.
+        """
+        try:
+            return self._write_at_once(declarations)
+        except MetadataFull:
+            self._metadata.checkpoint()
+            return self._write_at_once(declarations)
+
+    def _write_at_once(self, declarations: list[Declaration]) -> list[Declaration]:
         if len(declarations) == 1:
             return [self._write_one(declarations[0])]
         with self._metadata.batch():

@@ -104,7 +104,7 @@ async def delete_exchange(call: Call) -> Any:
 
 @route("POST", "/exchanges/{vhost}/{exchange}/publish")
 async def publish(call: Call) -> Any:
-    """Publish one message, and answer whether it was routed."""
+    """Publish one message, and answer whether it was routed, when it is confirmed."""
     if call.path("vhost") not in call.broker.services.vhosts:
         raise not_authorised("Access refused.")
     vhost, name = call.vhost(), call.exchange_name()
@@ -136,7 +136,8 @@ async def _publish(
 ) -> bool:
     try:
         with connect(call, vhost) as connection:
-            return await connection.publish(exchange, key, header, payload)
+            is_routed = await connection.publish(exchange, key, header, payload)
+            return is_routed and await connection.confirmed()
     except ValueError as error:
         raise bad_request(str(error)) from None
     except (ChannelFault, ConnectionFault) as fault:

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
@@ -29,7 +30,7 @@ from leveret.mgmt.metrics.allocators import find_mallinfo
 from leveret.mgmt.running_node import Node
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.disk import Disk, StoreError
-from leveret.storage.metadata import SqliteMetadata
+from leveret.storage.metadata import MetadataError, SqliteMetadata
 from leveret.storage.reserve import make_room_to_start
 
 METADATA_FILE = "metadata.sqlite"
@@ -101,6 +102,8 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     await node.stop_requested.wait()
     logger.info("stopping")
     upkeep.cancel()
+    with suppress(asyncio.CancelledError):
+        await upkeep
     failure = node.broker.failure if node.broker is not None else None
     try:
         await management.stop()
@@ -147,8 +150,12 @@ async def _checkpoint_now_and_then(node: Node) -> None:
     """Checkpoint the metadata regularly, in a worker thread since that waits for the disk."""
     while True:
         await asyncio.sleep(CHECKPOINT_SECONDS)
-        if node.broker is not None:
+        if node.broker is None:
+            continue
+        try:
             await asyncio.to_thread(node.broker.services.metadata.checkpoint)
+        except MetadataError as error:
+            logger.error("no checkpoint was made, and one is tried again: %s", error)
 
 
 async def _give_back_memory_now_and_then(node: Node) -> None:

@@ -166,3 +166,31 @@ def test_the_disk_alarm_ends_when_messages_are_consumed(small_disk):
     wait_until(lambda: "disk alarm cleared" in node.text)
     publish_confirmed(node, "again")
     node.kill()
+
+
+@pytest.mark.parametrize("small_disk", [40], indirect=True)
+def test_very_many_queues_are_deleted_without_any_room(small_disk):
+    """Nothing of what is written needs more than SQLite's files have, though another program fills
+    the disk.
+    """
+    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    assert node.start()
+    wait_until((small_disk / "data" / "reserve").exists)
+    connection = connect(node)
+    channel = connection.channel()
+    for number in range(250):
+        channel.queue_declare(str(number), durable=True)
+    connection.close()
+    (small_disk / "filling").write_bytes(bytes(16 * MEGABYTE))
+    confirmed = publish_until_blocked(node, "full")
+    wait_until(lambda: (small_disk / "data" / "metadata.sqlite").stat().st_size > 100_000)
+    fill(small_disk)
+    node.kill()
+    assert node.start(), node.text
+    connection = connect(node)
+    channel = connection.channel()
+    for number in range(250):
+        channel.queue_delete(str(number))
+    assert channel.queue_delete("full").method.message_count >= confirmed
+    connection.close()
+    node.kill()

@@ -15,7 +15,7 @@ from leveret.broker.declarations import (
     PutVhost,
     User,
 )
-from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata import MetadataError, MetadataFull, SqliteMetadata
 from tests.declaring import Declared, state_of
 
 
@@ -62,6 +62,22 @@ class TestWriting:
         with pytest.raises(MetadataError, match="the disk is full"):
             answer.result()
         assert state_of(full.registry) == before
+
+    def test_a_full_disk_is_written_after_a_checkpoint(self, declared, metadata, monkeypatch):
+        is_full = [True]
+        execute = metadata._execute
+
+        def try_to(*arguments):
+            if is_full[0]:
+                raise MetadataFull("the disk is full")
+            execute(*arguments)
+
+        monkeypatch.setattr(metadata, "_execute", try_to)
+        monkeypatch.setattr(
+            metadata, "checkpoint", lambda: is_full.clear() or is_full.append(False)
+        )
+        declared.log.submit(PutExchange("/", "e", "direct", durable=True)).result()
+        assert "e" in exchange_names(metadata)
 
     def test_what_is_not_durable_needs_no_disk(self, full):
         full.put(PutQueue("/", "q"), PutExchange("/", "e", "direct"))
