@@ -137,7 +137,9 @@ async def _publish(
     try:
         with connect(call, vhost) as connection:
             is_routed = await connection.publish(exchange, key, header, payload)
-            return is_routed and await connection.confirmed()
+            if not await connection.confirmed():
+                raise bad_request("rejected Unable to publish message. Check queue limits.")
+            return is_routed
     except ValueError as error:
         raise bad_request(str(error)) from None
     except (ChannelFault, ConnectionFault) as fault:

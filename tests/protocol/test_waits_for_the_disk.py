@@ -1,14 +1,20 @@
 """Publishers of persistent messages wait for the disk, and nobody else does."""
 
+import asyncio
 import threading
 
 import pytest
 from pamqp import commands
 
+from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.auth.backends.internal import InternalBackend
+from leveret.broker.auth.identity import Identity
+from leveret.broker.direct import DirectConnection
+from leveret.broker.requester import THE_NODE
 from leveret.storage.disk import Disk
 from leveret.storage.metadata import SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
-from tests.protocol.raw_client import opened
+from tests.protocol.raw_client import encode_properties, opened, wait_until
 from tests.stored_broker import started
 
 QUICK_SYNCS = 50
@@ -89,3 +95,36 @@ def test_a_transient_message_does_not_wait_for_a_disk_that_was_quick_before(tmp_
         for gate in gates.values():
             gate.is_open.set()
         broker.stop()
+
+
+def test_management_answers_a_publish_when_the_message_is_on_disk(tmp_path):
+    gates = {name: Gate() for name in OPERATIONS}
+    broker = started(tmp_path, disk=GatedDisk(gates))
+    try:
+        with opened(broker) as client:
+            client.declare("q", durable=True)
+            gates["sync"].shut()
+            published = broker.call(lambda embedded: asyncio.ensure_future(publish(embedded, "q")))
+            assert gates["sync"].waits.wait(PATIENCE_SECONDS)
+            assert not published.done()
+            gates["sync"].is_open.set()
+            wait_until(published.done)
+            assert published.result()
+    finally:
+        gates["sync"].is_open.set()
+        broker.stop()
+
+
+async def publish(embedded, queue):
+    """Publish a persistent message as `POST /api/exchanges/.../publish` does."""
+    header = ContentHeader(encode_properties({"delivery_mode": 2}))
+    with connect(embedded) as connection:
+        is_routed = await connection.publish("", queue, header, b"body")
+        return is_routed and await connection.confirmed()
+
+
+def connect(embedded):
+    services = embedded.broker.services
+    guest = Identity("guest", ("administrator",), authorization=InternalBackend(
+        services.users, services.permissions))  # fmt: skip
+    return DirectConnection(services, guest, services.vhosts["/"], "127.0.0.1", THE_NODE)
