@@ -87,6 +87,7 @@ class Closing:
             self.drop_in_silence(fault.reply_text)
             return
         logger.error("closing connection %s: %s", connection.name, fault.reply_text)
+        may_answer = self.state is RUNNING and connection.is_readable
         connection.release()
         connection.output.send(
             0,
@@ -97,7 +98,7 @@ class Closing:
             method_id=fault.method_id,
         )
         self.state = CLOSED
-        self._abort_later(self._patience_ms() if connection.is_readable else SILENT_CLOSE_MS)
+        self._abort_later(self._patience_ms() if may_answer else SILENT_CLOSE_MS)
 
     def force(self, explanation: str) -> None:
         """Close the connection at an operator's request, or because the broker stops."""

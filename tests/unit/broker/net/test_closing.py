@@ -101,6 +101,13 @@ def test_nobody_waits_for_an_answer_that_could_not_be_read(closing, connection, 
     assert socket.ended == "aborted"
 
 
+def test_who_failed_to_log_in_has_three_seconds_to_answer(closing, connection, services, socket):
+    closing.fail(frame_error("no"))
+    assert len(connection.output.pieces) == 1
+    services.clock.advance(SILENT_CLOSE_MS / 1000)
+    assert socket.ended == "aborted"
+
+
 def test_a_stranger_is_not_told_what_is_wrong(closing, connection, services, socket):
     connection.is_known = False
     closing.fail(frame_error("bad"))
