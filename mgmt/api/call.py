@@ -23,6 +23,7 @@ from leveret.broker.server import Broker
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
+from leveret.mgmt.api.json_bodies import parse
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
@@ -233,7 +234,8 @@ class Call:
         nullable: keys that must be there and may be null.
         """
         raw = await self.raw_body()
-        content = {} if raw in (b"", b"null", b"undefined") else incoming.parse(raw)
+        is_empty = raw in (b"", b"null", b"undefined")
+        content = {} if is_empty else await parse(raw, self.node.give_way)
         if isinstance(content, str):
             raise bad_request(
                 "invalid payload: the request body JSON-decoded to a string. Is the input "

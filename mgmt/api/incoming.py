@@ -1,11 +1,8 @@
-"""Bodies of requests, with limits on their time, size and depth.
+"""Bodies of requests, with limits on their time and size; json_bodies.py decodes them.
 
 A body is read here only. One that takes too long, is too large or is cut off is refused,
 and its memory is freed at once: the parts are removed from the list that holds them, because the
 exception's traceback keeps the list itself until the next collection.
-
-JSON is decoded only if it is small apart from the texts that may be large, a message's payload and
-a parameter's value: otherwise it may have millions of values. json_limits.py counts what it has.
 
 Before a login a body may have 64 KB and take 5 seconds, as in RabbitMQ. After it, the limits are
 `management.http.max_body_size` and `management.tcp.inactivity_timeout`.
@@ -14,36 +11,16 @@ Before a login a body may have 64 KB and take 5 seconds, as in RabbitMQ. After i
 import asyncio
 from email.message import Message
 from email.parser import BytesHeaderParser
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 import aiohttp
-import msgspec
 from aiohttp import hdrs, web
 
 from leveret.broker.config.management_settings import ManagementSettings
 from leveret.mgmt.api.errors import ApiError, bad_request
-from leveret.mgmt.json_limits import refusal_of
 
 FIELDS_MAX = 100
-STRUCTURE_BYTES_MAX = 500_000
-"""A field table has 128 KB, and JSON may escape its texts. To decode so much takes up to 20 ms."""
-TOO_LARGE = f"JSON may have {STRUCTURE_BYTES_MAX} bytes besides the texts of payload and value"
-NOTHING = msgspec.Raw()
-
-
-class Edit(msgspec.Struct, frozen=True):
-    """What the dead-letter workbench changes in a message."""
-
-    payload: msgspec.Raw = NOTHING
-
-
-class LargeTexts(msgspec.Struct, frozen=True):
-    """The fields of all requests that may be large texts, not decoded."""
-
-    payload: msgspec.Raw = NOTHING
-    value: msgspec.Raw = NOTHING
-    edit: Edit = Edit()
 
 
 class Limits(NamedTuple):
@@ -140,29 +117,3 @@ def _given_up(status: int, error: str, reason: str) -> ApiError:
     refusal = ApiError(status, error, f"the body is {reason}")
     refusal.closes = True
     return refusal
-
-
-def parse(raw: bytes) -> Any:
-    """Decode JSON. Raises 400 if it is not valid, or has too many values."""
-    try:
-        if len(raw) > STRUCTURE_BYTES_MAX and _structure_bytes(raw) > STRUCTURE_BYTES_MAX:
-            raise bad_request(TOO_LARGE)
-        content = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise bad_request("not_json") from None
-    refusal = refusal_of(content)
-    if refusal is not None:
-        raise bad_request(refusal)
-    return content
-
-
-def _structure_bytes(raw: bytes) -> int:
-    """The size of JSON without the texts that may be large. Raises msgspec.DecodeError."""
-    large = msgspec.json.decode(raw, type=LargeTexts)
-    texts = (large.payload, large.value, large.edit.payload)
-    return len(raw) - sum(map(_text_bytes, texts))
-
-
-def _text_bytes(raw: msgspec.Raw) -> int:
-    content = bytes(raw)
-    return len(content) if content.startswith(b'"') else 0

@@ -159,6 +159,7 @@ async def _items(
     if raw is None:
         return []
     try:
+        await give_way()
         encoded = msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or []
     except msgspec.ValidationError:
         problems.append(Problem(kind, "should be a list of objects"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.mgmt.api.incoming import STRUCTURE_BYTES_MAX
+from leveret.mgmt.api.json_bodies import STRUCTURE_BYTES_MAX
 from tests.mgmt.node_in_process import NodeInProcess
 
 TURN_CALLS_MAX = 20_000
