@@ -28,7 +28,7 @@ them costs a millisecond more, since its holders are in a list (channel/held_run
 """
 CARE_WORK = 30
 """The work of a message in a queue that checks a limit or a time to live (broker/turns.py)."""
-QUEUE_WORK = 2
+QUEUE_WORK = 4
 """That of a run in a queue, beside that of its messages."""
 _STEP_QUEUES = 100
 

@@ -5,25 +5,26 @@ takes 0.15 s, and 50,000 queues are more than that. What the broker has many of 
 when it ends (queues, channels, connections) or is in none (messages), so reference counting frees
 it, and hardly anything is left to collect.
 
-**Promises.** While they are started, no collection but `collect_everything` looks at more than the
-objects that were made lately and `KEPT_MAX` others. What becomes garbage is freed at the next or
-the next but one collection, unless it has been put aside.
+**Promises.** While they are started, no collection but `collect_everything` looks at more than
+`KEPT_MAX` + (`YOUNG_COLLECTIONS_MAX` + 1) * `YOUNG_MAX` objects, 55,000. What becomes garbage is
+freed at the next or the next but one collection, unless it has been put aside.
 **Not promised.** That garbage among what was put aside is freed before `collect_everything`.
 
 Mechanism: Python itself collects only the objects made since the last collection, whenever there
 are `YOUNG_MAX` of them. A timer counts these collections. After `YOUNG_COLLECTIONS` of them all
 objects are looked at that were not put aside. If more than `KEPT_MAX` are left, the node has grown
-by as many, and they are put aside (`gc.freeze`): no later collection looks at them.
+by as many, and they are put aside (`gc.freeze`): no later collection looks at them. If the node
+grows so fast that the timer comes too late, they are put aside at once.
 """
 
 import gc
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-YOUNG_MAX = 10_000
-"""A collection of so many objects takes one to two milliseconds."""
-YOUNG_COLLECTIONS = 3
-KEPT_MAX = 20_000
+YOUNG_MAX = 5_000
+"""A collection of so many objects takes half a millisecond to one millisecond."""
+YOUNG_COLLECTIONS, YOUNG_COLLECTIONS_MAX = 4, 8
+KEPT_MAX = 10_000
 CHECK_SECONDS = 0.05
 """In this time a client that declares queues at full speed makes 30,000 objects."""
 NEVER = 1_000_000_000
@@ -52,6 +53,7 @@ class GarbageCollections:
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG_MAX, NEVER, NEVER)
+        gc.callbacks.append(self._collected)
         self._look()
 
     def stop(self) -> None:
@@ -59,16 +61,27 @@ class GarbageCollections:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            gc.callbacks.remove(self._collected)
             gc.set_threshold(*self._thresholds)
             gc.unfreeze()
 
+    @staticmethod
+    def _collected(phase: str, info: dict[str, Any]) -> None:
+        """Python has collected, wherever an object was made."""
+        if phase == "stop" and _young_collections() >= YOUNG_COLLECTIONS_MAX:
+            gc.freeze()
+
     def _look(self) -> None:
-        _, young_collections, _ = gc.get_count()
-        if young_collections >= YOUNG_COLLECTIONS:
+        if _young_collections() >= YOUNG_COLLECTIONS:
             gc.collect()
             if len(gc.get_objects()) > KEPT_MAX:
                 gc.freeze()
         self._timer = self._call_later(CHECK_SECONDS, self._look)
+
+
+def _young_collections() -> int:
+    """How many collections of young objects there were since all were looked at, or put aside."""
+    return gc.get_count()[1]
 
 
 def collect_everything() -> int:

@@ -7,6 +7,7 @@ import pytest
 from leveret.broker.resources.garbage_collections import (
     KEPT_MAX,
     YOUNG_COLLECTIONS,
+    YOUNG_COLLECTIONS_MAX,
     YOUNG_MAX,
     GarbageCollections,
     collect_everything,
@@ -75,13 +76,26 @@ def young_collections_pass(timer):
     timer.look()
 
 
-def test_the_objects_that_a_collection_looks_at(timer, looked_at):
+@pytest.fixture
+def limit():
+    """The most objects that a collection looks at."""
+    return KEPT_MAX + (YOUNG_COLLECTIONS_MAX + 1) * YOUNG_MAX
+
+
+def test_the_objects_that_a_collection_looks_at(timer, looked_at, limit):
     kept = []
-    for _ in range(20):
+    for _ in range(40):
         kept.append(make(YOUNG_MAX))
         timer.look()
-    assert len(looked_at) > 20
-    assert max(looked_at) < KEPT_MAX + (YOUNG_COLLECTIONS + 2) * YOUNG_MAX
+    assert len(looked_at) > 40
+    assert max(looked_at) < limit
+
+
+def test_a_node_that_grows_faster_than_the_timer_comes(timer, looked_at, limit):
+    kept = make(5 * limit)
+    timer.look()
+    assert len(looked_at) > 40
+    assert max(looked_at) < limit < len(kept)
 
 
 def test_garbage_is_found_soon(timer):
