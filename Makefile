@@ -1,6 +1,7 @@
 # make run    run a broker on port 5672 with its data in ./data
-# make test   run the test suite
+# make test   run the test suite, on the compiled message path and on pure Python
 # make lint   all other checks of CI
+# make compile   compile the message path, if there is a C compiler; run and test do it, too
 # make pictures  take the pictures of docs/management.md
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
@@ -11,26 +12,42 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: run test lint format pictures bench clean
+.PHONY: run compile test test-pure lint format pictures bench clean
+
+# Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
+BUILD_REQUIRES := setuptools mypy msgspec librt
+SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker storage -name '*.py')
+INSTALL := LEVERET_BUILD=pure $(BIN)/pip install --quiet --editable
 
 $(BIN)/leveret: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(INSTALL) .
 	touch $@
 
 $(BIN)/.test-ready: $(BIN)/leveret
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(INSTALL) '.[test]'
 	touch $@
 
 $(BIN)/.dev-ready: $(BIN)/.test-ready
-	$(BIN)/pip install --quiet --editable '.[test,dev]'
+	$(INSTALL) '.[test,dev]'
 	touch $@
 
-run: $(BIN)/leveret
+$(BIN)/.compiled: $(BIN)/leveret $(SOURCES)
+	$(BIN)/pip install --quiet $(BUILD_REQUIRES)
+	find -L leveret -name '*.so' -delete
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+compile: $(BIN)/.compiled
+
+run: compile
 	$(BIN)/leveret serve --data-dir data
 
-test: $(BIN)/.test-ready
+test: $(BIN)/.test-ready compile test-pure
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+test-pure: $(BIN)/.test-ready
+	LEVERET_PURE=1 $(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 lint: $(BIN)/.dev-ready
 	$(BIN)/ruff check .
@@ -45,8 +62,9 @@ format: $(BIN)/.dev-ready
 pictures: $(BIN)/.test-ready
 	$(BIN)/python -m tests.browser.pictures
 
-bench: $(BIN)/.test-ready
+bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
+	find -L leveret -name '*.so' -delete

@@ -1,6 +1,6 @@
 """An exchange, and a binding from one to a queue or to another exchange."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from leveret.broker.amqp.field_table import Table, encode_table
 from leveret.broker.delayed_messages import DelayedMessages
@@ -27,7 +27,7 @@ class Exchange:
         "type", "type_name",
     )  # fmt: skip
 
-    is_exchange = True
+    is_exchange: ClassVar[bool] = True
 
     def __init__(
         self,

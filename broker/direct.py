@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 from pamqp import base, commands
 
 from leveret.broker.amqp.content import Piece, encode_address
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import not_allowed
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel import methods_basic, publishing
 from leveret.broker.channel.access import check, check_exclusive_access
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.dispatch import described, handle, timed_out
-from leveret.broker.channel.unacked import Unacked
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.names import QUEUE
 from leveret.broker.pending import Steps
 from leveret.broker.pending_in_task import finish

@@ -10,7 +10,9 @@ same loop inline.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.binding import Exchange
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
 from leveret.broker.pending import Answer
 
@@ -79,6 +81,7 @@ class NextTurn(Answer[None]):
         self._turns.after_round(lambda: self.give(None))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
     """The actors that wait for their turn, and the connections that wait to be flushed.
 

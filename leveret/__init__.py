@@ -6,6 +6,10 @@ imported under one name: `leveret.broker`, `leveret.storage`, `leveret.mgmt`, `l
 
 from importlib import import_module
 
+from leveret.compiled import choose_build
+
+choose_build()
+
 __version__: str
 """The version that is installed, or "unreleased" in a checkout that is not installed."""
 

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from leveret.broker.amqp.properties import PROPERTY_TYPES, ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    PROPERTY_TYPES,
+    encode_properties,
+)
 from leveret.mgmt.views.to_json import json_to_table
 
 _KINDS = {name: kind for name, _, kind in PROPERTY_TYPES}
@@ -27,7 +34,7 @@ def header_of_json(properties: Any) -> ContentHeader:
     values = {
         name: _value(name, properties[name]) for name in _KINDS if properties.get(name) is not None
     }
-    return ContentHeader(encode_properties(values))
+    return read_header(encode_properties(values))
 
 
 def _value(name: str, value: Any) -> Any:

@@ -36,6 +36,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from mypy_extensions import mypyc_attr
+
 from leveret.storage.backing_queue import Waiter
 from leveret.storage.disk import Disk, DiskFull
 from leveret.storage.formats import CLOSED, encode_oldest, encode_record
@@ -56,6 +58,7 @@ RETRY_SECONDS = 0.5
 logger = logging.getLogger("leveret.store")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Log:
     """The log of one node. All methods are for the event loop's thread.
 

@@ -31,17 +31,23 @@ class LogPosition(NamedTuple):
 
 
 class LogClient(Protocol):
-    """A user of the log. All methods are called in the event loop's thread.
+    """A user of the log. All methods are called in the event loop's thread."""
 
-    name: identifies the client in errors, and in the files of clients that write named records.
-    kinds: the kinds of its records (formats.py). No other client has them. removing_kinds: those
-    that take away what other records say; they are not recovered if something before them in their
-    batch was never written (recovery.py, R5).
-    """
+    @property
+    def name(self) -> str:
+        """Identifies the client in errors, and in the files of clients that write named records."""
 
-    name: str
-    kinds: frozenset[int]
-    removing_kinds: frozenset[int]
+    @property
+    def kinds(self) -> frozenset[int]:
+        """The kinds of its records (formats.py). No other client has them."""
+
+    @property
+    def removing_kinds(self) -> frozenset[int]:
+        """Those that take away what other records say.
+
+        They are not recovered if something before them in their batch was never written
+        (recovery.py, R5).
+        """
 
     def take_records(self, file: LogFile, offset: int) -> list[LogRecord]:
         """Encode all records gathered since the last call, as pieces to be written in this order.

@@ -22,7 +22,10 @@ class Header(Protocol):
 
     raw: bytes
     stored: bytes
-    priority: int | None
+
+    @property
+    def priority(self) -> int | None:
+        """None if the publisher set none."""
 
     @property
     def is_persistent(self) -> bool:

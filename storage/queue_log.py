@@ -20,7 +20,9 @@ Q3  A file is needed while it has records of a queue that exists and no later ST
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from mypy_extensions import mypyc_attr
 
 from leveret.storage.encoded_runs import EncodedRuns, PendingRun, RunQueue
 from leveret.storage.formats import PROGRESS, RUN, STATE, Record
@@ -75,6 +77,7 @@ class FileContents:
         self.touched: set[int] = set()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueLog(Generic[Queue]):
     """A `LogClient`.
 
@@ -82,9 +85,9 @@ class QueueLog(Generic[Queue]):
     written to.
     """
 
-    name = "queues"
-    kinds = frozenset({RUN, PROGRESS, STATE})
-    removing_kinds = frozenset({PROGRESS, STATE})
+    name: ClassVar[str] = "queues"
+    kinds: ClassVar[frozenset[int]] = frozenset({RUN, PROGRESS, STATE})
+    removing_kinds: ClassVar[frozenset[int]] = frozenset({PROGRESS, STATE})
 
     def __init__(
         self,

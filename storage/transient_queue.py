@@ -11,6 +11,8 @@ safe from a restart, so a publish is confirmed at once.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mypy_extensions import mypyc_attr
+
 from leveret.storage.backing_queue import Head, Purged, Waiter
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
@@ -18,6 +20,7 @@ from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts, memory_status
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TransientQueue:
     """See `leveret.storage.backing_queue.BackingQueue`."""
 

@@ -14,16 +14,18 @@ from leveret.broker.events.events import Events
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.registry import Registry
+from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.metadata import NoMetadata
 
 
-class NeverTurns:
+class NeverTurns(Turns):
     """Turns that never come."""
 
-    now_ms = 0
-    work_left = 1_000_000
+    def __init__(self):
+        self.now_ms = 0
+        self.work_left = 1_000_000
 
     def wake(self, sleeper):
         pass

@@ -1,20 +1,15 @@
 """The properties of a message as they are on the wire: flags, then the values that are present.
 
 The broker delivers a message with the bytes of its properties unchanged, so that most are never
-decoded. `ContentHeader` keeps those bytes and reads only what routing and queueing need; it steps
-over the others, so that it is known that they can be decoded. Several messages, each in several
-queues, may share one `ContentHeader`, so it is never changed.
+decoded. `scan` reads only what routing and queueing need; it steps over the others, so that it is
+known that they can be decoded.
 """
 
 import struct
-from collections.abc import Sequence
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from leveret.broker.amqp.field_table import (
     FieldTableError,
-    Table,
     decode_table,
     encode_short_string,
     encode_table,
@@ -25,18 +20,19 @@ from leveret.broker.amqp.field_table import (
 Properties = dict[str, Any]
 """Property names to values, in the order of the wire; `headers` is a `Table`."""
 
-CONTENT_TYPE = 0x8000
-CONTENT_ENCODING = 0x4000
-HEADERS = 0x2000
-DELIVERY_MODE = 0x1000
-PRIORITY = 0x0800
-USER_ID = 0x0010
-EXPIRATION = 0x0100
-REPLY_TO = 0x0200
-TIMESTAMP = 0x0040
-FLAGS_CONTINUED = 0x0001
-TEXTS_BEFORE_TIMESTAMP, TEXTS_AFTER_TIMESTAMP = 0x0780, 0x003C
-AFTER_PRIORITY = TEXTS_BEFORE_TIMESTAMP | TIMESTAMP | TEXTS_AFTER_TIMESTAMP | FLAGS_CONTINUED
+CONTENT_TYPE: Final = 0x8000
+CONTENT_ENCODING: Final = 0x4000
+HEADERS: Final = 0x2000
+DELIVERY_MODE: Final = 0x1000
+PRIORITY: Final = 0x0800
+USER_ID: Final = 0x0010
+EXPIRATION: Final = 0x0100
+REPLY_TO: Final = 0x0200
+TIMESTAMP: Final = 0x0040
+FLAGS_CONTINUED: Final = 0x0001
+TEXTS_BEFORE_TIMESTAMP: Final = 0x0780
+TEXTS_AFTER_TIMESTAMP: Final = 0x003C
+AFTER_PRIORITY: Final = TEXTS_BEFORE_TIMESTAMP | TIMESTAMP | TEXTS_AFTER_TIMESTAMP | FLAGS_CONTINUED
 
 PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
     ("content_type", 0x8000, "shortstr"),
@@ -57,136 +53,61 @@ PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
 """Name, flag and wire type of each property, in order (specification, section 4.2.6.1)."""
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
-_DIRECT_REPLY_TO_BYTES = DIRECT_REPLY_TO.encode()
-PERSISTENT = 2
-TRANSIENT = 1
-NOWHERE = -1
+_DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
+PERSISTENT: Final = 2
+TRANSIENT: Final = 1
+NOWHERE: Final = -1
+NO_PROPERTIES: Final = b"\0\0"
+NEEDS_CARE: Final = 1 << 17
+"""See `scan`."""
 
 _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
-
-
-STORED_BCC = "x-leveret-BCC"
-"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
-_STORED_BCC_BYTES = STORED_BCC.encode()
 
 
 class PropertiesError(ValueError):
     """The bytes are not a property list."""
 
 
-class ContentHeader(msgspec.Struct, gc=False, eq=False):
-    """The properties that a message was published with.
+def scan(raw: bytes) -> int:
+    """The kind of a message with these properties, after a check that they can be decoded.
 
-    raw: the property flags and values as received, and as consumers get them.
-    stored: what is kept on disk of them.
-    delivery_mode: 1, 2 or what the publisher sent; 1 if it sent none.
-    priority: None if the publisher set none.
-    needs_care: the publish path must decode the header: it has an expiration, a user id, a CC, BCC
-        or x-death header, a direct reply-to or an unknown delivery mode (or bytes that look like
-        one of these).
-    kind: messages of one kind may be published together: they have the same delivery mode and
-        priority, and the same need for care.
-    bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
-        it.
-    is_kept: the message survives a restart whatever its delivery mode is.
-
-    Not tracked by the garbage collector: each message may have a header of its own
-    (storage/message.py says why messages are not).
+    Only what queues need is read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
+    16 the priority plus 1 (0 if there is none), and `NEEDS_CARE` is set if the publish path must
+    decode the properties: there is an expiration, a user id, a CC, BCC or x-death header, a direct
+    reply-to or an unknown delivery mode (or bytes that look like one of these). Raises
+    PropertiesError.
     """
-
-    raw: bytes
-    delivery_mode: int = TRANSIENT
-    priority: int | None = None
-    needs_care: bool = False
-    kind: int = TRANSIENT
-    bcc_keys: Sequence[str] = ()
-    is_kept: bool = False
-    stored: bytes = b""
-    _properties: Properties | None = None
-
-    def __post_init__(self) -> None:
-        """Find what queues need. Raises PropertiesError."""
-        if not self.stored:
-            self.stored = self.raw
-        if self.raw != b"\0\0":
-            self._scan(self.raw)
-
-    def _scan(self, raw: bytes) -> None:
-        """Find the few values that queues need, and check that the rest can be decoded later."""
-        try:
-            flags = raw[0] << 8 | raw[1]
-            position = 2
-            if flags & (CONTENT_TYPE | CONTENT_ENCODING | HEADERS):
-                position = _headers_end(raw, flags)
-            if flags & DELIVERY_MODE:
-                self.delivery_mode = raw[position]
-                position += 1
-            if flags & PRIORITY:
-                self.priority = raw[position]
-                position += 1
-            if flags & AFTER_PRIORITY:
-                position = _rest_end(raw, flags, position)
-        except (struct.error, IndexError, FieldTableError):
-            position = NOWHERE
-        if position != len(raw):
-            raise PropertiesError(_problem_of(raw))
-        self.needs_care = bool(
-            flags & (EXPIRATION | USER_ID)
-            or self.delivery_mode not in (TRANSIENT, PERSISTENT)
-            or (flags & HEADERS and (b"\2CC" in raw or b"BCC" in raw or b"x-death" in raw))
-            or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
-        )
-        priority = 0 if self.priority is None else self.priority + 1
-        self.kind = self.needs_care << 17 | priority << 8 | self.delivery_mode
-
-    @property
-    def is_persistent(self) -> bool:
-        """Whether the message survives a restart in a durable queue."""
-        return self.is_kept or self.delivery_mode == PERSISTENT
-
-    @property
-    def properties(self) -> Properties:
-        """Every property that is present. Shared: must not be changed."""
-        if self._properties is None:
-            self._properties = decode_properties(self.raw)
-        return self._properties
-
-    @property
-    def headers(self) -> Table:
-        """The headers table, empty if there is none. Shared: must not be changed."""
-        headers: Table = self.properties.get("headers", {})
-        return headers
-
-    def as_persistent(self) -> "ContentHeader":
-        """The same header, of a message that is kept on disk whatever its delivery mode is."""
-        return ContentHeader(self.raw, bcc_keys=self.bcc_keys, is_kept=True, stored=self.stored)
-
-    def replace(self, **changes: Any) -> "ContentHeader":
-        """A copy with these properties changed; None removes one. The keys of BCC stay."""
-        merged = {**self.properties, **changes}
-        return blind_copy(encode_properties(merged), self.bcc_keys)
-
-
-def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
-    """A header whose BCC header was removed. On disk its keys are in a header of the broker."""
-    if not bcc_keys:
-        return ContentHeader(raw)
-    properties = decode_properties(raw)
-    mark = ("A", [("S", key) for key in bcc_keys])
-    headers = {**properties.get("headers", {}), STORED_BCC: mark}
-    stored = encode_properties({**properties, "headers": headers})
-    return ContentHeader(raw, bcc_keys=tuple(bcc_keys), stored=stored)
-
-
-def read_stored(raw: bytes) -> ContentHeader:
-    """The header whose `stored` these bytes are. Raises PropertiesError."""
-    header = ContentHeader(raw)
-    if _STORED_BCC_BYTES not in raw or STORED_BCC not in header.headers:
-        return header
-    headers = dict(header.headers)
-    _, keys = headers.pop(STORED_BCC)
-    return blind_copy(header.replace(headers=headers or None).raw, [key for _, key in keys])
+    if raw == NO_PROPERTIES:
+        return TRANSIENT
+    delivery_mode = TRANSIENT
+    priority = 0
+    try:
+        flags = raw[0] << 8 | raw[1]
+        position = 2
+        if flags & (CONTENT_TYPE | CONTENT_ENCODING | HEADERS):
+            position = _headers_end(raw, flags)
+        if flags & DELIVERY_MODE:
+            delivery_mode = raw[position]
+            position += 1
+        if flags & PRIORITY:
+            priority = raw[position] + 1
+            position += 1
+        if flags & AFTER_PRIORITY:
+            position = _rest_end(raw, flags, position)
+    except (struct.error, IndexError, FieldTableError):
+        position = NOWHERE
+    if position != len(raw):
+        raise PropertiesError(_problem_of(raw))
+    kind = priority << 8 | delivery_mode
+    if (
+        flags & (EXPIRATION | USER_ID)
+        or delivery_mode not in (TRANSIENT, PERSISTENT)
+        or (flags & HEADERS and (b"\2CC" in raw or b"BCC" in raw or b"x-death" in raw))
+        or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
+    ):
+        kind |= NEEDS_CARE
+    return kind
 
 
 def _problem_of(raw: bytes) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
+from mypy_extensions import mypyc_attr
 from pamqp import base, commands
 
 from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, pack_tag
@@ -21,7 +22,8 @@ from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.channel.transaction import Transaction
-from leveret.broker.channel.unacked import Unacked, UnackedMessages, by_queue, giving_back
+from leveret.broker.channel.unacked import UnackedMessages, by_queue, giving_back
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.counts import MessageCounts, NodeCounts
 from leveret.broker.declarations import Declaration
 from leveret.broker.events.channel_events import channel_closed, consumer_deleted
@@ -82,6 +84,7 @@ class ConnectionLink(Protocol):
         """The client announced this capability at login."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Channel:
     """One open channel.
 

@@ -17,7 +17,7 @@ from leveret.broker.amqp.field_table import Table, encode_short_string
 from leveret.broker.amqp.frames import FRAME_END_BYTE, FRAME_OVERHEAD_BYTES
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.unacked import Unacked
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.channel_events import consumer_lost_its_queue
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures

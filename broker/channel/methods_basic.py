@@ -8,12 +8,15 @@ from leveret.broker.amqp.errors import (
     precondition_failed,
 )
 from leveret.broker.amqp.methods import table_argument
-from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.amqp.properties import (
+    DIRECT_REPLY_TO,
+)
 from leveret.broker.channel.access import check, expand_queue_name, find_queue
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.consumer import Consumer
 from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE
-from leveret.broker.channel.unacked import SETTLE_WORK, Unacked, by_queue
+from leveret.broker.channel.unacked import SETTLE_WORK, by_queue
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.channel_events import consumer_created, consumer_deleted
 from leveret.broker.events.taps import Taps
 from leveret.broker.generated_names import generate_name

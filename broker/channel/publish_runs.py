@@ -8,7 +8,8 @@ in one call, as long as queues treat them in the same way (`ContentHeader.kind`)
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from leveret.broker.amqp.properties import ContentHeader, PropertiesError
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.properties import PropertiesError, scan
 from leveret.storage.message import Address, Message
 
 
@@ -58,7 +59,8 @@ def runs_of(
             raw = its_raw
             if header is None or header.raw != raw:
                 try:
-                    header = target.header = ContentHeader(raw)
+                    header = ContentHeader(raw, scan(raw), (), False, raw)
+                    target.header = header
                 except PropertiesError:
                     if messages:
                         yield _run(messages, header_count)

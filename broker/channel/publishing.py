@@ -20,6 +20,12 @@ from collections.abc import Sequence
 from pamqp import commands
 
 from leveret.broker import routing
+from leveret.broker.amqp.content_header import (
+    STORED_BCC,
+    ContentHeader,
+    blind_copy,
+    read_header,
+)
 from leveret.broker.amqp.errors import (
     access_refused,
     frame_error,
@@ -31,10 +37,7 @@ from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PERSISTENT,
-    STORED_BCC,
     TRANSIENT,
-    ContentHeader,
-    blind_copy,
     encode_properties,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
@@ -65,7 +68,7 @@ RETURN_WORK = 60
 
 _MANDATORY, _IMMEDIATE = 1, 2
 _TICKET_BYTES = 2
-NO_PROPERTIES = ContentHeader(b"\0\0")
+NO_PROPERTIES = read_header(b"\0\0")
 
 
 class Target:

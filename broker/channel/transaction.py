@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from leveret.broker.channel.held_runs import HeldRuns
-from leveret.broker.channel.unacked import Unacked
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.pending import Answer
 
 ACK, REQUEUE, DISCARD = "ack", "requeue", "discard"

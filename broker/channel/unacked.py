@@ -8,10 +8,8 @@ ack of a million looks at any tag twice.
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from itertools import chain, islice, takewhile
-from typing import Protocol
 
-import msgspec
-
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.storage.message import Entry
 
@@ -20,26 +18,6 @@ SETTLE_WORK = 4
 GIVEN_BACK_AT_ONCE = 500
 PUT_BACK_AT_ONCE, PUT_BACK_WORK = 4000, 2
 """Records that are opened again in one step of two milliseconds, and the work of each."""
-
-
-class SettlingConsumer(Protocol):
-    """A consumer that a message was delivered to."""
-
-    def settled(self) -> None:
-        """The client has settled one message: there is room for another."""
-
-
-class Unacked(msgspec.Struct, gc=False):
-    """One delivered message. consumer: None if it was taken with basic.get.
-
-    Not tracked by the garbage collector (storage/message.py says why); a channel that ends empties
-    its records, which breaks the cycle they are part of.
-    """
-
-    entry: Entry
-    queue: QueueClient
-    consumer: SettlingConsumer | None
-    delivered_at_ms: int
 
 
 class UnackedMessages:

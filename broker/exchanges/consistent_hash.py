@@ -20,10 +20,12 @@ from bisect import bisect_right
 from collections.abc import Collection
 from itertools import accumulate
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import internal_error, precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.erlang.parser import parse_integer
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.stable_hash import stable_hash

@@ -10,9 +10,11 @@ long it was delayed.
 
 from collections.abc import Collection
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Field, Table, text_of
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.erlang.parser import parse_integer
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.plain_types import PLAIN_TYPES, create_from

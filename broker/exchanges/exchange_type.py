@@ -13,8 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable
 from typing import ClassVar
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.amqp.properties import ContentHeader
 
 Destination = Hashable
 """A queue or an exchange."""

@@ -20,10 +20,12 @@ a void, with `_PRESENT`.
 from collections.abc import Collection
 from typing import Any
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Field, Table, encode_table, text_of
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 
 MATCH_ARGUMENT = "x-match"

@@ -11,7 +11,7 @@ import msgspec
 
 from leveret.broker.amqp.json_form import table_to_json, text
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.unacked import Unacked
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.net.connection import Connection
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures

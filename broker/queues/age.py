@@ -48,7 +48,7 @@ class Ages:
             self._thin(now_ms)
 
     def _thin(self, now_ms: int) -> None:
-        sparseness: float = SPARSENESS
+        sparseness = float(SPARSENESS)
         kept = self._places_kept(now_ms, sparseness)
         while len(kept) > MARKS_KEPT:
             sparseness /= 2

@@ -11,7 +11,7 @@ Every question is answered at once: see `QueueClient` for the interface and its 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
@@ -38,7 +38,7 @@ from leveret.broker.queues.queue_client import (
     Publisher,
     QueueLength,
 )
-from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
 from leveret.broker.requester import Requester
@@ -69,10 +69,10 @@ class ClassicQueue:
         "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
 
-    is_exchange = False
-    kind = CLASSIC_QUEUE
-    levels: Levels | None = None
-    elects_by_priority = True
+    is_exchange: ClassVar[bool] = False
+    kind: ClassVar[QueueKind] = CLASSIC_QUEUE
+    levels: ClassVar[Levels | None] = None
+    elects_by_priority: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -11,8 +11,11 @@ Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exch
 from collections import Counter
 from typing import Any
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.field_table import Field, Table, text_of
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
@@ -51,7 +54,7 @@ def dead_letter_header(
     if drop_cc:
         headers.pop("CC", None)
     dead = header.replace(headers=headers, expiration=None)
-    return ContentHeader(dead.raw) if drop_cc and dead.bcc_keys else dead
+    return read_header(dead.raw) if drop_cc and dead.bcc_keys else dead
 
 
 def without_deaths(header: ContentHeader) -> ContentHeader:

@@ -6,8 +6,10 @@ it holds and where, and its ring knows the consumers.
 
 from typing import Any
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.json_form import text
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.clock import Clock
 from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.counting import QueueCounts

@@ -20,7 +20,9 @@ Source: RabbitMQ's `rabbit_fifo_dlx`.
 import logging
 from typing import Protocol
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.dispatch import ConsumerRing
@@ -182,7 +184,7 @@ def _kept(message: Message, reason: str) -> Message:
     assert isinstance(header, ContentHeader), "messages are made with content headers"
     marked = header.replace(headers={**header.headers, DEATH: ("S", reason)})
     kept = KeptHeader(
-        marked.raw, bcc_keys=marked.bcc_keys, is_kept=True, stored=marked.stored, original=header,
+        marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, original=header,
         reason=reason,
     )  # fmt: skip
     return _with(message, kept)

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any
 
+from mypy_extensions import mypyc_attr
+
 from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Unreadable, Waiter
 from leveret.storage.message import Entry, Message
@@ -29,6 +31,7 @@ LEVEL_BITS = 48
 LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PriorityQueue:
     """See `leveret.storage.backing_queue.BackingQueue`. Levels are created when first needed.
 

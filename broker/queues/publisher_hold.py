@@ -15,11 +15,10 @@ held back for `PAUSE_MS`.
 """
 
 from asyncio import TimerHandle
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Protocol
 
 from leveret.broker.queues.counting import QueueCounts
-from leveret.broker.queues.dispatch import ConsumerRing
-from leveret.broker.turns import Turns
 from leveret.storage.backing_queue import BackingQueue
 
 BACKLOG_COUNT_MIN, BACKLOG_BYTES_MIN = 1000, 1024 * 1024
@@ -30,21 +29,40 @@ DRAIN_MS_MAX = 2000
 PAUSE_MS = 2000
 
 
+class Ring(Protocol):
+    """The consumers of the queue (dispatch.py)."""
+
+    @property
+    def consumers(self) -> Collection[object]:
+        """All of them."""
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether one of them may have room."""
+
+
+class Timers(Protocol):
+    """Real time (broker/turns.py)."""
+
+    def call_later(self, delay_ms: int, callback: Callable[[], object], /) -> TimerHandle:
+        """Call back after so much time."""
+
+
 class PublisherHold:
     """The publishers that wait for one queue's consumers."""
 
     __slots__ = (
         "_backing", "_counts", "_delivered", "_is_pausing", "_release_at", "_ring", "_timer",
-        "_turns", "_waiting",
+        "_timers", "_waiting",
     )  # fmt: skip
 
     def __init__(
-        self, backing: BackingQueue, ring: ConsumerRing, counts: QueueCounts, turns: Turns
+        self, backing: BackingQueue, ring: Ring, counts: QueueCounts, timers: Timers
     ) -> None:
         self._backing = backing
         self._ring = ring
         self._counts = counts
-        self._turns = turns
+        self._timers = timers
         self._waiting: list[Callable[[], object]] = []
         self._timer: TimerHandle | None = None
         self._release_at = self._delivered = 0
@@ -67,7 +85,7 @@ class PublisherHold:
         if self._timer is None:
             self._release_at = self._backing.ready_count // 2
             self._delivered = self._delivered_count
-            self._timer = self._turns.call_later(HOLD_MS_MAX, self._end)
+            self._timer = self._timers.call_later(HOLD_MS_MAX, self._end)
         self._waiting.append(resume)
 
     @property
@@ -86,7 +104,7 @@ class PublisherHold:
         delivered = self._delivered_count - self._delivered
         if delivered * DRAIN_MS_MAX < self._backing.ready_count * HOLD_MS_MAX:
             self._is_pausing = True
-            self._turns.call_later(PAUSE_MS, self._end_pause)
+            self._timers.call_later(PAUSE_MS, self._end_pause)
         self.release()
 
     def _end_pause(self) -> None:

@@ -131,7 +131,6 @@ class QueueClient(Protocol):
     bindings: the bindings to it, by their keys. figures: its figures for management.
     """
 
-    kind: QueueKind
     name: str
     durable: bool
     auto_delete: bool
@@ -146,6 +145,10 @@ class QueueClient(Protocol):
     storage_id: int
     is_deleted: bool
     may_redeliver: bool
+
+    @property
+    def kind(self) -> QueueKind:
+        """What its type of queue supports."""
 
     @property
     def publisher_hold(self) -> Hold:

@@ -21,17 +21,21 @@ Returned messages are published again by the turn, as many as there is work left
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import not_implemented, resource_locked
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import DROP_HEAD, REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.dead_letter import DELIVERY_LIMIT
 from leveret.broker.queues.kept_letters import KeptLetters
-from leveret.broker.queues.queue_client import Consumer, Got, Publisher, QueueLength
+from leveret.broker.queues.levels import Levels
+from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, Publisher, QueueLength
 from leveret.broker.queues.queue_kind import (
     MIRRORING_POLICIES,
     QUORUM,
@@ -39,6 +43,7 @@ from leveret.broker.queues.queue_kind import (
     STREAM_POLICIES,
     QueueKind,
 )
+from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.quorum_figures import QuorumFigures
 from leveret.broker.queues.returned import (
     LEVELS,
@@ -92,12 +97,21 @@ class QuorumQueue(ClassicQueue):
 
     __slots__ = ("_is_refusing", "_kept", "_letters", "_returning")
 
-    kind = QUORUM_QUEUE
-    levels = LEVELS
-    elects_by_priority = False
+    kind: ClassVar[QueueKind] = QUORUM_QUEUE
+    levels: ClassVar[Levels | None] = LEVELS
+    elects_by_priority: ClassVar[bool] = False
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(
+        self,
+        owner: QueueOwner,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None = None,
+        storage_id: int = 0,
+    ) -> None:
+        super().__init__(owner, name, durable, auto_delete, arguments, owner_connection, storage_id)
         self._returning: deque[tuple[Entry, bool]] = deque()
         self._is_refusing = False
         self._kept: tuple[Header, Header] | None = None

@@ -12,8 +12,10 @@ order of their return; others are behind all messages of the queue. This is the 
 the log of a queue without a delivery limit.
 """
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.queues.levels import Levels
 from leveret.storage.message import Entry, Header, Message
 
@@ -49,7 +51,7 @@ def _returned_header(original: ContentHeader, count: int, is_first: bool) -> Ret
     headers = {**original.headers, RETURNS: ("A", [("l", count), ("t", is_first)])}
     marked = original.replace(headers=headers)
     return ReturnedHeader(
-        marked.raw, bcc_keys=marked.bcc_keys, is_kept=True, stored=marked.stored,
+        marked.raw, marked.kind, marked.bcc_keys, True, marked.stored,
         original=original, count=count, is_first=is_first,
     )  # fmt: skip
 
@@ -57,10 +59,11 @@ def _returned_header(original: ContentHeader, count: int, is_first: bool) -> Ret
 def _delivered_header(original: ContentHeader, count: int, level: int) -> DeliveredHeader:
     headers = {**original.headers, DELIVERY_COUNT: ("l", count)}
     # RabbitMQ sorts a table in which it sets a value.
-    raw = original.replace(headers=dict(sorted(headers.items()))).raw
+    marked = original.replace(headers=dict(sorted(headers.items())))
     return DeliveredHeader(
-        raw, bcc_keys=original.bcc_keys, is_kept=True, original=original, count=count, level=level
-    )
+        marked.raw, marked.kind, original.bcc_keys, True, marked.raw,
+        original=original, count=count, level=level,
+    )  # fmt: skip
 
 
 def is_marked(header: Header) -> bool:

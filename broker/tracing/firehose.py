@@ -15,8 +15,14 @@ from itertools import groupby
 from typing import Any
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
 from leveret.broker.exchanges import router
 from leveret.broker.queues.queue_client import QueueClient
@@ -30,7 +36,7 @@ ROUTES_MAX, HEADERS_MAX = 1024, 1024
 HEADER_BYTES_MAX = 1024
 """Longer headers are not kept."""
 SHORT_STRING_BYTES_MAX = 255
-NO_HEADER = ContentHeader(b"\0\0")
+NO_HEADER = read_header(b"\0\0")
 
 
 class CopyRoute:
@@ -148,7 +154,7 @@ class Firehose(Sink):
     # What is in their headers
 
     def _remember(self, key: tuple[object, ...], headers: Table) -> ContentHeader:
-        header = ContentHeader(encode_properties({"headers": headers}))
+        header = read_header(encode_properties({"headers": headers}))
         if len(header.raw) <= HEADER_BYTES_MAX:
             if len(self._headers) >= HEADERS_MAX:
                 self._headers.clear()

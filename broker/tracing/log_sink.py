@@ -16,7 +16,9 @@ import base64
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.tracing import record

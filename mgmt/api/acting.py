@@ -8,8 +8,10 @@ out where to publish, is in retrying.py.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.direct import DirectConnection
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.classic_queue import ClassicQueue

@@ -7,8 +7,10 @@ from typing import Any
 
 from pamqp import commands
 
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.amqp.properties import ContentHeader
 from leveret.broker.net.tls import expiries_of
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -52,7 +54,7 @@ async def aliveness_test(call: Call) -> Any:
 async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
     with connect(call, vhost) as connection:
         await connection.call(make(commands.Queue.Declare, queue=ALIVENESS_QUEUE))
-        await connection.publish("", ALIVENESS_QUEUE, ContentHeader(b"\0\0"), b"test_message")
+        await connection.publish("", ALIVENESS_QUEUE, read_header(b"\0\0"), b"test_message")
         get = make(commands.Basic.Get, queue=ALIVENESS_QUEUE, no_ack=True)
         if (await connection.call(get))[0].method is not commands.Basic.GetOk:
             return failed("the test message did not come back")

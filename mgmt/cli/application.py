@@ -12,6 +12,7 @@ from leveret.broker.auth.backends.chain import BackendError
 from leveret.broker.config import ConfigError, SettingError, explain, explain_key, load_config
 from leveret.broker.config.loader import CONFIG_FILE_VARIABLE, SETTINGS_BY_FLAG
 from leveret.broker.config.setting_error import described
+from leveret.compiled import build
 from leveret.mgmt.cli import store
 from leveret.mgmt.cli.serve import serve as run_server
 from leveret.mgmt.cli.subcommands import DESCRIPTIONS, run_subcommand
@@ -33,7 +34,7 @@ app.add_typer(store.app, name="store")
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(__version__)
+        typer.echo(f"{__version__} ({build()})")
         raise typer.Exit
 
 

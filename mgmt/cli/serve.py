@@ -23,6 +23,7 @@ from leveret.broker.config import Config, Listener
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.resources.garbage_collections import GarbageCollections
 from leveret.broker.server import Broker
+from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
@@ -52,7 +53,11 @@ def serve(config: Config) -> None:
     outputs = LogOutputs(config)
     started_at = perf_counter()
     logger.info(
-        "Leveret %s, node %s, data directory %s", __version__, config.node_name, config.data_dir
+        "Leveret %s (%s), node %s, data directory %s",
+        __version__,
+        build(),
+        config.node_name,
+        config.data_dir,
     )
     for ignored in config.settings_without_effect:
         logger.warning("%s line %d: %s has no effect yet", ignored.file, ignored.line, ignored.key)

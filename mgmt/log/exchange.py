@@ -13,7 +13,12 @@ import threading
 from collections import deque
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.binding import Exchange
 from leveret.broker.config.log_settings import JSON
 from leveret.broker.declarations import PutExchange
@@ -95,7 +100,7 @@ class LogExchange(logging.Handler):
             return
         assert self._broker is not None
         key = name_of(record.levelno)
-        header = ContentHeader(
+        header = read_header(
             encode_properties(
                 {
                     "content_type": self._content_type,

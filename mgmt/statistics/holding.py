@@ -9,7 +9,7 @@ settled nothing since its newest delivery, else it would hold fewer.
 
 from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.unacked import Unacked
+from leveret.broker.channel.unacked_record import Unacked
 
 
 class Holding:

@@ -6,7 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.mgmt import slices
 from leveret.mgmt.api import selection, workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message
@@ -17,7 +22,7 @@ from tests.patience import PATIENCE_SECONDS
 MESSAGES = 200_000
 BODY_BYTES = 100
 ADDRESS = Address("", "paged", encode_address("", "paged"))
-HEADER = ContentHeader(encode_properties({"delivery_mode": 2}))
+HEADER = read_header(encode_properties({"delivery_mode": 2}))
 MEMORY_BYTES_MAX = 16 * 1024 * 1024
 """What a lazy queue may have in memory, and what is read at once."""
 

@@ -8,15 +8,20 @@ import asyncio
 import random
 from collections import Counter
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.storage.disk import Disk
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
 from tests.storage.reading import ready_entries
 
-PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
-TRANSIENT = ContentHeader(b"\0\0")
+PERSISTENT = read_header(encode_properties({"delivery_mode": 2}))
+TRANSIENT = read_header(b"\0\0")
 ADDRESSES = [
     Address("x", key, bytes((1,)) + b"x" + bytes((len(key),)) + key.encode()) for key in ("a", "bc")
 ]
@@ -27,7 +32,7 @@ TRACED_FROM = 7_000_000_000_000_000_000
 
 
 def make_header(raw):
-    return ContentHeader(raw)
+    return read_header(raw)
 
 
 class Waiter:

@@ -7,7 +7,12 @@ import random
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.queues.dead_letter import EXPIRED
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.virtual_clock import VirtualClock
@@ -34,7 +39,7 @@ ARGUMENTS = {
 # A message died in the source under these keys: its letter goes to both targets.
 ADDRESS = Address("", "classic", encode_address("", "classic"))
 COPIED = {"CC": ("A", [("S", "quorum")])}
-HEADER = ContentHeader(encode_properties({"headers": COPIED}))
+HEADER = read_header(encode_properties({"headers": COPIED}))
 
 
 class Node:

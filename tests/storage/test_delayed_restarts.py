@@ -8,7 +8,6 @@ import pytest
 
 from leveret.broker import delayed_messages
 from leveret.broker.delayed_messages import BUCKETS, DelayedMessages
-from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Message
 from leveret.storage.metadata import NoMetadata
@@ -17,32 +16,10 @@ from tests.patience import PATIENCE_SECONDS
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine, make_header, number_of
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.reading import ready_entries
+from tests.turns_by_hand import TurnsByHand
 
 SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
 DELAYED_ID, QUEUE_ID = 1, 2
-
-
-class Turns:
-    """Turns that are taken after each step of the test."""
-
-    now_ms = 0
-
-    def __init__(self):
-        self._woken = []
-        self.work_left = WORK_MAX
-
-    def wake(self, actor):
-        if not actor.is_awake:
-            actor.is_awake = True
-            self._woken.append(actor)
-
-    def run(self):
-        while self._woken:
-            actor = self._woken.pop()
-            actor.is_awake = False
-            self.work_left = WORK_MAX
-            actor.take_turn()
-        self.work_left = WORK_MAX
 
 
 class Node:
@@ -57,7 +34,7 @@ class Node:
 
     def start(self, disk):
         self.disk = disk
-        self.turns = Turns()
+        self.turns = TurnsByHand()
         self.store = store = Store(
             self.directory, NoMetadata(), make_header, disk=disk, log_file_bytes=20_000
         )

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.storage import ledger, reclaiming, segments
 from leveret.storage import store as store_module
 from leveret.storage.log_files import RESERVED_BYTES

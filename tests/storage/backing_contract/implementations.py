@@ -10,7 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+)
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.backing_queue import BackingQueue

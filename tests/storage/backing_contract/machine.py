@@ -6,7 +6,13 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.storage import ledger, segments
 from leveret.storage.backing_queue import Cursor
 from leveret.storage.message import Address, Message
@@ -21,7 +27,7 @@ NUMBERED_FROM = 7_000_000
 
 def header_of(priority: int, is_persistent: bool) -> ContentHeader:
     properties = {"delivery_mode": 2 if is_persistent else 1, "priority": priority}
-    return ContentHeader(encode_properties(properties))
+    return read_header(encode_properties(properties))
 
 
 HEADERS = {

@@ -3,7 +3,12 @@
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.declarations import Policy, PutPolicy
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import POLICY
@@ -15,16 +20,17 @@ from leveret.storage.message import Address, Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.declaring import Declared
 from tests.storage.reading import ready_entries
+from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import FakePublisher, got
-from tests.unit.broker.test_vhost import FakeTurns, exchange, queue
+from tests.unit.broker.test_vhost import exchange, queue
 
-HEADER = ContentHeader(encode_properties({"headers": {"own": ("I", 1)}}))
+HEADER = read_header(encode_properties({"headers": {"own": ("I", 1)}}))
 RETRY_S = 181
 
 
 @pytest.fixture
 def declared():
-    return Declared(turns=FakeTurns(), clock=VirtualClock())
+    return Declared(turns=TurnsByHand(), clock=VirtualClock())
 
 
 @pytest.fixture
@@ -180,7 +186,7 @@ class TestRouting:
         dead = exchange(vhost, "dlx", "x-delayed-message", durable=True, arguments=arguments)
         target = bound(vhost, "target", dead)
         of = source(vhost)
-        delayed = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 5000)}}))
+        delayed = read_header(encode_properties({"headers": {"x-delay": ("I", 5000)}}))
         kill(vhost, of, b"a", header=delayed)
         assert (bodies(target), dead.delayed.count, dlx(vhost, of)) == ([], 1, (0, 1))
         later(vhost, 6)

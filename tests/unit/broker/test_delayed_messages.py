@@ -5,7 +5,9 @@ from random import Random
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.delayed_messages import (
     LEAVING_BYTES_MAX,
     LOADED_MESSAGES_MAX,
@@ -16,31 +18,11 @@ from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
 from leveret.storage.transient_queue import TransientQueue
+from tests.turns_by_hand import TurnsByHand
 
 ADDRESS = Address("later", "k", encode_address("later", "k"))
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 HOUR_MS = 3_600_000
-
-
-class TurnsByHand:
-    """Turns that come when the test says so."""
-
-    def __init__(self):
-        self.woken = []
-        self.work_left = WORK_MAX
-
-    def wake(self, actor):
-        if not actor.is_awake:
-            actor.is_awake = True
-            self.woken.append(actor)
-
-    def run(self):
-        while self.woken:
-            actor = self.woken.pop()
-            actor.is_awake = False
-            self.work_left = WORK_MAX
-            actor.take_turn()
-        self.work_left = WORK_MAX
 
 
 class TurningClock(VirtualClock):

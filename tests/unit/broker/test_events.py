@@ -33,14 +33,6 @@ from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from tests.declaring import Declared
 
 
-class Turns:
-    now_ms = 0
-    work_left = 1_000_000
-
-    def wake(self, sleeper):
-        """No turns are executed here."""
-
-
 class Owner:
     name = "1.2.3.4:5 -> 6.7.8.9:5672"
 

@@ -2,7 +2,7 @@
 
 from leveret.broker.long_work import LongWork
 from leveret.broker.turns import WORK_MAX
-from tests.unit.broker.queues.fakes import FakeTurns
+from tests.turns_by_hand import TurnsByHand
 
 
 def steps(done, count, work):
@@ -12,7 +12,7 @@ def steps(done, count, work):
 
 
 def test_what_there_is_work_left_for_is_done_at_once():
-    turns, done = FakeTurns(), []
+    turns, done = TurnsByHand(), []
     LongWork(turns, "counting", steps(done, 3, 10)).start()
     assert done == [0, 1, 2]
     assert not turns.woken
@@ -20,16 +20,16 @@ def test_what_there_is_work_left_for_is_done_at_once():
 
 
 def test_the_rest_is_done_in_turns():
-    turns, done = FakeTurns(), []
+    turns, done = TurnsByHand(), []
     LongWork(turns, "counting", steps(done, 5, WORK_MAX // 2)).start()
     assert done == [0, 1]
-    turns.run()
+    turns.run_round()
     assert done == [0, 1, 2, 3]
-    turns.run()
-    turns.run()
+    turns.run_round()
+    turns.run_round()
     assert done == [0, 1, 2, 3, 4]
     assert not turns.woken
 
 
 def test_it_says_what_it_is():
-    assert "counting" in repr(LongWork(FakeTurns(), "counting", iter(())))
+    assert "counting" in repr(LongWork(TurnsByHand(), "counting", iter(())))

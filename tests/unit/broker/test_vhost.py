@@ -5,41 +5,25 @@ from contextlib import closing
 import pytest
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.amqp.errors import ConnectionFault
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
 from leveret.broker.exchanges.router import route
 from leveret.broker.routing import publish
-from leveret.broker.turns import WORK_MAX
 from leveret.broker.vhost import PREDECLARED_EXCHANGES
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared
 from tests.storage.reading import ready_entries
+from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import got
 
-PLAIN = ContentHeader(b"\0\0")
-
-
-class FakeTurns:
-    """Executes turns when the test says so."""
-
-    def __init__(self):
-        self.woken = []
-        self.now_ms = 0
-        self.work_left = WORK_MAX
-
-    def wake(self, actor):
-        if not actor.is_awake:
-            actor.is_awake = True
-            self.woken.append(actor)
-
-    def run(self):
-        while self.woken:
-            actor = self.woken.pop(0)
-            actor.is_awake = False
-            self.work_left = WORK_MAX
-            actor.take_turn()
+PLAIN = read_header(b"\0\0")
 
 
 class FakeHolder:
@@ -62,7 +46,7 @@ def metadata(tmp_path):
 
 @pytest.fixture
 def vhost(metadata):
-    return Declared(metadata, turns=FakeTurns()).vhost()
+    return Declared(metadata, turns=TurnsByHand()).vhost()
 
 
 def kept(metadata):
@@ -297,7 +281,7 @@ def test_a_dead_letter_goes_to_the_exchange_under_its_own_key(vhost):
 def test_a_dead_letter_may_get_another_key(vhost):
     source = queue(vhost, "q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     copies, target = queue(vhost, "copies"), queue(vhost, "dead")
-    header = ContentHeader(
+    header = read_header(
         encode_properties({"headers": {"CC": ("A", [("S", "copies")])}, "expiration": "9"})
     )
     died(source, message(header=header))
@@ -312,7 +296,7 @@ def test_without_a_key_of_its_own_a_dead_letter_goes_to_its_cc_keys_too(vhost):
     cc = {"headers": {"CC": ("A", [("S", "copies")])}}
     died(
         queue(vhost, "q", x_dead_letter_exchange=""),
-        message(header=ContentHeader(encode_properties(cc))),
+        message(header=read_header(encode_properties(cc))),
     )
     assert len(ready(copies)) == len(ready(target)) == 1
 
@@ -408,7 +392,7 @@ def test_a_delayed_message_goes_on_when_its_delay_is_over(vhost):
     )
     target = queue(vhost, "q")
     vhost.bind(source, target, "key", {})
-    header = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 500)}}))
+    header = read_header(encode_properties({"headers": {"x-delay": ("I", 500)}}))
     assert route(source, ["key"], header).delaying == [source]
     publish(vhost, source, message(exchange_name="late", header=header), ["key"])
     vhost.clock.advance(0.499)
@@ -420,7 +404,7 @@ def test_a_delayed_message_goes_on_when_its_delay_is_over(vhost):
 def test_a_delayed_message_is_lost_with_its_exchange(vhost):
     arguments = {"x-delayed-type": ("S", "direct")}
     source = exchange(vhost, "late", "x-delayed-message", arguments=arguments)
-    header = ContentHeader(encode_properties({"headers": {"x-delay": ("I", 500)}}))
+    header = read_header(encode_properties({"headers": {"x-delay": ("I", 500)}}))
     publish(vhost, source, message(exchange_name="late", header=header), ["key"])
     vhost.delete_exchange(source)
     again = exchange(vhost, "late", "x-delayed-message", arguments=arguments)

@@ -3,25 +3,31 @@
 from pathlib import Path
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.storage.disk import Disk
 from leveret.storage.intervals import NO_POSITION
+from leveret.storage.log import Log
 from leveret.storage.message import Address, Message
 from leveret.storage.message_store import MessageStore
+from leveret.storage.queue_log import QueueLog
 from leveret.storage.tiered_queue import TieredQueue
 from tests.unit.storage.fakes import write_out
 
 ADDRESS = Address("x", "key", encode_address("x", "key"))
-PERSISTENT = ContentHeader(encode_properties({"delivery_mode": 2}))
-TRANSIENT = ContentHeader(encode_properties({}))
+PERSISTENT = read_header(encode_properties({"delivery_mode": 2}))
+TRANSIENT = read_header(encode_properties({}))
 EMBED_BELOW = 100
 
 
-class FakeLog:
-    """batch: the one that gathers. written: the last that is on disk."""
+class FakeQueueLog(QueueLog):
+    """runs, dirty: what is to be written."""
 
     def __init__(self):
-        self.batch, self.written = 1, 0
         self.runs = []
         self.dirty = []
 
@@ -31,11 +37,19 @@ class FakeLog:
     def note_dirty(self, queue):
         self.dirty.append(queue)
 
+
+class FakeLog(Log):
+    """batch: the one that gathers. written: the last that is on disk."""
+
+    def __init__(self, queue_log):
+        self.batch, self.written = 1, 0
+        self._queue_log = queue_log
+
     def write(self):
         """The batch is on disk, with the progress of the queues."""
         self.written = self.batch
         self.batch += 1
-        dirty, self.dirty = self.dirty, []
+        dirty, self._queue_log.dirty = self._queue_log.dirty, []
         for queue in dirty:
             queue.take_progress()
 
@@ -43,7 +57,7 @@ class FakeLog:
 class FakeStore:
     """See `QueueStore`. removed: the paths of segments that were to be removed."""
 
-    make_header = staticmethod(ContentHeader)
+    make_header = staticmethod(read_header)
     embed_below = EMBED_BELOW
     wall_offset_ms = 1_000_000
 
@@ -52,7 +66,8 @@ class FakeStore:
         self.disk = Disk()
         self.disk.make_directory(directory / "bodies")
         self.bodies = MessageStore(directory / "bodies", self.disk)
-        self.log = self.queue_log = FakeLog()
+        self.queue_log = FakeQueueLog()
+        self.log = FakeLog(self.queue_log)
         self.disk_reads = self.disk_writes = 0
         self.removed = []
         self.forgotten = []

@@ -7,7 +7,12 @@ is a client of the log with records of one kind; `LogUnderTest` puts a log toget
 import asyncio
 from pathlib import Path
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.storage.disk import Disk
 from leveret.storage.formats import encode_record, named_head
 from leveret.storage.log import Log
@@ -17,7 +22,7 @@ from leveret.storage.planned_writes import write_planned
 from leveret.storage.unsynced_files import UnsyncedFiles
 
 NOTE = 100
-PERSISTENT_HEADER = ContentHeader(encode_properties({"delivery_mode": 2}))
+PERSISTENT_HEADER = read_header(encode_properties({"delivery_mode": 2}))
 ADDRESS = Address("x", "key", b"\1x\3key")
 
 
@@ -151,6 +156,10 @@ class Waiter:
         self.confirmed.append(first)
 
 
+class PatchableLog(Log):
+    """A log of which a test may replace a method."""
+
+
 class LogUnderTest:
     """A log with a manual worker. Batches start when `turn` is called, and end with `work`."""
 
@@ -161,7 +170,7 @@ class LogUnderTest:
         self.metadata_syncs = 0
         self.files = LogFiles(directory, self.disk, file_bytes_max)
         loop = asyncio.get_running_loop()
-        self.log = Log(self.files, self.disk, self.worker, loop, self._sync_metadata)
+        self.log = PatchableLog(self.files, self.disk, self.worker, loop, self._sync_metadata)
         self.client = NotesClient(self.log)
         self.log.register(self.client)
         self.files.begin([], 1)

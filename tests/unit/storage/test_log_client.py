@@ -3,21 +3,28 @@
 import pytest
 
 from leveret.storage.formats import CLOSED, OLDEST
+from leveret.storage.log import Log
 from leveret.storage.log_client import LogClient, LogPosition
 from leveret.storage.log_sequences import LogSequences
 from leveret.storage.queue_log import QueueLog
+from leveret.storage.queue_recovery import QueueRecovery
 from tests.unit.storage.fakes import NotesClient
 from tests.unit.storage.protocols import missing
 
 NAMED_KIND = 16
 
 
+def unused_log():
+    """A log of which nothing is asked."""
+    return Log.__new__(Log)
+
+
 def sequences():
-    return LogSequences(None, None, "raft", NAMED_KIND, None)
+    return LogSequences(unused_log(), None, "raft", NAMED_KIND, None)
 
 
 def queue_log():
-    return QueueLog(None, None, None, None)
+    return QueueLog(unused_log(), None, None, QueueRecovery(None))
 
 
 @pytest.mark.parametrize("make", [queue_log, sequences, lambda: NotesClient(None)])

@@ -1,10 +1,10 @@
 """The tiered queues as a client of the log (rules Q2 and Q3)."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from leveret.storage import encoded_runs
 from leveret.storage.formats import (
     OLDEST,
     PROGRESS,
@@ -14,7 +14,6 @@ from leveret.storage.formats import (
     State,
     decode_run,
     encode_progress,
-    encode_run,
     encode_state,
     read_records,
 )
@@ -98,35 +97,51 @@ async def test_a_run_in_several_queues_is_one_record(rig):
     assert decode_run(record.head).targets == [(256, 10), (512, 10)]
 
 
-async def test_a_large_body_is_encoded_when_it_is_written(rig, monkeypatch):
-    encoded_by_worker = []
-    monkeypatch.setattr(
-        encoded_runs,
-        "encode_run",
-        lambda *arguments: encoded_by_worker.append(is_working) or encode_run(*arguments),
-    )
+class WatchedHeader:
+    """Properties of a persistent message; reports when they are encoded."""
+
+    is_persistent = True
+
+    def __init__(self, report):
+        self._report = report
+
+    @property
+    def stored(self):
+        self._report()
+        return b"\0\0"
+
+
+def watched(report, *bodies):
+    """Persistent messages that report when they are encoded."""
+    return [Message(ADDRESS, WatchedHeader(report), body) for body in bodies]
+
+
+async def test_a_large_body_is_encoded_when_it_is_written(rig):
+    encoded_by_worker = {}
     is_working = False
-    large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
-    for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
+
+    def note(name):
+        return lambda: encoded_by_worker.update({name: is_working})
+
+    large = watched(note("large"), bytes(LARGE_BODIES_BYTES), b"c")
+    for messages in (watched(note("first"), b"a", b"b"), large, watched(note("last"), b"d")):
         rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
     rig.log.write_later()
     rig.log._commit()
     is_working = True
     await rig.write()
-    assert encoded_by_worker == [False, False, True]
+    assert encoded_by_worker == {"first": False, "large": True, "last": False}
     runs = [decode_run(record.head) for record in records_of(rig)]
     assert [run.sizes for run in runs] == [(1, 1), (LARGE_BODIES_BYTES, 1), (1,)]
     assert records_of(rig)[-1].end == rig.files.files[0].size
 
 
-async def test_a_batch_of_very_many_messages_is_encoded_as_they_come(rig, monkeypatch):
-    encoded = []
-    monkeypatch.setattr(
-        encoded_runs, "encode_run", lambda *run: encoded.append(run) or encode_run(*run)
-    )
+async def test_a_batch_of_very_many_messages_is_encoded_as_they_come(rig):
+    encoded = set()
     count = 3 * UNENCODED_MAX
     for position in range(count):
-        rig.queue_log.append_run(rig.queues[0], position, persistent(b"%d" % position), 0)
+        messages = watched(partial(encoded.add, position), b"%d" % position)
+        rig.queue_log.append_run(rig.queues[0], position, messages, 0)
     before = len(encoded)
     await rig.write()
     assert before >= count - UNENCODED_MAX - 1

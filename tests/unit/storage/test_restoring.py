@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import read_header
 from leveret.storage import ledger, segments
 from leveret.storage.formats import State, encode_file_header, encode_state, read_record
 from leveret.storage.intervals import Intervals
@@ -27,7 +27,7 @@ def _small_segments(monkeypatch):
 
 @pytest.fixture
 async def store(tmp_path):
-    store = Store(tmp_path, NoMetadata(), ContentHeader)
+    store = Store(tmp_path, NoMetadata(), read_header)
     store.open()
     yield store
     await store.close()
@@ -122,7 +122,7 @@ async def test_segments_that_the_log_has_lost_come_back(store, writer, tmp_path,
 
 async def test_messages_that_are_not_persistent_are_left_out(store, writer, tmp_path):
     write(store, writer, 0, 2)
-    write(store, writer, 2, 4, header=ContentHeader(b"\0\0"))
+    write(store, writer, 2, 4, header=read_header(b"\0\0"))
     queue = restored(store, tmp_path, found_with(state=state_of(writer, 4, transient=[0])))
     assert bodies(queue) == [b"segment 0", b"segment 1"]
     assert queue.ready_count == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import read_header
 from leveret.storage.disk import StoreError
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import LEVELS, TRANSIENT_IDS, Store
@@ -11,7 +11,7 @@ from tests.unit.storage.fakes import NotesClient, Waiter, persistent
 
 
 def make_store(directory):
-    return Store(directory, NoMetadata(), ContentHeader)
+    return Store(directory, NoMetadata(), read_header)
 
 
 def bodies(queue):

@@ -31,14 +31,14 @@ class TestTheLog:
         assert publish(queue, b"1", b"2", expires_at_ms=5)
         assert not publish(queue, b"3", header=TRANSIENT)
         assert not publish(store.queue(is_durable=False), b"4")
-        assert store.log.runs == [(0, 2, store.wall_offset_ms + 5)]
+        assert store.queue_log.runs == [(0, 2, store.wall_offset_ms + 5)]
 
     def test_it_is_told_once_a_batch_that_something_changed(self, store):
         queue = store.queue()
         publish_numbered(queue, 5)
         queue.ack(queue.fetch(2, True))
         queue.fetch(1, False)
-        assert store.log.dirty == [queue]
+        assert store.queue_log.dirty == [queue]
         store.log.write()
         assert queue.are_gone(0, 3)
         assert not queue.are_gone(0, 4)

@@ -4,7 +4,12 @@ import gc
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.storage.fake_store import ADDRESS, FakeStore
@@ -22,7 +27,7 @@ def queue(request, tmp_path):
 def publish_with_own_headers(queue):
     for number in range(COUNT):
         raw = encode_properties({"message_id": str(number), "headers": {"n": ("l", number)}})
-        queue.publish([Message(ADDRESS, ContentHeader(raw), b"x")], 1, 0)
+        queue.publish([Message(ADDRESS, read_header(raw), b"x")], 1, 0)
 
 
 def tracked():
@@ -37,7 +42,7 @@ def test_a_full_collection_does_not_look_at_messages(queue):
     publish_with_own_headers(queue)
     now_objects, now_items = tracked()
     # The log's list of what is to be written has one run for each message of a durable queue.
-    runs = len(queue._store.log.runs) if hasattr(queue, "_store") else 0
+    runs = len(queue._store.queue_log.runs) if hasattr(queue, "_store") else 0
     assert now_objects - objects < 50
     assert now_items - items - runs < 50
     assert gc.get_referrers(queue.peek()) == []

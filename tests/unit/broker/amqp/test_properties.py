@@ -2,10 +2,12 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PROPERTY_TYPES,
-    ContentHeader,
     PropertiesError,
     decode_properties,
     encode_properties,
@@ -22,11 +24,11 @@ EVERY_PROPERTY = {
 
 def header(**properties):
     """Return the content header of a message with these properties."""
-    return ContentHeader(encode_properties(properties))
+    return read_header(encode_properties(properties))
 
 
 def test_a_message_without_properties():
-    empty = ContentHeader(b"\0\0")
+    empty = read_header(b"\0\0")
     assert empty.properties == {}
     assert empty.headers == {}
     assert empty.delivery_mode == 1
@@ -39,7 +41,7 @@ def test_every_property_comes_back():
     assert list(EVERY_PROPERTY) == [name for name, _, _ in PROPERTY_TYPES]
     raw = encode_properties(EVERY_PROPERTY)
     assert decode_properties(raw) == EVERY_PROPERTY
-    every = ContentHeader(raw)
+    every = read_header(raw)
     assert every.raw == raw
     assert every.properties == EVERY_PROPERTY
     assert every.headers == EVERY_PROPERTY["headers"]
@@ -50,7 +52,7 @@ def test_every_property_comes_back():
 def test_each_property_alone(name):
     raw = encode_properties({name: EVERY_PROPERTY[name]})
     assert decode_properties(raw) == {name: EVERY_PROPERTY[name]}
-    assert ContentHeader(raw).properties == {name: EVERY_PROPERTY[name]}
+    assert read_header(raw).properties == {name: EVERY_PROPERTY[name]}
 
 
 @pytest.mark.parametrize("name", EVERY_PROPERTY)
@@ -58,13 +60,13 @@ def test_properties_that_end_early_are_none(name):
     raw = encode_properties({name: EVERY_PROPERTY[name]})
     for size in range(len(raw)):
         with pytest.raises(PropertiesError):
-            ContentHeader(raw[:size])
+            read_header(raw[:size])
 
 
 @pytest.mark.parametrize("name", EVERY_PROPERTY)
 def test_properties_that_go_on_too_long_are_none(name):
     with pytest.raises(PropertiesError):
-        ContentHeader(encode_properties({name: EVERY_PROPERTY[name]}) + b"\0")
+        read_header(encode_properties({name: EVERY_PROPERTY[name]}) + b"\0")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_properties_that_go_on_too_long_are_none(name):
 )
 def test_malformed_properties(raw):
     with pytest.raises(PropertiesError):
-        ContentHeader(raw)
+        read_header(raw)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +145,9 @@ def test_replacing_a_property_makes_another_header():
 
 def test_replacing_nothing_keeps_the_bytes():
     raw = encode_properties(EVERY_PROPERTY)
-    assert ContentHeader(raw).replace().raw == raw
+    assert read_header(raw).replace().raw == raw
 
 
 def test_text_that_is_not_utf_8_survives_a_replacement():
     raw = b"\x80\x08" + b"\2\xff\xfe" + b"\1\x80"
-    assert ContentHeader(raw).replace(priority=1).replace(priority=None).raw == raw
+    assert read_header(raw).replace(priority=1).replace(priority=None).raw == raw

@@ -1,7 +1,8 @@
 """The operations that a transaction stores until it is committed."""
 
 from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE, Transaction
-from leveret.broker.channel.unacked import Unacked, UnackedMessages
+from leveret.broker.channel.unacked import UnackedMessages
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.queues.confirm_holder import ConfirmHolder
 from leveret.storage.message import Entry
 

@@ -3,12 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leveret.broker.channel.unacked import (
-    PUT_BACK_AT_ONCE,
-    PUT_BACK_WORK,
-    Unacked,
-    UnackedMessages,
-)
+from leveret.broker.channel.unacked import PUT_BACK_AT_ONCE, PUT_BACK_WORK, UnackedMessages
+from leveret.broker.channel.unacked_record import Unacked
 from leveret.storage.message import Entry
 
 RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)

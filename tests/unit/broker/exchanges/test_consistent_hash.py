@@ -5,18 +5,24 @@ from typing import Any
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.exchanges.consistent_hash import ConsistentHash, jump_consistent_hash
 from leveret.broker.exchanges.exchange_type import Destination
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 KEYS = [f"key {number}" for number in range(6_000)]
 
 
 def header_with(**properties: Any) -> ContentHeader:
-    return ContentHeader(encode_properties(properties))
+    return read_header(encode_properties(properties))
 
 
 def exchange_with(**weights: int) -> ConsistentHash:

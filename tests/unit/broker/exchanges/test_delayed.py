@@ -2,19 +2,25 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.exchanges.delayed import DELAY_MS_MAX, DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 DIRECT: Table = {"x-delayed-type": ("S", "direct")}
 
 
 def header_with(**headers: Field) -> ContentHeader:
     table = {name.replace("_", "-"): field for name, field in headers.items()}
-    return ContentHeader(encode_properties({"headers": table}))
+    return read_header(encode_properties({"headers": table}))
 
 
 def test_matches_as_its_inner_type_does() -> None:

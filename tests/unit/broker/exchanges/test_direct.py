@@ -1,9 +1,11 @@
 """The direct exchange."""
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.exchanges.direct import Direct
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def test_routes_to_the_destinations_bound_with_the_key() -> None:

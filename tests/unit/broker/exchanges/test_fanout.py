@@ -1,9 +1,11 @@
 """The fanout exchange."""
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.exchanges.fanout import Fanout
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def test_routes_to_everything_bound_whatever_the_keys() -> None:

@@ -2,9 +2,15 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.exchanges.headers import Headers
 
 ONE, TWO = ("S", "1"), ("S", "2")
@@ -15,7 +21,7 @@ NUMBER: Field = ("I", 1)
 
 
 def header_with(headers: Table | None) -> ContentHeader:
-    return ContentHeader(encode_properties({"headers": headers}))
+    return read_header(encode_properties({"headers": headers}))
 
 
 def table(**entries: Field) -> Field:

@@ -2,10 +2,12 @@
 
 from collections import Counter
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.exchanges.modulus_hash import ModulusHash
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def test_nothing_bound_matches_nothing() -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.exchanges.exchange_type import Destination
 from leveret.broker.exchanges.random_choice import RandomChoice
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def last(destinations: Sequence[Destination]) -> Destination:

@@ -2,17 +2,23 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import Field
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.exchanges.recent_history import RecentHistory
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def header_with(field: Field) -> ContentHeader:
     headers = {"x-recent-history-no-store": field}
-    return ContentHeader(encode_properties({"headers": headers}))
+    return read_header(encode_properties({"headers": headers}))
 
 
 def test_routes_as_a_fanout_does() -> None:

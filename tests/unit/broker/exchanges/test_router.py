@@ -2,13 +2,19 @@
 
 from typing import Any
 
+from leveret.broker.amqp.content_header import (
+    ContentHeader,
+    read_header,
+)
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import route
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 class Queue:
@@ -37,7 +43,7 @@ def reached(exchange: Exchange, *routing_keys: str, header: ContentHeader = HEAD
 
 
 def delayed_header() -> ContentHeader:
-    return ContentHeader(encode_properties({"headers": {"x-delay": ("I", 500)}}))
+    return read_header(encode_properties({"headers": {"x-delay": ("I", 500)}}))
 
 
 def test_an_exchange_leads_to_its_queues() -> None:

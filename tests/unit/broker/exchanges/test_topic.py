@@ -1,9 +1,11 @@
 """The topic exchange. What each pattern matches is in test_topic_trie.py."""
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.exchanges.topic import Topic
 
-HEADER = ContentHeader(b"\0\0")
+HEADER = read_header(b"\0\0")
 
 
 def test_overlapping_bindings_of_one_destination_keep_each_other() -> None:

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 from leveret.broker.config import Config
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
+from leveret.broker.turns import Turns
 from leveret.broker.virtual_clock import VirtualClock
 
 
-class Turns:
+class FakeTurns(Turns):
     """Rounds that pass by `end_round` only."""
 
     def __init__(self):
@@ -71,7 +72,7 @@ def make_services(**settings):
     return SimpleNamespace(
         config=Config(**settings),
         clock=VirtualClock(),
-        turns=Turns(),
+        turns=FakeTurns(),
         alarms=alarms,
         flow=Flow(alarms),
         holds_confirms=False,

@@ -1,42 +1,22 @@
 """Test doubles for the surroundings of a queue."""
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.requester import THE_NODE
-from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.message import Address, Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
+from tests.turns_by_hand import TurnsByHand
 
 ADDRESS = Address("", "q", encode_address("", "q"))
-HEADER = ContentHeader(b"\0\0")
-
-
-class FakeTurns:
-    """Executes turns when the test says so."""
-
-    def __init__(self):
-        self.woken = []
-        self.now_ms = 0
-        self.work_left = WORK_MAX
-
-    def wake(self, actor):
-        if not actor.is_awake:
-            actor.is_awake = True
-            self.woken.append(actor)
-
-    def run(self):
-        """Execute one round."""
-        woken, self.woken = self.woken, []
-        for actor in woken:
-            actor.is_awake = False
-            self.work_left = WORK_MAX
-            actor.take_turn()
+HEADER = read_header(b"\0\0")
 
 
 class FakeVhost:
@@ -45,7 +25,7 @@ class FakeVhost:
     name = "/"
 
     def __init__(self):
-        self.turns = FakeTurns()
+        self.turns = TurnsByHand()
         self.clock = VirtualClock()
         self.dead = []
         self.discarded = []

@@ -2,7 +2,12 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.queues.classic_queue import TURN_MESSAGES_MAX
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
@@ -36,7 +41,7 @@ def test_messages_wait_for_a_consumer_and_come_in_order(vhost):
     publish(queue, b"1", b"2", b"3")
     assert not vhost.turns.woken
     subscribed(queue, consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2", b"3"]
     assert (queue.counts.published, queue.counts.delivered) == (3, 3)
 
@@ -47,7 +52,7 @@ def test_publishing_wakes_a_queue_that_has_a_consumer(vhost):
     publish(queue, b"1", b"2")
     assert consumer.bodies == []
     assert vhost.turns.woken == [queue]
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2"]
 
 
@@ -56,7 +61,7 @@ def test_consumers_take_turns(vhost):
     subscribed(queue, one)
     subscribed(queue, two)
     publish(queue, b"1", b"2", b"3")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert (one.bodies, two.bodies) == ([b"1", b"3"], [b"2"])
 
 
@@ -64,13 +69,13 @@ def test_a_consumer_gets_no_more_than_it_has_room_for(vhost):
     queue, consumer = declared(vhost), FakeConsumer(credit=2)
     subscribed(queue, consumer)
     publish(queue, b"1", b"2", b"3")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2"]
     assert consumer.is_waiting
     queue.ack([consumer.entries[0]])
     consumer.credit += 1
     queue.credit(consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2", b"3"]
     assert (queue.backing.unacked_count, queue.counts.acked) == (2, 1)
 
@@ -79,9 +84,9 @@ def test_a_turn_has_an_end(vhost):
     queue, consumer = declared(vhost), FakeConsumer(credit=10**9, no_ack=True)
     publish(queue, *[b"x"] * (TURN_MESSAGES_MAX + 1))
     subscribed(queue, consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert len(consumer.entries) == TURN_MESSAGES_MAX
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert len(consumer.entries) == TURN_MESSAGES_MAX + 1
     assert not vhost.turns.woken
 
@@ -90,7 +95,7 @@ def test_without_acks_a_delivered_message_is_gone(vhost):
     queue, consumer = declared(vhost), FakeConsumer(no_ack=True)
     subscribed(queue, consumer)
     publish(queue, b"1")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert queue.backing.unacked_count == 0
 
 
@@ -122,7 +127,7 @@ def test_purge_leaves_what_a_consumer_was_to_have(vhost):
 def test_priorities_of_messages(vhost):
     queue = declared(vhost, x_max_priority=5)
     for priority in (1, 3, 2):
-        header = ContentHeader(encode_properties({"priority": priority}))
+        header = read_header(encode_properties({"priority": priority}))
         publish(queue, str(priority).encode(), header=header)
     assert ready(queue) == [b"3", b"2", b"1"]
 
@@ -147,7 +152,7 @@ def test_requeued_messages_go_to_consumers(vhost):
     entry = got(queue, True)
     subscribed(queue, consumer)
     queue.requeue([entry])
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1"]
 
 
@@ -195,7 +200,7 @@ def test_max_length_0_keeps_nothing_but_what_can_be_delivered_at_once(vhost):
     publish(queue, b"1")
     subscribed(queue, consumer)
     publish(queue, b"2", b"3")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"2"]
     assert ready(queue) == []
 

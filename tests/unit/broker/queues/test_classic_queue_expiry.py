@@ -51,7 +51,7 @@ def test_a_message_that_expired_behind_the_head_is_not_delivered(vhost):
     publish(queue, b"stays too")
     vhost.clock.advance(1)
     subscribed(queue, consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"stays", b"stays too"]
     assert vhost.dead == [(b"goes", "expired")]
 
@@ -111,7 +111,7 @@ def test_what_a_consumer_brings_to_the_head_expires_in_time(vhost):
     publish(queue, b"head")
     publish(queue, b"1", ttl_ms=10)
     subscribed(queue, consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"head"]
     vhost.clock.advance(1)
     assert vhost.dead == [(b"1", "expired")]
@@ -194,10 +194,10 @@ def test_messages_go_to_those_who_remain(vhost):
     subscribed(queue, one)
     subscribed(queue, two)
     publish(queue, b"1", b"2")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert (one.bodies, two.bodies) == ([b"1"], [])
     queue.cancel(one)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert two.bodies == [b"2"]
 
 
@@ -211,7 +211,7 @@ def test_a_deleted_queue_lets_go_of_its_consumers_and_forgets_its_timers(vhost):
     assert consumer.is_without_queue
     vhost.clock.advance(10)
     assert (vhost.dead, vhost.deleted) == ([], [])
-    vhost.turns.run()
+    vhost.turns.run_round()
 
 
 def test_a_message_that_may_not_wait_is_gone_when_it_is_requeued_in_the_same_millisecond(vhost):
@@ -219,7 +219,7 @@ def test_a_message_that_may_not_wait_is_gone_when_it_is_requeued_in_the_same_mil
     subscribed(queue, consumer)
     publish(queue, b"x", ttl_ms=0)
     queue.requeue(consumer.entries)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"x"]
     assert vhost.dead == [(b"x", "expired")]
 

@@ -3,7 +3,12 @@
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.queues.dead_letter import (
     EXPIRED,
     MAXLEN,
@@ -25,7 +30,7 @@ ORDERS = address("shop", "order")
 
 
 def header(**properties):
-    return ContentHeader(encode_properties(properties))
+    return read_header(encode_properties(properties))
 
 
 def died(message, queue, reason, where=ORDERS, drop_cc=False):

@@ -2,8 +2,13 @@
 
 import pytest
 
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.amqp.errors import ChannelFault
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.pending import Answer
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
@@ -116,13 +121,13 @@ def test_a_get_that_nobody_waits_for_any_more_takes_nothing(vhost):
 def test_consumers_get_their_messages_when_they_can_be_read(vhost):
     queue, consumer = failing(vhost, b"1", b"2"), FakeConsumer()
     subscribed(queue, consumer)
-    vhost.turns.run()
+    vhost.turns.run_round()
     publish(queue, b"3")
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert queue.backing.reads == 1, "the disk is asked again by the timer only"
     queue.backing.error = ""
     vhost.clock.advance(0.1)
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2", b"3"]
 
 
@@ -156,7 +161,7 @@ def crashed(vhost, *bodies):
 def test_a_queue_that_cannot_be_read_for_ten_seconds_has_crashed(vhost, caplog):
     queue = failing(vhost, b"1")
     consumer = subscribed(queue, FakeConsumer())
-    vhost.turns.run()
+    vhost.turns.run_round()
     vhost.clock.advance(9)
     assert queue.figures.status().state == "running"
     assert not consumer.was_told
@@ -198,7 +203,7 @@ def test_a_crashed_queue_works_again_when_its_messages_can_be_read(vhost):
     publish(queue, b"2", publisher=publisher)
     assert publisher.refused == []
     consumer = subscribed(queue, FakeConsumer())
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert consumer.bodies == [b"1", b"2"]
 
 
@@ -213,7 +218,7 @@ def test_a_get_that_waits_is_answered_when_the_queue_is_deleted(vhost):
 def test_what_is_behind_a_priority_that_cannot_be_read_waits():
     queue = PriorityQueue(priority_levels(2), lambda level: UnreadableQueue())
     for priority, body in ((0, b"low"), (1, b"middle"), (2, b"high")):
-        header = ContentHeader(encode_properties({"priority": priority}))
+        header = read_header(encode_properties({"priority": priority}))
         queue.publish([Message(ADDRESS, header, body)], len(body), 0)
     middle = queue.levels_from(1)[0][1]
     middle.error = "an input error"

@@ -2,7 +2,12 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.queues.figures import MESSAGE_BYTES, QUEUE_BYTES
 from leveret.broker.queues.status import SINGLE_ACTIVE, UP, WAITING, CoarseCounts
 from tests.unit.broker.queues.fakes import (
@@ -26,7 +31,7 @@ def test_counts_of_messages_and_consumers(vhost):
     got(queue, ack_required=True)
     got(queue, ack_required=False)
     subscribed(queue, FakeConsumer(credit=1))
-    vhost.turns.run()
+    vhost.turns.run_round()
     assert queue.figures.counts() == CoarseCounts(
         ready=1, unacked=2, consumers=1, published=4, delivered=1, got=1, got_no_ack=1
     )
@@ -63,7 +68,7 @@ def test_the_memory_of_a_queue_grows_with_its_messages_and_their_bodies(vhost):
 
 def test_the_timestamp_of_the_first_message(vhost):
     queue = declared(vhost)
-    publish(queue, b"x", header=ContentHeader(encode_properties({"timestamp": 1_700_000_000})))
+    publish(queue, b"x", header=read_header(encode_properties({"timestamp": 1_700_000_000})))
     publish(queue, b"y")
     assert queue.figures.status().head_timestamp_s == 1_700_000_000
     got(queue, ack_required=False)

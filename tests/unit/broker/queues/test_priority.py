@@ -2,7 +2,12 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.storage.message import Message
@@ -12,7 +17,7 @@ from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
 
 
 def message(body, priority=None):
-    return Message(None, ContentHeader(encode_properties({"priority": priority})), body)
+    return Message(None, read_header(encode_properties({"priority": priority})), body)
 
 
 def queue_with(*bodies_and_priorities, priority_max=9):
@@ -95,7 +100,7 @@ def test_the_oldest_of_all_priorities_is_the_queues_oldest():
     queue = declared(vhost, x_max_priority=9)
     assert queue.figures.ages().oldest_ready_ms is None
     for priority in (1, 9):
-        publish(queue, b"x", header=ContentHeader(encode_properties({"priority": priority})))
+        publish(queue, b"x", header=read_header(encode_properties({"priority": priority})))
         vhost.clock.advance(5)
         vhost.turns.now_ms = vhost.clock.now_ms()
     assert queue.figures.ages().oldest_ready_ms == pytest.approx(10_000, abs=2)

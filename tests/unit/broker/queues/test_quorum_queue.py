@@ -2,7 +2,12 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.pending import Answer
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.quorum_queue import RETURN_WORK, QuorumQueue
@@ -40,7 +45,7 @@ def headers_of(entry):
 
 def with_headers(**headers):
     table = {name.replace("_", "-"): field for name, field in headers.items()}
-    return ContentHeader(encode_properties({"headers": table}))
+    return read_header(encode_properties({"headers": table}))
 
 
 class TestReturns:
@@ -89,7 +94,7 @@ class TestReturns:
         assert counts.ready == WORK_MAX // RETURN_WORK
         assert counts.messages == len(bodies)
         while vhost.turns.woken:
-            vhost.turns.run()
+            vhost.turns.run_round()
         assert ready(queue) == bodies
 
     def test_an_expired_message_is_dead_lettered_as_it_was_published(self, vhost):
@@ -109,7 +114,7 @@ class TestReturns:
         entry = got(queue)
         queue.delete_now()
         queue.requeue([entry])
-        vhost.turns.run()
+        vhost.turns.run_round()
         assert not queue.figures.counts().ready
 
 
@@ -138,7 +143,7 @@ class TestCountingDeliveries:
         got(queue)
         assert queue.backing.asked == 1
         subscribed(queue, FakeConsumer())
-        vhost.turns.run()
+        vhost.turns.run_round()
         assert queue.backing.asked == 2
 
     def test_what_needs_no_ack_is_not_counted(self):
@@ -147,7 +152,7 @@ class TestCountingDeliveries:
         publish(queue, b"a", b"b")
         got(queue, ack_required=False)
         subscribed(queue, FakeConsumer(no_ack=True))
-        vhost.turns.run()
+        vhost.turns.run_round()
         assert queue.backing.asked == 0
 
     def test_without_a_limit_they_cost_nothing(self):
@@ -156,7 +161,7 @@ class TestCountingDeliveries:
         publish(queue, b"a", b"b")
         got(queue)
         subscribed(queue, FakeConsumer())
-        vhost.turns.run()
+        vhost.turns.run_round()
         assert queue.backing.asked == 0
 
 
@@ -203,7 +208,7 @@ class TestConsumers:
         subscribed(queue, first)
         subscribed(queue, second)
         publish(queue, b"a")
-        vhost.turns.run()
+        vhost.turns.run_round()
         assert (first.bodies, second.bodies) == ([b"a"], [])
 
     def test_it_is_no_use_to_look_at_the_length(self, vhost):

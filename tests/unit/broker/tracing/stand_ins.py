@@ -4,7 +4,12 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader, encode_properties
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
+from leveret.broker.amqp.properties import (
+    encode_properties,
+)
 from leveret.broker.events.taps import TRACE_EXCHANGE
 from leveret.storage.message import Address, Entry, Message
 
@@ -52,7 +57,7 @@ class Delivery(NamedTuple):
 
 def message(number=7, exchange="", key="orders", body=b"body", **properties):
     address = Address(exchange, key, encode_address(exchange, key))
-    return Message(address, ContentHeader(encode_properties(properties)), body, None, number)
+    return Message(address, read_header(encode_properties(properties)), body, None, number)
 
 
 class KeptOutput:

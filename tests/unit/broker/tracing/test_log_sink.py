@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.tracing import record
 from leveret.broker.tracing.lines import BATCH_BYTES, Lines
 from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line
@@ -211,8 +213,8 @@ def test_bodies_are_cut_if_so_many_bytes_are_wanted():
 def test_the_keys_of_cc_and_bcc_are_those_of_their_message():
     log, channel, cc = Log(), Channel(), {"headers": {"CC": ("A", [("S", "c")])}}
     blind = message(**cc)
-    blind.header = ContentHeader(blind.header.raw, bcc_keys=["b"])
-    open_copy = Message(blind.address, ContentHeader(blind.header.raw), b"", None, 8)
+    blind.header = read_header(blind.header.raw, bcc_keys=["b"])
+    open_copy = Message(blind.address, read_header(blind.header.raw), b"", None, 8)
     for made, keys in ((blind, ["orders", "c", "b"]), (open_copy, ["orders", "c"])) * 2:
         log.sink.published(channel, [made], keys, [])
         log.sink.delivered(channel, Queue(), "ctag", [Entry(made, 0)], 1, False)

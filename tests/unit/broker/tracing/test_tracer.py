@@ -5,14 +5,16 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import (
+    read_header,
+)
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
 from leveret.broker.message_numbers import MessageNumbers
 from leveret.broker.tracing.tracer import Tracer, Tracing
 from leveret.storage.message import Address, Entry, Message
 from tests.unit.broker.tracing.stand_ins import Vhost
 
-PLAIN = ContentHeader(b"\0\0")
+PLAIN = read_header(b"\0\0")
 
 
 class Listening(Sink):

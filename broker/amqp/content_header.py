@@ -1,0 +1,116 @@
+"""The properties of one message as queues know them: their bytes, and the kind of the message.
+
+Several messages, each in several queues, may share one `ContentHeader`, so it is never changed.
+This module is not compiled: a compiled class cannot be a msgspec struct.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.properties import (
+    NEEDS_CARE,
+    PERSISTENT,
+    Properties,
+    decode_properties,
+    encode_properties,
+    scan,
+)
+
+STORED_BCC = "x-leveret-BCC"
+"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
+_STORED_BCC_BYTES = STORED_BCC.encode()
+
+
+class ContentHeader(msgspec.Struct, gc=False, eq=False):
+    """The properties that a message was published with; `read_header` makes it.
+
+    raw: the property flags and values as received, and as consumers get them.
+    kind: messages of one kind may be published together: they have the same delivery mode and
+        priority, and the same need for care (`properties.scan`).
+    bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
+        it.
+    is_kept: the message survives a restart whatever its delivery mode is.
+    stored: what is kept on disk of them.
+
+    Not tracked by the garbage collector: each message may have a header of its own
+    (storage/message.py says why messages are not).
+    """
+
+    raw: bytes
+    kind: int
+    bcc_keys: Sequence[str]
+    is_kept: bool
+    stored: bytes
+    _properties: Properties | None = None
+
+    @property
+    def delivery_mode(self) -> int:
+        """1, 2 or what the publisher sent; 1 if it sent none."""
+        return self.kind & 0xFF
+
+    @property
+    def priority(self) -> int | None:
+        """None if the publisher set none."""
+        priority = self.kind >> 8 & 0x1FF
+        return priority - 1 if priority else None
+
+    @property
+    def needs_care(self) -> bool:
+        """The publish path must decode the properties: see `properties.scan`."""
+        return self.kind >= NEEDS_CARE
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the message survives a restart in a durable queue."""
+        return self.kind & 0xFF == PERSISTENT or self.is_kept
+
+    @property
+    def properties(self) -> Properties:
+        """Every property that is present. Shared: must not be changed."""
+        if self._properties is None:
+            self._properties = decode_properties(self.raw)
+        return self._properties
+
+    @property
+    def headers(self) -> Table:
+        """The headers table, empty if there is none. Shared: must not be changed."""
+        headers: Table = self.properties.get("headers", {})
+        return headers
+
+    def as_persistent(self) -> "ContentHeader":
+        """The same header, of a message that is kept on disk whatever its delivery mode is."""
+        return ContentHeader(self.raw, self.kind, self.bcc_keys, True, self.stored)
+
+    def replace(self, **changes: Any) -> "ContentHeader":
+        """A copy with these properties changed; None removes one. The keys of BCC stay."""
+        merged = {**self.properties, **changes}
+        return blind_copy(encode_properties(merged), self.bcc_keys)
+
+
+def read_header(raw: bytes, bcc_keys: Sequence[str] = (), stored: bytes = b"") -> ContentHeader:
+    """The header of a message with these properties. Raises PropertiesError."""
+    return ContentHeader(raw, scan(raw), bcc_keys, False, stored or raw)
+
+
+def blind_copy(raw: bytes, bcc_keys: Sequence[str]) -> ContentHeader:
+    """A header whose BCC header was removed. On disk its keys are in a header of the broker."""
+    if not bcc_keys:
+        return read_header(raw)
+    properties = decode_properties(raw)
+    mark = ("A", [("S", key) for key in bcc_keys])
+    headers = {**properties.get("headers", {}), STORED_BCC: mark}
+    stored = encode_properties({**properties, "headers": headers})
+    return read_header(raw, tuple(bcc_keys), stored)
+
+
+def read_stored(raw: bytes) -> ContentHeader:
+    """The header whose `stored` these bytes are. Raises PropertiesError."""
+    header = read_header(raw)
+    if _STORED_BCC_BYTES not in raw or STORED_BCC not in header.headers:
+        return header
+    headers = dict(header.headers)
+    _, keys = headers.pop(STORED_BCC)
+    return blind_copy(header.replace(headers=headers or None).raw, [key for _, key in keys])

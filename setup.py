@@ -1,0 +1,59 @@
+"""Builds the message path as compiled modules where a C compiler is there, and as Python otherwise.
+
+Everything else about the package is in pyproject.toml. mypyc compiles the modules listed there
+(`tool.leveret.compiled`) from the sources as they are; leveret/compiled.py says which build runs.
+The variable LEVERET_BUILD chooses: `compiled` fails without a compiler, `pure` compiles nothing.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+import tomllib
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+BUILD_VARIABLE = "LEVERET_BUILD"
+GROUP = "leveret.message_path"
+"""All compiled modules are in one library, leveret/message_path__mypyc."""
+TARGET = "build/mypyc"
+"""Where the C sources are written."""
+
+
+def has_compiler() -> bool:
+    """Whether this machine can compile extensions of Python."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    is_cpython = sys.implementation.name == "cpython"
+    return is_cpython and shutil.which(compiler) is not None and headers.is_file()
+
+
+def extensions() -> list[Extension]:
+    """The compiled modules; none for a build in pure Python."""
+    wanted = os.environ.get(BUILD_VARIABLE, "")
+    if wanted not in ("", "compiled", "pure"):
+        sys.exit(f"{BUILD_VARIABLE}={wanted}: expected 'compiled' or 'pure'")
+    if wanted == "pure":
+        return []
+    if not has_compiler():
+        if wanted == "compiled":
+            sys.exit(f"{BUILD_VARIABLE}=compiled: there is no C compiler, or Python.h is missing")
+        print("no C compiler or no Python.h: the modules are not compiled", file=sys.stderr)
+        return []
+    from mypyc.build import mypycify  # noqa: PLC0415, needed for a compiled build only
+
+    with Path("pyproject.toml").open("rb") as file:
+        modules = tomllib.load(file)["tool"]["leveret"]["compiled"]
+    sources = [f"{name.replace('.', '/')}.py" for name in modules]
+    options = ["--config-file", "mypyc.ini"]
+    made = mypycify(
+        [*options, *sources], opt_level="3", multi_file=True, group_name=GROUP, target_dir=TARGET
+    )
+    for extension in made:
+        # mypyc writes the headers of a group whose name has a dot to a folder of their own.
+        extension.include_dirs.append(f"{TARGET}/leveret")
+    return made
+
+
+setup(ext_modules=extensions())
