@@ -144,12 +144,12 @@ class Incoming:
                 raise
             except UnreadableMethod as unreadable:
                 logger.error(
-                    "%s sent a method that cannot be read: %s", self._connection, unreadable
+                    "%s sent a method that cannot be read: %s", str(self._connection), unreadable
                 )
                 self._closing.drop()
             except Exception:
                 logger.exception(
-                    "%s: an internal error; the connection is closed", self._connection
+                    "%s: an internal error; the connection is closed", str(self._connection)
                 )
                 self._closing.drop()
 
@@ -320,7 +320,7 @@ class Incoming:
             return next(runs, None)
         except PropertiesError as error:
             logger.error(
-                "%s: cannot decode the properties of a message: %s", self._connection, error
+                "%s: cannot decode the properties of a message: %s", str(self._connection), error
             )
             raise without_method(internal_error("")) from None
 

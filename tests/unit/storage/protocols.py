@@ -21,11 +21,11 @@ def _is_alike(protocol, implementation, name):
     if not inspect.isfunction(asked):
         return True
     found = getattr(implementation, name)
-    return (
-        callable(found)
-        and inspect.iscoroutinefunction(found) == inspect.iscoroutinefunction(asked)
-        and _parameters(found) == _parameters(asked)
-    )
+    if not (inspect.isfunction(found) or inspect.ismethod(found)):
+        return callable(found)  # a compiled function, which mypy has checked
+    return inspect.iscoroutinefunction(found) == inspect.iscoroutinefunction(asked) and _parameters(
+        found
+    ) == _parameters(asked)
 
 
 def _parameters(function):

@@ -18,7 +18,7 @@ from leveret.storage.formats import (
     read_records,
 )
 from leveret.storage.intervals import Intervals
-from leveret.storage.large_records import LARGE_BODIES_BYTES
+from leveret.storage.large_records import LARGE_BODIES_BYTES, LargeRecord
 from leveret.storage.log import PENDING_BYTES_HIGH
 from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_log import UNENCODED_MAX, QueueLog
@@ -117,20 +117,21 @@ def watched(report, *bodies):
 
 
 async def test_a_large_body_is_encoded_when_it_is_written(rig):
-    encoded_by_worker = {}
-    is_working = False
-
-    def note(name):
-        return lambda: encoded_by_worker.update({name: is_working})
-
-    large = watched(note("large"), bytes(LARGE_BODIES_BYTES), b"c")
-    for messages in (watched(note("first"), b"a", b"b"), large, watched(note("last"), b"d")):
+    large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
+    for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
         rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
-    rig.log.write_later()
-    rig.log._commit()
-    is_working = True
+    file = rig.files.files[0]
+    records = rig.queue_log.take_records(file, file.size)
+    [is_later] = [place for place, each in enumerate(records) if isinstance(each, LargeRecord)]
+    assert b"a" in records[:is_later]
+    assert b"d" in records[is_later:]
+
+
+async def test_a_large_body_is_written_in_its_place(rig):
+    large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
+    for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
+        rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
     await rig.write()
-    assert encoded_by_worker == {"first": False, "large": True, "last": False}
     runs = [decode_run(record.head) for record in records_of(rig)]
     assert [run.sizes for run in runs] == [(1, 1), (LARGE_BODIES_BYTES, 1), (1,)]
     assert records_of(rig)[-1].end == rig.files.files[0].size
