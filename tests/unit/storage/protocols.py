@@ -21,14 +21,18 @@ def _is_alike(protocol, implementation, name):
     if not inspect.isfunction(asked):
         return True
     found = getattr(implementation, name)
-    if not (inspect.isfunction(found) or inspect.ismethod(found)):
-        return callable(found)  # a compiled function, which mypy has checked
-    return inspect.iscoroutinefunction(found) == inspect.iscoroutinefunction(asked) and _parameters(
-        found
-    ) == _parameters(asked)
+    if not callable(found):
+        return False
+    try:
+        given = _parameters(found)
+    except ValueError:
+        return True  # a compiled method, which mypy has checked
+    is_coroutine = inspect.iscoroutinefunction(found)
+    return is_coroutine == inspect.iscoroutinefunction(asked) and given == _parameters(asked)
 
 
 def _parameters(function):
+    """The parameters of a function. Raises ValueError if it is compiled and does not tell."""
     return [
         (parameter.name, parameter.kind, parameter.default)
         for parameter in inspect.signature(function).parameters.values()
