@@ -6,7 +6,7 @@ import threading
 import pytest
 from pamqp import commands
 
-from leveret.broker.amqp.properties import ContentHeader
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
 from leveret.broker.direct import DirectConnection
@@ -117,7 +117,7 @@ def test_management_answers_a_publish_when_the_message_is_on_disk(tmp_path):
 
 async def publish(embedded, queue):
     """Publish a persistent message as `POST /api/exchanges/.../publish` does."""
-    header = ContentHeader(encode_properties({"delivery_mode": 2}))
+    header = read_header(encode_properties({"delivery_mode": 2}))
     with connect(embedded) as connection:
         is_routed = await connection.publish("", queue, header, b"body")
         return is_routed and await connection.confirmed()
