@@ -31,6 +31,7 @@ from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
+from leveret.mgmt.slices import Slices
 from leveret.mgmt.views.queues import QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
@@ -155,13 +156,17 @@ async def get_messages(call: Call) -> Any:
     try:
         with connect(call, vhost) as connection:
             got: list[Reply] = []
+            shown: list[dict[str, Any]] = []
+            slices = Slices()
             for _ in range(count):
+                await slices.give_way()
                 replies = await connection.call(make(commands.Basic.Get, queue=queue.name))
                 if replies[0].method is commands.Basic.GetEmpty:
                     break
                 got.append(replies[0])
-            shown = [_message_view(one, body["encoding"], truncate) for one in got]
+                shown.append(_message_view(replies[0], body["encoding"], truncate))
             for reply in got:
+                await slices.give_way()
                 tag = reply.arguments["delivery_tag"]
                 method = _settle(connection, body["ackmode"], tag)
                 if method is not None:

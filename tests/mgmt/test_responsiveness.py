@@ -4,7 +4,11 @@ The calls that Python makes in each turn of the loop are counted: a turn with 10
 to 4 ms. Unlike time, they do not depend on the machine.
 """
 
+import asyncio
+
+from leveret.storage.message import Message
 from tests.mgmt.node_in_process import NodeInProcess
+from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 
 OBJECTS = 10_000
 TURN_CALLS_MAX = 20_000
@@ -50,3 +54,14 @@ async def test_no_turn_of_the_loop_is_long(tmp_path):
             turns[path] = await served.longest_turn(path)
         print(turns)
         assert {path: calls for path, calls in turns.items() if calls > TURN_CALLS_MAX} == {}
+
+
+async def test_a_request_for_many_messages(tmp_path):
+    async with NodeInProcess(tmp_path) as served:
+        await asyncio.to_thread(served.ask, "api/queues/%2F/q", {}, "PUT")
+        vhost = served.node.broker.services.vhosts["/"]
+        messages = [Message(ADDRESS, HEADER, b"body") for _ in range(2000)]
+        vhost.queues["q"].publish(messages, 8000, None, None, 0)
+        wanted = {"count": 2000, "ackmode": "ack_requeue_true", "encoding": "auto"}
+        assert await served.longest_turn("api/queues/%2F/q/get", wanted) < TURN_CALLS_MAX
+        assert vhost.queues["q"].backing.ready_count == 2000
