@@ -17,8 +17,8 @@ from leveret.broker.policies.policy_table import (
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 
-SLICE = 500
-"""Queues in one slice: about two milliseconds."""
+SLICE = 150
+"""Queues in one slice: two to six milliseconds, if messages die of it."""
 ALTERNATE = "alternate-exchange"
 
 

@@ -6,15 +6,16 @@ when it ends (queues, channels, connections) or is in none (messages), so refere
 it, and hardly anything is left to collect.
 
 **Promises.** While they are started, no collection but `collect_everything` looks at more than
-`KEPT_MAX` + (`YOUNG_COLLECTIONS_MAX` + 1) * `YOUNG_MAX` objects, 55,000. What becomes garbage is
-freed at the next or the next but one collection, unless it has been put aside.
+`KEPT_MAX` + `YOUNG_SUM_MAX` objects, and those that are made in `CHECK_SECONDS`. What becomes
+garbage is freed at the next or the next but one collection, unless it has been put aside.
 **Not promised.** That garbage among what was put aside is freed before `collect_everything`.
 
 Mechanism: Python itself collects only the objects made since the last collection, whenever there
-are `YOUNG_MAX` of them. A timer counts these collections. After `YOUNG_COLLECTIONS` of them all
-objects are looked at that were not put aside. If more than `KEPT_MAX` are left, the node has grown
-by as many, and they are put aside (`gc.freeze`): no later collection looks at them. If the node
-grows so fast that the timer comes too late, they are put aside at once.
+are `YOUNG_MAX` more of them than were freed. A timer counts what was made since all objects were
+looked at that are not put aside. Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by
+Python, they are looked at again; if more than `KEPT_MAX` are left, the node has grown by as many,
+and they are put aside (`gc.freeze`): no later collection looks at them. Above `YOUNG_SUM_MAX`, or
+after `YOUNG_COLLECTIONS_MAX`, they are put aside at once.
 """
 
 import gc
@@ -24,6 +25,9 @@ from typing import Any, Protocol
 YOUNG_MAX = 5_000
 """A collection of so many objects takes half a millisecond to one millisecond."""
 YOUNG_COLLECTIONS, YOUNG_COLLECTIONS_MAX = 4, 8
+YOUNG_SUM, YOUNG_SUM_MAX = 20_000, 45_000
+"""Python's collections, or the objects made, since all were looked at: when they are looked at
+again, and when they are put aside."""
 KEPT_MAX = 10_000
 CHECK_SECONDS = 0.05
 """In this time a client that declares queues at full speed makes 30,000 objects."""
@@ -67,21 +71,21 @@ class GarbageCollections:
 
     @staticmethod
     def _collected(phase: str, info: dict[str, Any]) -> None:
-        """Python has collected, wherever an object was made."""
-        if phase == "stop" and _young_collections() >= YOUNG_COLLECTIONS_MAX:
+        """Python has collected, wherever an object was made. The timer may come too late."""
+        _, young_collections, _ = gc.get_count()
+        if phase == "stop" and young_collections >= YOUNG_COLLECTIONS_MAX:
             gc.freeze()
 
     def _look(self) -> None:
-        if _young_collections() >= YOUNG_COLLECTIONS:
+        # Python counts no more than it frees meanwhile, so that very many may have been made.
+        young_count = len(gc.get_objects(0)) + len(gc.get_objects(1))
+        if young_count > YOUNG_SUM_MAX:
+            gc.freeze()
+        elif young_count > YOUNG_SUM or gc.get_count()[1] >= YOUNG_COLLECTIONS:
             gc.collect()
             if len(gc.get_objects()) > KEPT_MAX:
                 gc.freeze()
         self._timer = self._call_later(CHECK_SECONDS, self._look)
-
-
-def _young_collections() -> int:
-    """How many collections of young objects there were since all were looked at, or put aside."""
-    return gc.get_count()[1]
 
 
 def collect_everything() -> int:

@@ -7,8 +7,9 @@ import pytest
 from leveret.broker.resources.garbage_collections import (
     KEPT_MAX,
     YOUNG_COLLECTIONS,
-    YOUNG_COLLECTIONS_MAX,
     YOUNG_MAX,
+    YOUNG_SUM,
+    YOUNG_SUM_MAX,
     GarbageCollections,
     collect_everything,
 )
@@ -69,8 +70,8 @@ def make(count):
     return [[number] for number in range(count)]
 
 
-def young_collections_pass(timer):
-    """As many objects are made as one look at them all comes after."""
+def look_at_all(timer):
+    """As many objects are made and freed as one look at all objects comes after."""
     for _ in range(YOUNG_COLLECTIONS):
         make(YOUNG_MAX + 1000)
     timer.look()
@@ -79,7 +80,7 @@ def young_collections_pass(timer):
 @pytest.fixture
 def limit():
     """The most objects that a collection looks at."""
-    return KEPT_MAX + (YOUNG_COLLECTIONS_MAX + 1) * YOUNG_MAX
+    return KEPT_MAX + YOUNG_SUM_MAX + YOUNG_MAX
 
 
 def test_the_objects_that_a_collection_looks_at(timer, looked_at, limit):
@@ -98,28 +99,42 @@ def test_a_node_that_grows_faster_than_the_timer_comes(timer, looked_at, limit):
     assert max(looked_at) < limit < len(kept)
 
 
+def test_as_many_objects_are_freed_as_are_made(timer, looked_at, limit):
+    old, new = make(5 * limit), []
+    timer.look()
+    looked_at.clear()
+    for number in range(2 * limit):
+        # Python counts what is made less what is freed, and does not collect.
+        old.pop()
+        new.append([number])
+        if number % (limit // 8) == 0:
+            timer.look()
+    timer.look()
+    assert max(looked_at, default=0) < limit
+
+
 def test_garbage_is_found_soon(timer):
     cycle = Cycle()
-    young_collections_pass(timer)
+    look_at_all(timer)
     assert not Cycle.freed
     del cycle
-    young_collections_pass(timer)
+    look_at_all(timer)
     assert Cycle.freed == 1
 
 
 def test_a_node_that_does_not_grow_puts_nothing_aside(timer):
     before = gc.get_freeze_count()
     for _ in range(5):
-        young_collections_pass(timer)
+        look_at_all(timer)
     assert gc.get_freeze_count() <= before
 
 
 def test_garbage_that_was_put_aside_is_found_when_everything_is_collected(timer):
     cycle = Cycle()
-    kept = make(KEPT_MAX + YOUNG_COLLECTIONS * YOUNG_MAX)
+    kept = make(KEPT_MAX + YOUNG_SUM)
     timer.look()
     del cycle
-    young_collections_pass(timer)
+    look_at_all(timer)
     assert not Cycle.freed
     assert collect_everything() >= 1
     assert Cycle.freed == 1
