@@ -36,12 +36,6 @@ _FIXED: dict[int, struct.Struct] = {
 }  # fmt: skip
 _LONG = struct.Struct(">I")
 _DECIMAL = struct.Struct(">BI")
-_SIZES: dict[int, int] = {
-    **{letter: 1 + fixed.size for letter, fixed in _FIXED.items()},
-    ord("t"): 2, ord("V"): 1, ord("D"): 1 + _DECIMAL.size,
-}  # fmt: skip
-"""The bytes of a field with its letter, if all fields of its type have as many."""
-_STRINGS, _TABLE, _NESTED = frozenset(b"Sx"), ord("F"), frozenset(b"FA")
 
 
 class FieldTableError(ValueError):
@@ -65,41 +59,6 @@ def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
     except FieldTableError:
         _require_whole(data, start)
         raise
-
-
-def table_end(data: bytes, start: int) -> int:
-    """The offset after the table whose length is at `start`, which can be decoded.
-
-    Raises FieldTableError, struct.error or IndexError if it cannot be decoded.
-    """
-    position, end = _extent(data, start)
-    while position < end:
-        position += 1 + data[position]
-        position = _field_end(data, position, 0)
-    _require_end(position, end)
-    return end
-
-
-def _field_end(data: bytes, position: int, depth: int) -> int:
-    """The offset after the field whose letter is at `position`."""
-    letter = data[position]
-    size = _SIZES.get(letter)
-    if size is not None:
-        return position + size
-    if letter in _STRINGS:
-        return position + 5 + int(_LONG.unpack_from(data, position + 1)[0])
-    if letter not in _NESTED:
-        raise FieldTableError(f"no field has the type {chr(letter)!r}")
-    position, end = _extent(data, position + 1)
-    if depth == NESTING_MAX:
-        return end
-    has_names = letter == _TABLE
-    while position < end:
-        if has_names:
-            position += 1 + data[position]
-        position = _field_end(data, position, depth + 1)
-    _require_end(position, end)
-    return end
 
 
 def _require_whole(data: bytes, start: int) -> None:

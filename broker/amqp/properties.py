@@ -8,14 +8,16 @@ known that they can be decoded.
 import struct
 from typing import Any, Final
 
+from mypy_extensions import i64
+
 from leveret.broker.amqp.field_table import (
     FieldTableError,
     decode_table,
     encode_short_string,
     encode_table,
-    table_end,
     text_of,
 )
+from leveret.broker.amqp.table_scan import scan_headers
 
 Properties = dict[str, Any]
 """Property names to values, in the order of the wire; `headers` is a `Table`."""
@@ -30,9 +32,8 @@ EXPIRATION: Final = 0x0100
 REPLY_TO: Final = 0x0200
 TIMESTAMP: Final = 0x0040
 FLAGS_CONTINUED: Final = 0x0001
-TEXTS_BEFORE_TIMESTAMP: Final = 0x0780
-TEXTS_AFTER_TIMESTAMP: Final = 0x003C
-AFTER_PRIORITY: Final = TEXTS_BEFORE_TIMESTAMP | TIMESTAMP | TEXTS_AFTER_TIMESTAMP | FLAGS_CONTINUED
+AFTER_PRIORITY: Final = 0x07FC | FLAGS_CONTINUED
+_BITS: Final = bytes([number.bit_count() for number in range(16)])
 
 PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
     ("content_type", 0x8000, "shortstr"),
@@ -54,6 +55,8 @@ PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
+_CARE_HEADERS: Final = frozenset((b"CC", b"BCC", b"x-death", b"x-leveret-BCC"))
+"""The last is the form of BCC on disk, which is removed from what clients publish."""
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1
 NOWHERE: Final = -1
@@ -80,13 +83,23 @@ def scan(raw: bytes) -> int:
     """
     if raw == NO_PROPERTIES:
         return TRANSIENT
-    delivery_mode = TRANSIENT
-    priority = 0
+    delivery_mode: i64 = TRANSIENT
+    priority: i64 = 0
+    flags: i64 = 0
+    position: i64 = 2
+    needs_care = False
     try:
         flags = raw[0] << 8 | raw[1]
-        position = 2
         if flags & (CONTENT_TYPE | CONTENT_ENCODING | HEADERS):
-            position = _headers_end(raw, flags)
+            if flags & CONTENT_TYPE:
+                position += 1 + raw[position]
+            if flags & CONTENT_ENCODING:
+                position += 1 + raw[position]
+            if flags & HEADERS:
+                position = scan_headers(raw, position, _CARE_HEADERS)
+                if position < 0:
+                    position = -position
+                    needs_care = True
         if flags & DELIVERY_MODE:
             delivery_mode = raw[position]
             position += 1
@@ -95,15 +108,15 @@ def scan(raw: bytes) -> int:
             position += 1
         if flags & AFTER_PRIORITY:
             position = _rest_end(raw, flags, position)
-    except (struct.error, IndexError, FieldTableError):
+    except (IndexError, FieldTableError):
         position = NOWHERE
     if position != len(raw):
         raise PropertiesError(_problem_of(raw))
-    kind = priority << 8 | delivery_mode
+    kind: i64 = priority << 8 | delivery_mode
     if (
         flags & (EXPIRATION | USER_ID)
-        or delivery_mode not in (TRANSIENT, PERSISTENT)
-        or (flags & HEADERS and (b"\2CC" in raw or b"BCC" in raw or b"x-death" in raw))
+        or needs_care
+        or not TRANSIENT <= delivery_mode <= PERSISTENT
         or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
     ):
         kind |= NEEDS_CARE
@@ -119,26 +132,23 @@ def _problem_of(raw: bytes) -> str:
     return "the properties end too early or go on too long"
 
 
-def _headers_end(raw: bytes, flags: int) -> int:
-    """The offset after the headers, or after what comes before them."""
-    position = 2
-    if flags & CONTENT_TYPE:
-        position += 1 + raw[position]
-    if flags & CONTENT_ENCODING:
-        position += 1 + raw[position]
-    return table_end(raw, position) if flags & HEADERS else position
+def _rest_end(raw: bytes, flags: i64, position: i64) -> i64:
+    """The offset after the properties that follow the priority, which begin at `position`.
 
-
-def _rest_end(raw: bytes, flags: int, position: int) -> int:
-    """The offset after the properties that follow the priority, which begin at `position`."""
+    They are four short strings, a timestamp and four short strings.
+    """
     if flags & FLAGS_CONTINUED:
         raise PropertiesError("more property flags than the basic class has")
-    for _ in range((flags & TEXTS_BEFORE_TIMESTAMP).bit_count()):
+    texts: i64 = _BITS[flags >> 7 & 15]
+    while texts:
         position += 1 + raw[position]
+        texts -= 1
     if flags & TIMESTAMP:
         position += 8
-    for _ in range((flags & TEXTS_AFTER_TIMESTAMP).bit_count()):
+    texts = _BITS[flags >> 2 & 15]
+    while texts:
         position += 1 + raw[position]
+        texts -= 1
     return position
 
 

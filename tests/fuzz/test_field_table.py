@@ -12,8 +12,8 @@ from leveret.broker.amqp.field_table import (
     FieldTableError,
     decode_table,
     encode_table,
-    table_end,
 )
+from leveret.broker.amqp.table_scan import table_end
 
 RUN = settings(max_examples=300, deadline=None, database=None, derandomize=True)
 
