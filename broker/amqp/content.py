@@ -1,12 +1,15 @@
 """Encoding content: the frames of basic.deliver, basic.get-ok and basic.return.
 
-A delivery is a method frame, a header frame and body frames. Only the delivery tag, the redelivered
-flag and the body differ from one delivery of equal messages to the next. So a consumer keeps the
-bytes between them (`deliver_prefix`, `deliver_suffix`), and encodes them again only when the
-address, the properties or the body size change.
+A delivery is a method frame, a header frame and body frames. Consumers write the deliveries of a
+run to one buffer (`DeliveryFrames`). A body above `COPIED_BYTES_MAX`, or above what fits into a
+frame, is not copied there: its frames are pieces of their own (`content_frames`).
 """
 
 import struct
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from mypy_extensions import i64
 
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.frames import (
@@ -22,19 +25,19 @@ from leveret.broker.amqp.frames import (
 _FRAME_START = struct.Struct(">BHI")
 _HEADER_START = struct.Struct(">BHIHHQ")
 _DELIVER_START = struct.Struct(">BHIHH")
-_pack_suffix = struct.Struct(">BBHIHHQ").pack
-_pack_body = struct.Struct(">BBHI").pack
-"""The starts of a header and of a body frame, each after the end octet of the frame before."""
-_HEADER_FIXED_BYTES = 12
+_HEADER_FIXED_BYTES: Final = 12
 """Class, weight and body size in a content header."""
+_CLASS_AND_WEIGHT: Final = b"\0\x3c\0\0"
 _BASIC_DELIVER = 60
 _DELIVER_FIXED_BYTES = 13
 """Class, method, delivery tag and redelivered flag of a basic.deliver."""
 
 Piece = bytes | memoryview
 """A part of a connection's output."""
+COPIED_BYTES_MAX: Final = 16 * 1024
+"""Up to this size it costs less to copy a body than to write it as a piece of its own."""
 LARGE_BODY_BYTES = 1024 * 1024
-"""A body of this size is not copied to be sent."""
+"""A body of this size is not copied at all to be sent."""
 
 pack_tag = struct.Struct(">Q?").pack
 """Delivery tag and redelivered flag."""
@@ -50,13 +53,36 @@ def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
     return _DELIVER_START.pack(METHOD, channel, size, CLASS_BASIC, _BASIC_DELIVER) + consumer_tag
 
 
-def deliver_suffix(channel: int, address: bytes, properties: bytes, body_bytes: int) -> bytes:
-    """The bytes between the redelivered flag and the body, for a body that fits in one frame."""
-    size = _HEADER_FIXED_BYTES + len(properties)
-    start = _pack_suffix(FRAME_END, HEADER, channel, size, CLASS_BASIC, 0, body_bytes)
-    if not body_bytes:
-        return address + start + properties
-    return b"".join((address, start, properties, _pack_body(FRAME_END, BODY, channel, body_bytes)))
+class DeliveryFrames:
+    """What the deliveries of one consumer have in common while the address stays the same."""
+
+    __slots__ = ("_after_flag", "_before_body", "_before_tag")
+
+    def __init__(self, channel: int, consumer_tag: bytes, address: bytes) -> None:
+        """consumer_tag, address: as in `deliver_prefix`."""
+        number = channel.to_bytes(2, "big")
+        self._before_tag = deliver_prefix(channel, consumer_tag, address)
+        self._after_flag = b"%b\xce\x02%b" % (address, number)
+        self._before_body = b"\xce\x03%b" % number
+
+    def write(
+        self, writer: BytesWriter, tag: i64, redelivered: bool, properties: bytes, body: bytes
+    ) -> None:
+        """Write a delivery. The body must fit into one frame."""
+        size = len(body)
+        writer.write(self._before_tag)
+        write_i64_be(writer, tag)
+        writer.append(redelivered)
+        writer.write(self._after_flag)
+        write_i32_be(writer, len(properties) + _HEADER_FIXED_BYTES)
+        writer.write(_CLASS_AND_WEIGHT)
+        write_i64_be(writer, size)
+        writer.write(properties)
+        if size:
+            writer.write(self._before_body)
+            write_i32_be(writer, size)
+            writer.write(body)
+        writer.append(FRAME_END)
 
 
 def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:

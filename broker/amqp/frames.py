@@ -19,37 +19,44 @@ handled, and the next `scan` continues after it.
 """
 
 import struct
-from typing import Protocol
+from typing import Final, Protocol
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
 
 from leveret.broker.amqp.errors import ConnectionFault, format_snippet, frame_error
 
-METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
-FRAME_END = 0xCE
-FRAME_END_BYTE = b"\xce"
-FRAME_OVERHEAD_BYTES = 8
+METHOD: Final = 1
+HEADER: Final = 2
+BODY: Final = 3
+HEARTBEAT: Final = 8
+FRAME_END: Final = 0xCE
+FRAME_END_BYTE: Final = b"\xce"
+FRAME_OVERHEAD_BYTES: Final = 8
 """The type, channel, size and end octet of a frame, which frame_max includes."""
 
-HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
-CLASS_BASIC = 60
-BASIC_PUBLISH = CLASS_BASIC << 16 | 40
-BASIC_ACK = CLASS_BASIC << 16 | 80
-_ACK_PAYLOAD_BYTES = 13
-_ACK_TAG_OFFSET = 11
-_ACK_FRAME_BYTES = _ACK_PAYLOAD_BYTES + 8
-_METHOD_FRAME_BYTES_MIN = 12
-_HEADER_FRAME_BYTES_MIN = 22
-_START_BYTES = 7
-_METHOD_ID_BYTES = 4
-_CONTENT_HEADER_BYTES_MIN = 14
+CLASS_BASIC: Final = 60
+BASIC_PUBLISH: Final = CLASS_BASIC << 16 | 40
+BASIC_ACK: Final = CLASS_BASIC << 16 | 80
+_BASIC_WITHOUT_WEIGHT: Final = CLASS_BASIC << 16
+"""Class and weight of a content header."""
+_ACK_PAYLOAD_BYTES: Final = 13
+_ACK_FRAME_BYTES: Final = _ACK_PAYLOAD_BYTES + 8
+_METHOD_FRAME_BYTES_MIN: Final = 12
+_HEADER_FRAME_BYTES_MIN: Final = 22
+_START_BYTES: Final = 7
+_METHOD_ID_BYTES: Final = 4
+_CONTENT_HEADER_BYTES_MIN: Final = 14
+_SIZE_MAX: Final = 0xFFFFFFFF
 
 _frame_start = struct.Struct(">BHI")
 _unpack_frame = _frame_start.unpack_from
-_unpack_method_frame = struct.Struct(">BHII").unpack_from
-_unpack_header_frame = struct.Struct(">BHIHHQ").unpack_from
-_unpack_ack = struct.Struct(">QBB").unpack_from
-"""Of an ack frame from its delivery tag on, with its end octet."""
+
+# The typed code reads the start of a frame as one integer of 8 octets: type (1), channel (2), size
+# (4) and one more octet. So `start >> 40` is type and channel, and `start >> 8` ends with the size.
 
 
 class FrameSink(Protocol):
@@ -92,11 +99,11 @@ class FrameScanner:
         self.frame_bytes_max = frame_bytes_max
         self.is_broken = False
         self._data = b""
-        self._position = 0
+        self._position: i64 = 0
         # An incomplete frame at the end of a chunk: its pieces, and how many bytes are missing.
         # The channel if it is a body frame; its pieces then begin at the payload.
         self._pieces: list[bytes | memoryview] | None = None
-        self._missing_bytes = 0
+        self._missing_bytes: i64 = 0
         self._body_channel = -1
         # The rest of a chunk whose beginning completed a frame; it is scanned after that frame.
         self._body: bytes | None = None
@@ -173,18 +180,19 @@ class FrameScanner:
 
     def _scan_chunk(self) -> None:
         data = self._data
-        position = self._position
-        end = len(data)
+        position: i64 = self._position
+        end: i64 = len(data)
         while end - position >= _METHOD_FRAME_BYTES_MIN:
-            kind, channel, size, method = _unpack_method_frame(data, position)
-            stop = position + 7 + size
-            if kind == METHOD and stop < end and data[stop] == FRAME_END:
+            start: i64 = read_i64_be(data, position)
+            stop: i64 = position + _START_BYTES + (start >> 8 & _SIZE_MAX)
+            if start >> 56 == METHOD and stop < end and data[stop] == FRAME_END:
+                method = read_i32_be(data, position + _START_BYTES)
+                is_passed_on = False
                 if method == BASIC_PUBLISH:
-                    if self._scan_publish(data, position, stop, channel):
-                        position = self._position
-                        continue
-                elif method == BASIC_ACK and size == _ACK_PAYLOAD_BYTES:
-                    self._scan_acks(data, position, channel)
+                    is_passed_on = self._scan_publish(data, position, stop, start >> 40 & 0xFFFF)
+                elif method == BASIC_ACK:
+                    is_passed_on = self._scan_acks(data, position)
+                if is_passed_on:
                     position = self._position
                     continue
             if not self._scan_frame(data, position, end):
@@ -193,7 +201,7 @@ class FrameScanner:
         while end - position >= _START_BYTES and self._scan_frame(data, position, end):
             position = self._position
 
-    def _scan_frame(self, data: bytes, position: int, end: int) -> bool:
+    def _scan_frame(self, data: bytes, position: i64, end: i64) -> bool:
         """Pass one frame to the sink; False if it is incomplete."""
         kind, channel, size = _unpack_frame(data, position)
         limit = self.frame_bytes_max
@@ -210,53 +218,65 @@ class FrameScanner:
         self._sink.on_frame(kind, channel, payload)
         return True
 
-    def _scan_acks(self, data: bytes, position: int, channel: int) -> None:
-        """Pass on an ack and the acks that follow it; only one if it is multiple."""
-        start = data[position : position + _ACK_TAG_OFFSET]
+    def _scan_acks(self, data: bytes, position: i64) -> bool:
+        """Pass on an ack and the acks that follow it; only one if it is multiple.
+
+        False if the first is malformed, or its tag above what is ever used.
+        """
+        start: i64 = read_i64_be(data, position)
+        if start >> 8 & _SIZE_MAX != _ACK_PAYLOAD_BYTES:
+            return False
         tags: list[int] = []
-        multiple = 0
-        end = len(data) - _ACK_FRAME_BYTES
-        while position <= end and data.startswith(start, position):
-            tag, multiple, end_octet = _unpack_ack(data, position + _ACK_TAG_OFFSET)
-            if end_octet != FRAME_END or (multiple and tags):
+        multiple: i64 = 0
+        end: i64 = len(data) - _ACK_FRAME_BYTES
+        while position <= end and read_i64_be(data, position) == start:
+            if read_i32_be(data, position + _START_BYTES) != BASIC_ACK:
+                break
+            tag: i64 = read_i64_be(data, position + 11)
+            multiple = data[position + 19]
+            if data[position + 20] != FRAME_END or tag < 0 or (multiple and tags):
                 multiple = 0
                 break
             position += _ACK_FRAME_BYTES
             tags.append(tag)
             if multiple:
                 break
+        if not tags:
+            return False
         self._position = position
-        self._sink.on_ack(channel, tags, multiple)
+        self._sink.on_ack(start >> 40 & 0xFFFF, tags, multiple)
+        return True
 
-    def _scan_publish(self, data: bytes, position: int, stop: int, channel: int) -> bool:
+    def _scan_publish(self, data: bytes, position: i64, stop: i64, channel: i64) -> bool:
         """Pass on a message, and those that follow it with the same basic.publish; False if the
         first is incomplete.
 
         position, stop: where the method frame begins, and its end octet.
         """
-        end = len(data)
-        limit = self.frame_bytes_max or 0xFFFFFFFF
+        end: i64 = len(data)
+        limit: i64 = self.frame_bytes_max or _SIZE_MAX
         method = data[position : stop + 1]
-        method_bytes = len(method)
+        method_bytes: i64 = len(method)
         all_properties: list[bytes] = []
         bodies: list[bytes] = []
-        total_bytes = 0
+        total_bytes: i64 = 0
         while True:
-            header = position + method_bytes
+            header: i64 = position + method_bytes
             if end - header < _HEADER_FRAME_BYTES_MIN:
                 break
-            kind, its_channel, size, class_id, weight, body_bytes = _unpack_header_frame(
-                data, header
-            )
-            header_stop = header + 7 + size
+            start: i64 = read_i64_be(data, header)
+            size: i64 = start >> 8 & _SIZE_MAX
+            body_bytes: i64 = read_i64_be(data, header + 11)
+            header_stop: i64 = header + _START_BYTES + size
             if (
-                kind != HEADER or its_channel != channel or class_id != CLASS_BASIC or weight
+                start >> 40 != HEADER << 16 | channel
+                or read_i32_be(data, header + _START_BYTES) != _BASIC_WITHOUT_WEIGHT
                 or not _CONTENT_HEADER_BYTES_MIN <= size <= limit
                 or header_stop >= end or data[header_stop] != FRAME_END
             ):  # fmt: skip
                 break
             properties = data[header + 19 : header_stop]
-            body = header_stop + 1
+            body: i64 = header_stop + 1
             if not body_bytes:
                 all_properties.append(properties)
                 bodies.append(b"")
@@ -266,27 +286,27 @@ class FrameScanner:
                 break
             if end - body < FRAME_OVERHEAD_BYTES:
                 break
-            kind, its_channel, size = _unpack_frame(data, body)
-            start = body + 7
-            stop = start + size
+            start = read_i64_be(data, body)
+            size = start >> 8 & _SIZE_MAX
+            first: i64 = body + _START_BYTES
+            stop = first + size
             if (
-                kind != BODY or its_channel != channel or size != body_bytes
+                start >> 40 != BODY << 16 | channel or size != body_bytes
                 or size > limit or stop >= end or data[stop] != FRAME_END
             ):  # fmt: skip
                 break
-            repeated = data[position:start]
-            step = start - position
+            repeated = data[position:first]
             while True:
                 all_properties.append(properties)
-                bodies.append(data[start:stop])
+                bodies.append(data[first:stop])
                 total_bytes += size
                 position = stop + 1
-                start = position + step
-                stop = start + size
+                first = position + len(repeated)
+                stop = first + size
                 if (
-                    not data.startswith(repeated, position)
-                    or stop >= end
+                    stop >= end
                     or data[stop] != FRAME_END
+                    or not data.startswith(repeated, position)
                 ):
                     break
             if not data.startswith(method, position):

@@ -1,15 +1,20 @@
 """A consumer: one subscription of a channel to a queue, and the path of a message to the socket.
 
-`deliver` is half of the broker's hot path. The frames of a delivery are put together from pieces
-(amqp/content.py). Those that do not change from one message to the next are not encoded again.
+`deliver` is half of the broker's hot path. The deliveries of a run are written one behind the other
+to a buffer that all consumers use in turn (amqp/content.py), and become one piece of the output.
 """
 
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
 from pamqp import commands
 
 from leveret.broker.amqp.content import (
+    COPIED_BYTES_MAX,
+    DeliveryFrames,
     body_frames,
     deliver_prefix,
-    deliver_suffix,
     header_frame,
     pack_tag,
 )
@@ -21,11 +26,13 @@ from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.events.channel_events import consumer_lost_its_queue
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
-from leveret.storage.message import Address, Entry, Header, Message
+from leveret.storage.message import Address, Entry, Message
 
-FRAMES_BYTES_GUESS = 128
+_WRITER: Final = BytesWriter()
+"""Emptied at the beginning of each `Consumer.deliver`."""
+FRAMES_BYTES_GUESS: Final = 128
 """A delivery's bytes beside its body, roughly: enough to notice that a client does not keep up."""
-OUTPUT_BYTES_MAX = 1024 * 1024
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Output gathered for one connection in one round; more waits for the next round."""
 
 
@@ -37,10 +44,9 @@ class Consumer:
     """
 
     __slots__ = (
-        "_address", "_body_bytes", "_header", "_prefix", "_shares_limit", "_suffix", "_tag_bytes",
-        "arguments",
-        "channel", "credit", "is_exclusive", "is_waiting", "no_ack", "prefetch_count", "priority",
-        "queue", "served", "tag",
+        "_address", "_frames", "_shares_limit", "_tag_bytes", "arguments", "channel", "credit",
+        "is_exclusive", "is_waiting", "no_ack", "prefetch_count", "priority", "queue", "served",
+        "tag",
     )  # fmt: skip
 
     def __init__(
@@ -66,10 +72,7 @@ class Consumer:
         self._shares_limit = queue.kind.has_global_qos
         self._tag_bytes = encode_short_string(tag)
         self._address: Address | None = None
-        self._header: Header | None = None
-        self._body_bytes = -1
-        self._prefix = b""
-        self._suffix = b""
+        self._frames: DeliveryFrames | None = None
 
     def __repr__(self) -> str:
         return f"<Consumer {self.tag!r} of {self.queue!r}>"
@@ -122,40 +125,46 @@ class Consumer:
         channel = self.channel
         output = channel.output
         services = output.services
-        pieces = output.pieces
-        tag = channel.next_delivery_tag
+        writer = _WRITER
+        writer.truncate(0)
+        first_tag = channel.next_delivery_tag
+        tag: i64 = first_tag
         records = None if self.no_ack else channel.unacked.records
         queue = self.queue
         now_ms = services.clock.now_ms()
-        total_bytes = FRAMES_BYTES_GUESS * len(entries)
-        number, tag_bytes = channel.number, self._tag_bytes
-        body_bytes_max = output.frame_bytes_max - FRAME_OVERHEAD_BYTES
-        if body_bytes_max < 0:
-            body_bytes_max = UNLIMITED
-        header, address, size = self._header, self._address, self._body_bytes
-        prefix, suffix = self._prefix, self._suffix
+        total_bytes: i64 = FRAMES_BYTES_GUESS * len(entries)
+        body_bytes_max: i64 = output.frame_bytes_max - FRAME_OVERHEAD_BYTES
+        if body_bytes_max < 0 or body_bytes_max > COPIED_BYTES_MAX:
+            body_bytes_max = COPIED_BYTES_MAX
+        address, frames = self._address, self._frames
         for entry in entries:
             message = entry.message
             body = message.body
-            if message.address is not address:
-                address, header = message.address, None
-                prefix = deliver_prefix(number, tag_bytes, address.encoded)
-            if len(body) > body_bytes_max:
+            size: i64 = len(body)
+            if size > body_bytes_max:
+                self._take_over(writer)
                 self._deliver_in_pieces(message, tag, entry.redelivered)
             else:
-                if message.header is not header or len(body) != size:
-                    header, size = message.header, len(body)
-                    suffix = deliver_suffix(number, address.encoded, header.raw, size)
-                pieces += (prefix, pack_tag(tag, entry.redelivered), suffix, body, FRAME_END_BYTE)
-            total_bytes += len(body)
+                if frames is None or message.address is not address:
+                    address = self._address = message.address
+                    frames = self._frames = DeliveryFrames(
+                        channel.number, self._tag_bytes, address.encoded
+                    )
+                frames.write(writer, tag, entry.redelivered, message.header.raw, body)
+            total_bytes += size
             if records is not None:
                 records[tag] = Unacked(entry, queue, self, now_ms)
             tag += 1
-        self._header, self._address, self._body_bytes = header, address, size
-        self._prefix, self._suffix = prefix, suffix
+        self._take_over(writer)
         channel.next_delivery_tag = tag
         output.gathered_bytes += total_bytes
-        self._note_delivered(entries, tag - len(entries))
+        self._note_delivered(entries, first_tag)
+
+    def _take_over(self, writer: BytesWriter) -> None:
+        """Append what was written to the connection's output."""
+        if len(writer):
+            self.channel.output.pieces.append(writer.getvalue())
+            writer.truncate(0)
 
     def _note_delivered(self, entries: list[Entry], first_tag: int) -> None:
         """Count messages that were sent, take their credit, and report them."""

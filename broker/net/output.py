@@ -99,9 +99,12 @@ class Output:
         if transport is None or not pieces:
             return
         self.writes += 1
-        if gathered_bytes > LARGE_PIECE_BYTES * len(pieces):
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+            self.bytes_out += len(pieces[0])
+        elif gathered_bytes > LARGE_PIECE_BYTES * len(pieces):
             transport.writelines(pieces)
-            self.bytes_out += gathered_bytes
+            self.bytes_out += sum(map(len, pieces))
         else:
             data = b"".join(pieces)
             transport.write(data)

@@ -1,16 +1,15 @@
 """Encoding of deliveries into frames."""
 
 import pytest
+from librt.strings import BytesWriter
 
 from leveret.broker.amqp.content import (
     LARGE_BODY_BYTES,
+    DeliveryFrames,
     body_frames,
     content_frames,
-    deliver_prefix,
-    deliver_suffix,
     encode_address,
     header_frame,
-    pack_tag,
 )
 from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, encode_frame
 from leveret.broker.amqp.methods import decode_method
@@ -34,18 +33,12 @@ def scanned(data):
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"hello" * 100])
-def test_a_delivery_of_pieces_is_three_frames(body):
+def test_a_delivery_is_three_frames(body):
     address = encode_address("logs", "error.disk")
     properties = b"\x10\x00\x02"
-    delivery = b"".join(
-        (
-            deliver_prefix(7, b"\3tag", address),
-            pack_tag(12345, True),
-            deliver_suffix(7, address, properties, len(body)),
-            body,
-            b"\xce",
-        )
-    )
+    writer = BytesWriter()
+    DeliveryFrames(7, b"\3tag", address).write(writer, 12345, True, properties, body)
+    delivery = writer.getvalue()
     (kind, channel, payload), *content = scanned(delivery)
     method = decode_method(payload)
     assert (kind, channel) == (METHOD, 7)
