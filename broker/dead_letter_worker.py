@@ -23,7 +23,7 @@ time only; a letter whose routes were removed after it was confirmed once is set
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -31,9 +31,10 @@ from leveret.broker.binding import Exchange
 from leveret.broker.clock import Timer
 from leveret.broker.counts import NodeCounts
 from leveret.broker.dead_lettering import (
+    Dead,
     DeadLetteringVhost,
-    letter_of,
-    names_in_cycle,
+    LetterRun,
+    letter_runs,
     work_of,
 )
 from leveret.broker.exchanges.router import Route, route
@@ -230,20 +231,17 @@ class LetterWorker:
             letter.is_unrouted = not letter.settled
             self._warn("its dead-letter exchange does not exist")
         else:
-            time_s = letter.time_s
-            message, routing_keys = letter_of(
-                vhost, self._queue, exchange.name, kept.message, kept.reason, time_s, is_kept=True
-            )
-            self._give(letter, message, routing_keys, exchange)
+            dead = Dead(self._queue, [kept.message], kept.reason)
+            (run,) = letter_runs(vhost, dead, exchange.name, letter.time_s)
+            self._give(letter, run, exchange)
         self._settle_if_done(letter)
 
-    def _give(
-        self, letter: Letter, message: Message, routing_keys: Sequence[str], exchange: Exchange
-    ) -> None:
+    def _give(self, letter: Letter, run: LetterRun, exchange: Exchange) -> None:
         vhost, queue, kept = self._vhost, self._queue, letter.kept
+        message = _as_kept(run.letters[0])
         header = header_of(message)
-        found = route(exchange, routing_keys, header)
-        targets = self._targets(found, message, kept.reason)
+        found = route(exchange, run.routing_keys, header)
+        targets = self._targets(found, run.in_cycle)
         letter.is_unrouted = not (targets or letter.settled or letter.waiting)
         if letter.is_unrouted:
             self._warn(f"they reach no queue from {resource(EXCHANGE, exchange.name, vhost.name)}")
@@ -255,7 +253,7 @@ class LetterWorker:
             given = set(new)
             queues = [one for one in found.queues if one in given]
             vhost.tracer.dead_lettered(
-                queue, kept.message, kept.reason, message, routing_keys, queues
+                queue, kept.message, kept.reason, message, run.routing_keys, queues
             )
         letter.waiting.update(new)
         LongWork(vhost.turns, f"a letter of {self!r}", self._giving(letter, message, new)).start()
@@ -270,9 +268,8 @@ class LetterWorker:
                 self.confirmed(letter, target)
             yield ROUTED_WORK
 
-    def _targets(self, found: Route, message: Message, reason: str) -> list[Target]:
+    def _targets(self, found: Route, in_cycle: frozenset[str]) -> list[Target]:
         targets: list[Target] = [one for one in found.delaying if isinstance(one, Exchange)]
-        in_cycle = names_in_cycle(message, reason)
         for queue in found.queues:
             if queue.name in in_cycle:
                 self._warn(f"they would reach {queue!r} in a cycle")
@@ -331,6 +328,12 @@ class LetterWorker:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _as_kept(letter: Message) -> Message:
+    """A letter that durable queues keep on disk, whatever its delivery mode is."""
+    header = header_of(letter).as_persistent()
+    return Message(letter.address, header, letter.body, None, letter.number)
 
 
 def _is_tried_again(letter: Letter) -> bool:

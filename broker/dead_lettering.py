@@ -3,26 +3,33 @@
 At most once and without confirms, as classic queues of RabbitMQ do it; dead_letter_worker.py does
 it at least once. What the header of a dead letter says, and when it would go in a cycle, is in
 queues/dead_letter.py.
+
+Messages that die together in one queue for one reason make a run. Its dead letters are made one by
+one, and published in runs again (`letter_runs`): those to one address that queues treat alike and
+that died in the same queues. Such a run is routed once, where the exchange decides by the key.
 """
 
 import logging
 from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
+from leveret.broker.fan_out import QUEUES_AT_ONCE
 from leveret.broker.pending import Answer
-from leveret.broker.queues.dead_letter import (
-    DEAD_LETTER_WORK,
-    REJECTED,
-    cc_keys,
-    dead_letter_header,
-    decoding_work,
-    queues_in_cycle,
-)
+from leveret.broker.queues.dead_letter import DeathNotes, letter_work
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.routing import RoutingVhost, header_of, publish
+from leveret.broker.routing import (
+    ROUTED_WORK,
+    RoutingVhost,
+    deliver,
+    header_of,
+    publish,
+    queues_by_key,
+)
 from leveret.storage.message import Address, Message
 
 logger = logging.getLogger("leveret.vhost")
@@ -33,6 +40,29 @@ class DeadLetteringVhost(RoutingVhost, Protocol):
 
     clock: Clock
     is_as_rabbitmq_4: bool
+
+
+class Dead(NamedTuple):
+    """Messages that died together in one queue, for one reason."""
+
+    queue: QueueClient
+    messages: list[Message]
+    reason: str
+
+
+class LetterRun(NamedTuple):
+    """Dead letters that are published together: to one address, alike for queues.
+
+    died: the messages that they are made of, as they were in their queue.
+    routing_keys: that of the address, and those of CC and BCC, with which a letter is alone.
+    in_cycle: the names of the queues from which they came by themselves, without a client's
+    rejection.
+    """
+
+    died: list[Message]
+    letters: list[Message]
+    routing_keys: list[str]
+    in_cycle: frozenset[str]
 
 
 class DeadLetterer:
@@ -48,35 +78,35 @@ class DeadLetterer:
 
     def __init__(self, vhost: DeadLetteringVhost) -> None:
         self._vhost = vhost
-        self._mailbox: deque[tuple[QueueClient, Message, str]] = deque()
+        self._mailbox: deque[Dead] = deque()
         self._is_publishing = False
         self._rest: Answer[None] | None = None
         self.is_awake = False
 
-    def add(self, queue: QueueClient, message: Message, reason: str) -> None:
-        """A message died. It counts as work of who let it die, even if it has to wait here."""
-        turns = self._vhost.turns
-        turns.work_left -= work_of(message)
-        if self._rest is not None:
-            # Messages shall not die faster than very many queues are given their letters.
-            turns.work_left = min(turns.work_left, 0)
-        self._mailbox.append((queue, message, reason))
-        if not self._is_publishing and not self.is_awake and self._rest is None:
-            self._publish_waiting()
+    def add(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
+        """Messages died. Who let them die has counted the work of publishing their letters."""
+        dead = Dead(queue, messages, reason)
+        if self._is_publishing or self.is_awake or self._rest is not None:
+            self._mailbox.append(dead)
+            if self._rest is not None:
+                # Messages shall not die faster than very many queues are given their letters.
+                self._vhost.turns.work_left = min(self._vhost.turns.work_left, 0)
+            return
+        self._publish_all(dead)
 
     def take_turn(self) -> None:
         """Publish the dead letters that have gathered, up to a turn's worth."""
         if self._mailbox and self._rest is None:
-            self._publish_waiting()
+            self._publish_all(None)
 
-    def _publish_waiting(self) -> None:
+    def _publish_all(self, first: Dead | None) -> None:
+        """Publish messages that died just now, and those in the mailbox for which work is left."""
         self._is_publishing = True
-        turns = self._vhost.turns
         try:
-            self._publish(*self._mailbox.popleft())
-            while self._mailbox and turns.work_left > 0 and self._rest is None:
-                turns.work_left -= work_of(self._mailbox[0][1])
-                self._publish(*self._mailbox.popleft())
+            if first is not None:
+                self._publish(first)
+            while self._mailbox and self._vhost.turns.work_left > 0 and self._rest is None:
+                self._publish(self._next())
         finally:
             self._is_publishing = False
         if self._rest is not None:
@@ -84,68 +114,140 @@ class DeadLetterer:
         elif self._mailbox:
             self._vhost.turns.wake(self)
 
+    def _next(self) -> Dead:
+        """Take from the mailbox what may be published in this turn, and count its work."""
+        turns, dead = self._vhost.turns, self._mailbox.popleft()
+        count = 0
+        while count < len(dead.messages) and turns.work_left > 0:
+            turns.work_left -= work_of(dead.messages[count])
+            count += 1
+        self._put_back(dead, count)
+        return dead._replace(messages=dead.messages[:count])
+
+    def _put_back(self, dead: Dead, done: int) -> None:
+        if done < len(dead.messages):
+            self._mailbox.appendleft(dead._replace(messages=dead.messages[done:]))
+
     def _reached_all(self) -> None:
         """All of very many queues have the letter that the others wait for."""
         self._rest = None
         if self._mailbox:
             self._vhost.turns.wake(self)
 
-    def _publish(self, queue: QueueClient, message: Message, reason: str) -> None:
-        vhost, options = self._vhost, queue.options
-        exchange = vhost.exchanges.get(options.dead_letter_exchange or "")
+    def _publish(self, dead: Dead) -> None:
+        """Publish dead letters, up to one that goes to very many queues."""
+        vhost = self._vhost
+        exchange = vhost.exchanges.get(dead.queue.options.dead_letter_exchange or "")
         if exchange is None:
             return
-        time_s = int(vhost.clock.wall_time_s())
-        letter, routing_keys = letter_of(vhost, queue, exchange.name, message, reason, time_s)
+        done = 0
+        for run in letter_runs(vhost, dead, exchange.name):
+            done += self._publish_run(dead, exchange, run)
+            if self._rest is not None:
+                self._put_back(dead, done)
+                return
 
-        def trace(queues: Sequence[QueueClient]) -> None:
-            if vhost.tracer is not None:
-                vhost.tracer.dead_lettered(queue, message, reason, letter, routing_keys, queues)
+    def _publish_run(self, dead: Dead, exchange: Exchange, run: LetterRun) -> int:
+        """Publish a run, up to a letter that goes to very many queues; how many were published."""
+        queues = None
+        if len(run.routing_keys) == 1:
+            queues = queues_by_key(exchange, run.routing_keys[0])
+        if queues is None or len(queues) > QUEUES_AT_ONCE:
+            return self._publish_each(dead, exchange, run)
+        if run.in_cycle:
+            queues = _outside_cycle(queues, dead, run)
+        vhost, letters = self._vhost, run.letters
+        if vhost.tracer is not None:
+            for message, letter in zip(run.died, letters, strict=True):
+                self._trace(dead, message, letter, run, queues)
+        vhost.turns.work_left -= ROUTED_WORK * len(queues)
+        deliver(vhost, queues, letters, sum([len(letter.body) for letter in letters]))
+        return len(letters)
 
-        in_cycle = names_in_cycle(letter, reason)
+    def _publish_each(self, dead: Dead, exchange: Exchange, run: LetterRun) -> int:
+        """Publish a run to an exchange that decides message by message, or to very many queues."""
+        count = 0
+        for message, letter in zip(run.died, run.letters, strict=True):
+            count += 1
+            self._rest = publish(
+                self._vhost, exchange, letter, run.routing_keys,
+                trace=partial(self._trace, dead, message, letter, run),
+                choose=partial(_outside_cycle, dead=dead, run=run) if run.in_cycle else None,
+            ).rest  # fmt: skip
+            if self._rest is not None:
+                break
+        return count
 
-        def accepts(target: QueueClient) -> bool:
-            if target.name not in in_cycle:
-                return True
+    def _trace(
+        self,
+        dead: Dead,
+        message: Message,
+        letter: Message,
+        run: LetterRun,
+        queues: Sequence[QueueClient],
+    ) -> None:
+        tracer = self._vhost.tracer
+        if tracer is not None:
+            tracer.dead_lettered(dead.queue, message, dead.reason, letter, run.routing_keys, queues)
+
+
+def _outside_cycle(queues: list[QueueClient], dead: Dead, run: LetterRun) -> list[QueueClient]:
+    """The queues to which letters do not come back by themselves."""
+    for queue in queues:
+        if queue.name in run.in_cycle:
             logger.warning(
-                "a dead letter of %r would reach %r in a cycle and is dropped", queue, target
+                "a dead letter of %r would reach %r in a cycle and is dropped", dead.queue, queue
             )
-            return False
-
-        self._rest = publish(
-            vhost, exchange, letter, routing_keys, trace=trace,
-            accepts=accepts if in_cycle else None,
-        ).rest  # fmt: skip
+    return [queue for queue in queues if queue.name not in run.in_cycle]
 
 
 def work_of(message: Message) -> int:
     """The work of publishing a message as a dead letter."""
-    return DEAD_LETTER_WORK + decoding_work(header_of(message))
+    return letter_work(header_of(message))
 
 
-def names_in_cycle(letter: Message, reason: str) -> set[str]:
-    """The queues from which a dead letter came by itself, without a client's rejection."""
-    return set() if reason == REJECTED else queues_in_cycle(header_of(letter))
+def letter_runs(
+    vhost: DeadLetteringVhost, dead: Dead, exchange: str, time_s: int | None = None
+) -> Iterator[LetterRun]:
+    """The dead letters of messages that died just now, in runs.
 
-
-def letter_of(
-    vhost: DeadLetteringVhost, queue: QueueClient, exchange: str, message: Message, reason: str,
-    time_s: int, is_kept: bool = False,
-) -> tuple[Message, list[str]]:  # fmt: skip
-    """The message that goes on when one has died, and its routing keys.
-
-    time_s: of the death. is_kept: durable queues keep it on disk, whatever its delivery mode is.
+    exchange: the name of the one that they are published to. time_s: of the deaths, if they died
+    earlier.
     """
-    new_key = queue.options.dead_letter_routing_key
-    header = header_of(message)
-    copied = [] if new_key is not None else [*cc_keys(header.headers), *header.bcc_keys]
-    routing_key = message.address.routing_key if new_key is None else new_key
-    dead_header = dead_letter_header(
-        header, message.address, queue.name, reason, time_s, drop_cc=new_key is not None,
-        tells_last=vhost.is_as_rabbitmq_4,
-    )  # fmt: skip
-    if is_kept:
-        dead_header = dead_header.as_persistent()
-    address = Address(exchange, routing_key, encode_address(exchange, routing_key))
-    number = vhost.tracer.take_numbers(1) if vhost.tracer is not None else 0
-    return Message(address, dead_header, message.body, None, number), [routing_key, *copied]
+    new_key = dead.queue.options.dead_letter_routing_key
+    if time_s is None:
+        time_s = int(vhost.clock.wall_time_s())
+    notes = DeathNotes(
+        dead.queue.name, dead.reason, time_s, new_key is not None, vhost.is_as_rabbitmq_4
+    )
+    addresses: dict[str, Address] = {}
+    run: LetterRun | None = None
+    for message in dead.messages:
+        header, record = notes.add(header_of(message), message.address)
+        key = message.address.routing_key if new_key is None else new_key
+        address = addresses.get(key)
+        if address is None:
+            address = addresses[key] = Address(exchange, key, encode_address(exchange, key))
+        number = vhost.tracer.take_numbers(1) if vhost.tracer is not None else 0
+        letter = Message(address, header, message.body, None, number)
+        copied = [] if new_key is not None else [*record.copied_keys, *header.bcc_keys]
+        if run is not None:
+            if not copied and _belongs(letter, record.in_cycle, run):
+                run.died.append(message)
+                run.letters.append(letter)
+                continue
+            yield run
+        run = LetterRun([message], [letter], [key, *copied], record.in_cycle)
+    if run is not None:
+        yield run
+
+
+def _belongs(letter: Message, in_cycle: frozenset[str], run: LetterRun) -> bool:
+    """A letter without copied keys can be published with those of a run."""
+    first = run.letters[0]
+    return (
+        letter.address is first.address
+        and len(run.routing_keys) == 1
+        and header_of(letter).kind == header_of(first).kind
+        and in_cycle == run.in_cycle
+    )

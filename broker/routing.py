@@ -10,9 +10,7 @@ same loop inline.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.binding import Exchange
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
@@ -27,6 +25,8 @@ from leveret.storage.message import Message
 
 ROUTED_WORK = 8
 """The work of matching and handing one message to one queue, in the units of broker/turns.py."""
+
+NO_PROPERTIES = read_header(b"\0\0")
 
 Trace = Callable[[Sequence[QueueClient]], object]
 """Called with the queues that a message reaches, before they have it."""
@@ -63,19 +63,20 @@ def publish(
     routing_keys: Sequence[str],
     *,
     trace: Trace | None = None,
-    accepts: Callable[[QueueClient], bool] | None = None,
+    choose: Callable[[list[QueueClient]], list[QueueClient]] | None = None,
     ttl_ms: int | None = None,
     publisher: Publisher | None = None,
     number: int = 0,
 ) -> Published:
     """Route a message from an exchange, and hand it to the queues that it reaches.
 
-    routing_keys: its own, then those of CC and BCC. trace: not called while nobody traces. accepts:
-    which of the queues are to get it. ttl_ms, publisher, number: see `QueueClient.publish`.
+    routing_keys: its own, then those of CC and BCC. trace: not called while nobody traces. choose:
+    returns those of the queues that are to get it. ttl_ms, publisher, number: see
+    `QueueClient.publish`.
     """
     header = header_of(message)
     found = route(exchange, routing_keys, header)
-    queues = found.queues if accepts is None else list(filter(accepts, found.queues))
+    queues = found.queues if choose is None else choose(found.queues)
     if trace is not None and vhost.tracer is not None:
         trace(queues)
     for history in found.remembering:
@@ -86,6 +87,14 @@ def publish(
     vhost.turns.work_left -= ROUTED_WORK * min(len(queues), QUEUES_AT_ONCE)
     rest = deliver(vhost, queues, [message], len(message.body), ttl_ms, publisher, number)
     return Published(queues, bool(found.delaying), rest)
+
+
+def queues_by_key(exchange: Exchange, routing_key: str) -> list[QueueClient] | None:
+    """The queues that every message with a routing key reaches from an exchange, until routes
+    change; None if an exchange on the way decides message by message, or remembers messages.
+    """
+    found = route(exchange, [routing_key], NO_PROPERTIES)
+    return found.queues if found.is_cacheable and not found.remembering else None
 
 
 def deliver(

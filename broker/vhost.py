@@ -285,21 +285,21 @@ class VirtualHost:
         """Wake the actor once, at the next change of routes."""
         self._waiting_for_routes.add(actor)
 
-    def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
-        """A message died in a queue that has a dead-letter exchange: publish it there soon."""
+    def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
+        """Messages died in a queue that has a dead-letter exchange: publish them there soon."""
         if queue.options.dead_letter_exchange not in self.exchanges:
-            self.note_discarded(queue, reason)
+            self.note_discarded(queue, reason, len(messages))
             return
-        self.counts.dead_lettered[queue.kind.name, reason] += 1
-        self._dead_letters.add(queue, message, reason)
+        self.counts.dead_lettered[queue.kind.name, reason] += len(messages)
+        self._dead_letters.add(queue, messages, reason)
 
     def note_kept(self, queue: QueueClient, reason: str) -> None:
         """A message died in a queue that keeps its dead letters until they are confirmed."""
         self.counts.kept[queue.kind.name, reason] += 1
 
-    def note_discarded(self, queue: QueueClient, reason: str) -> None:
-        """A message died, and there is no dead-letter exchange for it."""
-        self.counts.discarded[queue.kind.name, reason] += 1
+    def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
+        """So many messages died, and there is no dead-letter exchange for them."""
+        self.counts.discarded[queue.kind.name, reason] += count
 
     # Starting and ending
 

@@ -28,8 +28,8 @@ class LaterOwner:
     def __getattr__(self, name):
         return getattr(self._owner, name)
 
-    def dead_letter(self, _queue, message, reason):
-        self._owner.dead_letter(self._front, message, reason)
+    def dead_letter(self, _queue, messages, reason):
+        self._owner.dead_letter(self._front, messages, reason)
 
     def delete_queue(self, _queue, *arguments):
         self._owner.delete_queue(self._front, *arguments)

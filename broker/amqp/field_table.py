@@ -61,6 +61,11 @@ def decode_table(data: bytes, start: int = 0) -> tuple[Table, int]:
         raise
 
 
+def decode_field(data: bytes) -> Field:
+    """Decode the bytes of one field of a table."""
+    return _decode_field(data, 0, 0)[0]
+
+
 def _require_whole(data: bytes, start: int) -> None:
     """Raise TableCutOff if the table at `start` is longer than the bytes that it is in."""
     length = data[start : start + 4]
@@ -71,7 +76,7 @@ def _require_whole(data: bytes, start: int) -> None:
 def encode_table(table: Table) -> bytes:
     """Encode a table, preceded by its length."""
     body = b"".join(
-        encode_short_string(name) + _encode_field(field) for name, field in table.items()
+        encode_short_string(name) + encode_field(field) for name, field in table.items()
     )
     return _LONG.pack(len(body)) + body
 
@@ -182,7 +187,8 @@ def _exactly(data: bytes, start: int, end: int) -> bytes:
     return piece
 
 
-def _encode_field(field: Field) -> bytes:
+def encode_field(field: Field) -> bytes:
+    """Encode one field of a table: its letter and its value."""
     letter, value = field
     match letter:
         case "S":
@@ -194,7 +200,7 @@ def _encode_field(field: Field) -> bytes:
         case "F":
             body = encode_table(value)
         case "A":
-            items = b"".join(_encode_field(item) for item in value)
+            items = b"".join(encode_field(item) for item in value)
             body = _LONG.pack(len(items)) + items
         case "x":
             body = _LONG.pack(len(value)) + value

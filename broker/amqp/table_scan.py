@@ -59,13 +59,13 @@ def scan_headers(data: bytes, start: i64, wanted: frozenset[bytes]) -> i64:
         position += 1
         if length <= NAME_BYTES_MAX and data[position : position + length] in wanted:
             is_wanted = True
-        position = _field_end(data, position + length, 0)
+        position = field_end(data, position + length)
     _require_end(position, end)
     return -end if is_wanted else end
 
 
-def _field_end(data: bytes, position: i64, depth: i64) -> i64:
-    """The offset after the field whose letter is at `position`."""
+def field_end(data: bytes, position: i64, depth: i64 = 0) -> i64:
+    """The offset after the field whose letter is at `position`. Raises as `table_end` does."""
     letter: i64 = data[position]
     size: i64 = _SIZES[letter]
     if size < _STRING:
@@ -83,7 +83,7 @@ def _field_end(data: bytes, position: i64, depth: i64) -> i64:
     while position < end:
         if has_names:
             position += 1 + data[position]
-        position = _field_end(data, position, depth + 1)
+        position = field_end(data, position, depth + 1)
     _require_end(position, end)
     return end
 

@@ -13,9 +13,20 @@ from typing import Any
 
 from leveret.broker.amqp.content_header import (
     ContentHeader,
-    read_header,
+    blind_copy,
 )
-from leveret.broker.amqp.field_table import Field, Table, text_of
+from leveret.broker.amqp.field_table import (
+    Field,
+    Table,
+    decode_field,
+    encode_field,
+    encode_short_string,
+    field_places,
+    replace_fields,
+    text_of,
+)
+from leveret.broker.amqp.header_bytes import HeaderBytes
+from leveret.broker.amqp.properties import NEEDS_CARE
 from leveret.storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
@@ -29,6 +40,15 @@ DEATH_HEADERS = (
       for what in ("reason", "queue", "exchange")),
 )  # fmt: skip
 """The headers that record deaths. RabbitMQ 3 has no x-last-death headers."""
+_X_DEATH, _CC = encode_short_string("x-death"), encode_short_string("CC")
+_WATCHED = frozenset([_CC, *map(encode_short_string, DEATH_HEADERS)])
+_DEATH_MARK = b"-death"
+"""Part of the names of all of them."""
+
+
+def letter_work(header: ContentHeader) -> int:
+    """The work of publishing a message with these properties as a dead letter."""
+    return DEAD_LETTER_WORK + decoding_work(header)
 
 
 def decoding_work(header: ContentHeader) -> int:
@@ -36,25 +56,98 @@ def decoding_work(header: ContentHeader) -> int:
     return len(header.raw) // DECODED_BYTES
 
 
-def dead_letter_header(
-    header: ContentHeader, address: Address, queue: str, reason: str, time_s: int, drop_cc: bool,
-    tells_last: bool = False,
-) -> ContentHeader:  # fmt: skip
-    """The header of the dead letter that is published for a message.
+class DeathRecord:
+    """What the headers of a dead letter say of its deaths.
 
-    address: the one it was last published to. drop_cc: drop the keys of CC and BCC, because the
-    queue sets the routing key of its dead letters. tells_last: set the x-last-death headers.
+    fields: encoded, by their names as short strings; nothing for one to be removed. appended: the
+    same, one after the other. copied_keys: of the CC header. in_cycle: the names of the queues in
+    which it died, and no client has rejected it since.
     """
-    headers = dict(header.headers)
-    expiration = header.properties.get("expiration")
-    death = _death(address, cc_keys(headers), queue, reason, time_s, expiration)
-    _record_death(headers, death, address, queue, reason)
-    if tells_last:
-        _tell("last", headers, address, queue, reason)
-    if drop_cc:
-        headers.pop("CC", None)
-    dead = header.replace(headers=headers, expiration=None)
-    return read_header(dead.raw) if drop_cc and dead.bcc_keys else dead
+
+    __slots__ = ("appended", "copied_keys", "fields", "in_cycle")
+
+    def __init__(
+        self, fields: dict[bytes, bytes], copied_keys: list[str], in_cycle: frozenset[str]
+    ) -> None:
+        self.fields = fields
+        self.copied_keys = copied_keys
+        self.in_cycle = in_cycle
+        self.appended = b"".join([name + field for name, field in fields.items() if field])
+
+
+class DeathNotes:
+    """Records deaths in the headers of messages that die together: in one queue, for one reason.
+
+    time_s: of the deaths. drop_cc: drop the keys of CC and BCC, because the queue sets the routing
+    key of its dead letters. tells_last: set the x-last-death headers.
+
+    Only the fields that record deaths are decoded, once for all messages in which they are equal
+    and that were published to one address; the others are copied.
+    """
+
+    __slots__ = ("_drop_cc", "_queue", "_reason", "_records", "_tells_last", "_time_s")
+
+    def __init__(
+        self, queue: str, reason: str, time_s: int, drop_cc: bool, tells_last: bool
+    ) -> None:
+        self._queue = queue
+        self._reason = reason
+        self._time_s = time_s
+        self._drop_cc = drop_cc
+        self._tells_last = tells_last
+        self._records: dict[tuple[bytes, bytes, bytes, bytes | None], DeathRecord] = {}
+
+    def add(self, header: ContentHeader, address: Address) -> tuple[ContentHeader, DeathRecord]:
+        """The header of the dead letter that is published for a message, and what it says.
+
+        address: the one that the message was last published to.
+        """
+        properties = HeaderBytes(header.raw)
+        fields = properties.fields
+        if _DEATH_MARK in fields or _CC in fields:
+            places = field_places(fields, _WATCHED)
+            x_death, cc = _field_at(fields, places, _X_DEATH), _field_at(fields, places, _CC)
+            record = self._record_of(address, x_death, cc, properties.expiration)
+            fields = replace_fields(fields, places, record.fields)
+        else:
+            record = self._record_of(address, b"", b"", properties.expiration)
+            fields += record.appended
+        raw = properties.with_fields(fields)
+        if header.bcc_keys and not self._drop_cc:
+            return blind_copy(raw, header.bcc_keys), record
+        return ContentHeader(raw, header.kind | NEEDS_CARE, (), False, raw), record
+
+    def _record_of(
+        self, address: Address, x_death: bytes, cc: bytes, expiration: bytes | None
+    ) -> DeathRecord:
+        key = (address.encoded, x_death, cc, expiration)
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = self._record(address, x_death, cc, expiration)
+        return record
+
+    def _record(
+        self, address: Address, x_death: bytes, cc: bytes, expiration: bytes | None
+    ) -> DeathRecord:
+        queue, reason = self._queue, self._reason
+        headers: Table = {"x-death": decode_field(x_death)} if x_death else {}
+        copied = cc_keys({"CC": decode_field(cc)} if cc else {})
+        text = None if expiration is None else text_of(expiration)
+        death = _death(address, copied, queue, reason, self._time_s, text)
+        _record_death(headers, death, address, queue, reason)
+        if self._tells_last:
+            _tell("last", headers, address, queue, reason)
+        fields = {encode_short_string(name): encode_field(headers[name]) for name in headers}
+        if self._drop_cc:
+            fields[_CC] = b""
+        in_cycle = frozenset() if reason == REJECTED else queues_in_cycle(headers)
+        return DeathRecord(fields, [] if self._drop_cc else copied, in_cycle)
+
+
+def _field_at(fields: bytes, places: dict[bytes, tuple[int, int, int]], name: bytes) -> bytes:
+    """An encoded field; nothing if there is none of this name."""
+    place = places.get(name)
+    return b"" if place is None else fields[place[1] : place[2]]
 
 
 def without_deaths(header: ContentHeader) -> ContentHeader:
@@ -75,19 +168,19 @@ def cc_keys(headers: Table) -> list[str]:
     return [value for letter, value in field[1] if letter == "S"]
 
 
-def queues_in_cycle(header: ContentHeader) -> set[str]:
+def queues_in_cycle(headers: Table) -> frozenset[str]:
     """The names of the queues in which the message died, and no client has rejected it since."""
-    deaths = header.headers.get("x-death")
+    deaths = headers.get("x-death")
     names: set[str] = set()
     if deaths is None or deaths[0] != "A":
-        return names
+        return frozenset()
     for letter, death in deaths[1]:
         if letter != "F" or death.get("reason") == ("S", REJECTED):
             break
         kind, name = death.get("queue", ("", None))
         if kind == "S":
             names.add(name)
-    return names
+    return frozenset(names)
 
 
 def _death(

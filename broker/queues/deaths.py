@@ -1,19 +1,21 @@
 """The messages that die in a queue: expired, dropped by a limit, or rejected by a client.
 
 Each goes to the queue's dead-letter exchange, if it has one; a queue may keep it until it has got
-there (kept_letters.py). A policy may make a million messages die at once, or a client reject as
-many with one method, so they die by the turn: as many as there is work left for (broker/turns.py),
-and the others in the next turns of their queue. Until then they are where they were: a queue is
-longer than its limit, and rejected messages are unacked.
+there (kept_letters.py). Those that die in one turn for one reason are dead-lettered together. A
+policy may make a million messages die at once, or a client reject as many with one method, so they
+die by the turn: as many as there is work left for (broker/turns.py), and the others in the next
+turns of their queue. Until then they are where they were: a queue is longer than its limit, and
+rejected messages are unacked.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.clock import Clock
 from leveret.broker.queues.arguments import QueueOptions
-from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED
+from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED, letter_work
 from leveret.broker.queues.expiry import HeadExpiry
 from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.queue_client import QueueClient
@@ -104,66 +106,97 @@ class Deaths:
         self.is_behind = True
         self._turns.wake(self._queue)
 
-    # One message
+    # Messages that die together
 
     def dead_letter(self, message: Message, reason: str) -> None:
         """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""
-        message = self._queue.as_published(message)
+        self._count_work(message)
+        self._dead_letter([message], reason)
+
+    def _count_work(self, message: Message) -> None:
+        """Count the death of a message as work of this turn, and publishing its dead letter."""
+        work = DEATH_WORK
+        if self._options.dead_letter_exchange is not None:
+            assert isinstance(message.header, ContentHeader), "messages have content headers"
+            work += letter_work(message.header)
+        self._turns.work_left -= work
+
+    def _dead_letter(self, messages: list[Message], reason: str) -> None:
+        """Messages died together, and are counted as work."""
+        if not messages:
+            return
+        messages = [self._queue.as_published(message) for message in messages]
         if self.keeper is not None and self.keeper.is_wanted:
-            self.keeper.add(message, reason)
+            for message in messages:
+                self.keeper.add(message, reason)
         elif self._options.dead_letter_exchange is not None:
-            self._owner.dead_letter(self._queue, message, reason)
+            self._owner.dead_letter(self._queue, messages, reason)
         else:
-            self._owner.note_discarded(self._queue, reason)
+            self._owner.note_discarded(self._queue, reason, len(messages))
 
     # Limits
 
-    @reading
     def enforce_limits(self) -> None:
         """Drop from the head until the queue is within its limits (overflow drop-head)."""
+        options = self._options
+        if options.has_limit and not options.rejects_when_full:
+            self._drop_over_limits()
+
+    @reading
+    def _drop_over_limits(self) -> None:
         options, backing = self._options, self._queue.backing
-        if not options.has_limit or options.rejects_when_full:
-            return
-        while options.is_exceeded(backing.ready_count, backing.ready_bytes):
-            if self._turns.work_left <= 0:
-                self._go_on_later()
-                return
-            self._turns.work_left -= DEATH_WORK
-            entry = backing.drop()
-            if entry is None:
-                return
-            if self._owner.tracer is not None:
-                self._owner.tracer.dropped(self._queue, entry.message, MAXLEN)
-            self.dead_letter(entry.message, MAXLEN)
+        dropped: list[Message] = []
+        try:
+            while options.is_exceeded(backing.ready_count, backing.ready_bytes):
+                if self._turns.work_left <= 0:
+                    self._go_on_later()
+                    return
+                entry = backing.drop()
+                if entry is None:
+                    return
+                self._count_work(entry.message)
+                if self._owner.tracer is not None:
+                    self._owner.tracer.dropped(self._queue, entry.message, MAXLEN)
+                dropped.append(entry.message)
+        finally:
+            self._dead_letter(dropped, MAXLEN)
 
     # Expiry
 
-    @reading
     def drop_expired(self) -> bool:
         """Drop the messages at the head whose time is over. Returns False if some are left."""
-        if not self.expiry.is_wanted or self._queue.is_deleted:
-            return True
+        return not self.expiry.is_wanted or self._queue.is_deleted or self._drop_expired()
+
+    @reading
+    def _drop_expired(self) -> bool:
         now_ms = self._clock.now_ms()
         backing = self._queue.backing
-        while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms:
-            if self._turns.work_left <= 0:
-                self._go_on_later()
-                return False
-            self._turns.work_left -= DEATH_WORK
-            backing.drop()
-            if self._owner.tracer is not None:
-                self._owner.tracer.expired(self._queue, head.message)
-            self.dead_letter(head.message, EXPIRED)
+        expired: list[Message] = []
+        try:
+            while (head := backing.peek()) is not None and 0 < head.expires_at_ms <= now_ms:
+                if self._turns.work_left <= 0:
+                    self._go_on_later()
+                    return False
+                backing.drop()
+                self._count_work(head.message)
+                if self._owner.tracer is not None:
+                    self._owner.tracer.expired(self._queue, head.message)
+                expired.append(head.message)
+        finally:
+            self._dead_letter(expired, EXPIRED)
         self.watch_head()
         return True
 
-    @reading
     def watch_head(self) -> None:
         """Be called back when the message at the head expires."""
         if self.expiry.is_wanted:
-            head = self._queue.backing.peek()
-            if head is not None:
-                self.expiry.watch(head.expires_at_ms)
+            self._watch_head()
+
+    @reading
+    def _watch_head(self) -> None:
+        head = self._queue.backing.peek()
+        if head is not None:
+            self.expiry.watch(head.expires_at_ms)
 
     # Rejections
 
@@ -175,10 +208,10 @@ class Deaths:
     def _reject_some(self) -> None:
         rejected, done = self._rejected, []
         while rejected and self._turns.work_left > 0:
-            self._turns.work_left -= DEATH_WORK
             done.append(rejected.popleft())
-            self.dead_letter(done[-1].message, REJECTED)
+            self._count_work(done[-1].message)
         if done:
+            self._dead_letter([entry.message for entry in done], REJECTED)
             self._queue.backing.ack(done)
         if rejected:
             self._go_on_later()
@@ -205,17 +238,15 @@ class NoDeaths(Deaths):
     def dead_letter(self, message: Message, reason: str) -> None:
         """Do nothing."""
 
-    def enforce_limits(self) -> bool:
-        """True: nothing is left."""
-        return True
+    def enforce_limits(self) -> None:
+        """Do nothing."""
 
     def drop_expired(self) -> bool:
         """True: nothing is left."""
         return True
 
-    def watch_head(self) -> bool:
-        """True: nothing is left."""
-        return True
+    def watch_head(self) -> None:
+        """Do nothing."""
 
     def reject(self, entries: Sequence[Entry]) -> None:
         """Do nothing."""

@@ -39,11 +39,11 @@ class QueueOwner(Protocol):
     def note_kept(self, queue: QueueClient, reason: str) -> None:
         """A message died in a queue that keeps its dead letters until they are confirmed."""
 
-    def dead_letter(self, queue: QueueClient, message: Message, reason: str) -> None:
-        """A message died in a queue that has a dead-letter exchange."""
+    def dead_letter(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
+        """Messages died in a queue that has a dead-letter exchange. Its work is counted."""
 
-    def note_discarded(self, queue: QueueClient, reason: str) -> None:
-        """A message died in a queue that has no dead-letter exchange."""
+    def note_discarded(self, queue: QueueClient, reason: str, count: int) -> None:
+        """So many messages died in a queue that has no dead-letter exchange."""
 
     def delete_queue(
         self, queue: QueueClient, requester: Requester = ..., answer: Answer[None] | None = ...

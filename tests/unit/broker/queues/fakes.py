@@ -40,11 +40,11 @@ class FakeVhost:
     def has_letters(self, queue):
         return False
 
-    def dead_letter(self, queue, message, reason):
-        self.dead.append((message.body, reason))
+    def dead_letter(self, queue, messages, reason):
+        self.dead += [(message.body, reason) for message in messages]
 
-    def note_discarded(self, queue, reason):
-        self.discarded.append(reason)
+    def note_discarded(self, queue, reason, count):
+        self.discarded += [reason] * count
 
     def delete_unused(self, queue, is_urgent):
         self.delete_queue(queue)

@@ -13,8 +13,8 @@ from leveret.broker.queues.dead_letter import (
     EXPIRED,
     MAXLEN,
     REJECTED,
+    DeathNotes,
     cc_keys,
-    dead_letter_header,
     queues_in_cycle,
 )
 from leveret.storage.message import Address
@@ -33,9 +33,14 @@ def header(**properties):
     return read_header(encode_properties(properties))
 
 
-def died(message, queue, reason, where=ORDERS, drop_cc=False):
+def noted(message, queue, reason, where=ORDERS, drop_cc=False, at_s=NOW_S):
+    """Return the header after a death, and the record."""
+    return DeathNotes(queue, reason, at_s, drop_cc, tells_last=False).add(message, where)
+
+
+def died(*death, **options):
     """Return the header after a death."""
-    return dead_letter_header(message, where, queue, reason, NOW_S, drop_cc)
+    return noted(*death, **options)[0]
 
 
 def deaths(message):
@@ -106,7 +111,7 @@ def test_another_death_of_the_same_kind_counts_and_comes_first():
 
 def test_a_death_that_is_counted_keeps_its_first_details():
     first = died(header(expiration="5"), "a", EXPIRED)
-    second = dead_letter_header(first, address("", "a"), "a", EXPIRED, NOW_S + 60, False)
+    second = died(first, "a", EXPIRED, address("", "a"), at_s=NOW_S + 60)
     ((_, death),) = second.headers["x-death"][1]
     assert death["count"] == ("l", 2)
     assert death["time"] == ("T", NOW_S)
@@ -169,25 +174,25 @@ def after(*the_deaths):
 
 
 def test_a_message_that_has_not_died_is_in_no_cycle():
-    assert "a" not in queues_in_cycle(header())
+    assert "a" not in queues_in_cycle({})
 
 
 def test_a_message_that_comes_back_by_itself_is_in_a_cycle():
     message = after(("a", EXPIRED), ("b", MAXLEN))
-    assert "a" in queues_in_cycle(message)
-    assert "b" in queues_in_cycle(message)
-    assert "c" not in queues_in_cycle(message)
+    assert "a" in queues_in_cycle(message.headers)
+    assert "b" in queues_in_cycle(message.headers)
+    assert "c" not in queues_in_cycle(message.headers)
 
 
 def test_a_client_that_rejected_it_on_the_way_breaks_the_cycle():
     message = after(("a", EXPIRED), ("b", REJECTED))
-    assert "a" not in queues_in_cycle(message)
-    assert "b" not in queues_in_cycle(message)
+    assert "a" not in queues_in_cycle(message.headers)
+    assert "b" not in queues_in_cycle(message.headers)
 
 
 def test_a_rejection_before_the_message_was_in_the_queue_does_not():
     message = after(("b", REJECTED), ("a", EXPIRED))
-    assert "a" in queues_in_cycle(message)
+    assert "a" in queues_in_cycle(message.headers)
 
 
 @pytest.mark.parametrize(
@@ -200,4 +205,4 @@ def test_a_rejection_before_the_message_was_in_the_queue_does_not():
     ],
 )
 def test_an_x_death_that_a_client_made_up_is_no_sign_of_a_cycle(x_death):
-    assert "a" not in queues_in_cycle(header(headers={"x-death": x_death}))
+    assert "a" not in queues_in_cycle({"x-death": x_death})

@@ -100,11 +100,11 @@ class TestReturns:
     def test_an_expired_message_is_dead_lettered_as_it_was_published(self, vhost):
         queue = declared(vhost, x_dead_letter_exchange="")
         letters = []
-        vhost.dead_letter = lambda queue, message, reason: letters.append((message, reason))
+        vhost.dead_letter = lambda queue, messages, reason: letters.append((messages, reason))
         publish(queue, b"a", ttl_ms=50, header=with_headers(own=("I", 1)))
         queue.requeue([got(queue)])
         vhost.clock.advance(0.051)
-        ((message, reason),) = letters
+        (((message,), reason),) = letters
         assert reason == "expired"
         assert message.header.headers == {"own": ("I", 1)}
 
