@@ -30,8 +30,8 @@ from leveret.broker.amqp.properties import NEEDS_CARE
 from leveret.storage.message import Address
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
-DEAD_LETTER_WORK = 250
-"""The work of publishing one dead letter, in the units of broker/turns.py: 60 microseconds."""
+DEAD_LETTER_WORK = 80
+"""The work of publishing one dead letter, in the units of broker/turns.py: 20 microseconds."""
 DECODED_BYTES = 3
 """The bytes of a header that one unit of work decodes."""
 DEATH_HEADERS = (

@@ -3,9 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import blind_copy, read_header
 from leveret.broker.amqp.properties import (
     encode_properties,
 )
@@ -206,3 +204,24 @@ def test_a_rejection_before_the_message_was_in_the_queue_does_not():
 )
 def test_an_x_death_that_a_client_made_up_is_no_sign_of_a_cycle(x_death):
     assert "a" not in queues_in_cycle({"x-death": x_death})
+
+
+def test_one_record_is_written_for_all_messages_with_the_same_deaths():
+    notes = DeathNotes("a", EXPIRED, NOW_S, drop_cc=False, tells_last=False)
+    fresh = [header(headers={"number": ("l", number)}) for number in range(3)]
+    before = [died(one, "b", REJECTED) for one in fresh]
+    first, second, third, *others = [notes.add(one, ORDERS) for one in (*before, *fresh)]
+    assert first[1] is second[1] is third[1]
+    assert others[0][1] is others[1][1] is not first[1]
+    assert deaths(third[0]) == [("a", "expired", 1), ("b", "rejected", 1)]
+    assert [dead.headers["number"][1] for dead, _ in (first, second, third)] == [0, 1, 2]
+
+
+def test_the_keys_of_a_blind_copy_stay_unless_the_queue_sets_the_key():
+    message = blind_copy(encode_properties({"headers": {"a": ("I", 1)}}), ["hidden"])
+    kept = died(message, "a", REJECTED)
+    assert list(kept.bcc_keys) == ["hidden"]
+    assert kept.stored != kept.raw
+    dropped = died(message, "a", REJECTED, drop_cc=True)
+    assert not dropped.bcc_keys
+    assert dropped.stored == dropped.raw == kept.raw
