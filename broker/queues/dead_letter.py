@@ -21,11 +21,9 @@ from leveret.broker.amqp.field_table import (
     decode_field,
     encode_field,
     encode_short_string,
-    field_places,
-    replace_fields,
     text_of,
 )
-from leveret.broker.amqp.header_bytes import HeaderBytes
+from leveret.broker.amqp.header_bytes import HeaderBytes, field_places, replace_fields
 from leveret.broker.amqp.properties import NEEDS_CARE
 from leveret.storage.message import Address
 

@@ -7,10 +7,8 @@ from leveret.broker.amqp.field_table import (
     decode_field,
     encode_field,
     encode_short_string,
-    field_places,
-    replace_fields,
 )
-from leveret.broker.amqp.header_bytes import HeaderBytes
+from leveret.broker.amqp.header_bytes import HeaderBytes, field_places, replace_fields
 from leveret.broker.amqp.properties import decode_properties, encode_properties
 
 NAMES = ("a", "CC", "x-death", "x-first-death-queue", "é")
