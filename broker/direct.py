@@ -21,6 +21,7 @@ from leveret.broker.channel.access import check, check_exclusive_access
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.dispatch import described, handle, timed_out
+from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.names import QUEUE
 from leveret.broker.pending import Steps
@@ -104,7 +105,7 @@ class DirectConnection:
         self.peer_port = 0
         self.name = f"<management of {user.name}>"
         self.output = NoOutput(services)
-        self.targets: dict[bytes, Any] = {}
+        self.targets = Targets()
         self.exclusive_queues: dict[str, QueueClient] = {}
         self.channel = DirectChannel(self)
 
@@ -149,7 +150,7 @@ class DirectConnection:
         """
         confirms = self.channel.confirms = Confirms()
         address = encode_address(exchange, routing_key)
-        target = publishing.target_for(self.channel, _TICKET + address + _MANDATORY)
+        target = self.targets.find(_TICKET + address + _MANDATORY)
 
         async def publish() -> None:
             message = Message(target.address, header, body)

@@ -151,43 +151,74 @@ class AccessControl:
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
     async def check(
-        self, identity: Identity, vhost: str, kind: str, name: str, permission: str
+        self,
+        identity: Identity,
+        vhost: str,
+        kind: str,
+        name: str,
+        permission: str,
+        asked: Decision | None = None,
     ) -> None:
-        """Raise 403 unless the identity has the permission: configure, write or read."""
-        backend = identity.authorization
-        if kind == EXCHANGE and not name:
-            name = DEFAULT_EXCHANGE
-        allowed = backend is not None and await _waited_for(
-            self._decide(
-                ("resource", id(backend), identity, vhost, kind, name, permission),
-                lambda: backend.may_use(identity, vhost, kind, name, permission),
-            )
-        )
-        if not allowed:
-            what = resource(kind, name, vhost)
+        """Raise 403 unless the identity has the permission: configure, write or read.
+
+        asked: the decision, if `may_use` has been called.
+        """
+        if asked is None:
+            asked = self.may_use(identity, vhost, kind, name, permission)
+        if not await _waited_for(asked):
+            what = resource(kind, _checked_name(kind, name), vhost)
             raise access_refused(
                 f"{permission} access to {what} refused for user '{identity.name}'"
             )
 
-    async def check_topic(
-        self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
-    ) -> None:
-        """Raise 403 if the identity's topic permissions do not allow the routing key."""
+    def may_use(
+        self, identity: Identity, vhost: str, kind: str, name: str, permission: str
+    ) -> Decision:
+        """Whether the identity has the permission: configure, write or read."""
         backend = identity.authorization
-        allowed = backend is not None and await _waited_for(
-            self._decide(
-                ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
-                lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
-            )
+        if backend is None:
+            return False
+        name = _checked_name(kind, name)
+        return self._decide(
+            ("resource", id(backend), identity, vhost, kind, name, permission),
+            lambda: backend.may_use(identity, vhost, kind, name, permission),
         )
-        if not allowed:
+
+    async def check_topic(
+        self,
+        identity: Identity,
+        vhost: str,
+        exchange: str,
+        routing_key: str,
+        permission: str,
+        asked: Decision | None = None,
+    ) -> None:
+        """Raise 403 if the identity's topic permissions do not allow the routing key.
+
+        asked: the decision, if `may_use_topic` has been called.
+        """
+        if asked is None:
+            asked = self.may_use_topic(identity, vhost, exchange, routing_key, permission)
+        if not await _waited_for(asked):
             what = f"topic '{routing_key}' in {resource(EXCHANGE, exchange, vhost)}"
             raise access_refused(
                 f"{permission} access to {what} refused for user '{identity.name}'"
             )
 
+    def may_use_topic(
+        self, identity: Identity, vhost: str, exchange: str, routing_key: str, permission: str
+    ) -> Decision:
+        """Whether the identity's topic permissions allow the routing key."""
+        backend = identity.authorization
+        if backend is None:
+            return False
+        return self._decide(
+            ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
+            lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
+        )
+
     def _decide(self, question: Question, ask: Callable[[], Allowed]) -> Decision:
-        known = self._answers.get(question)
+        known = self._answers.get(question) if self._answers else None
         if known is not None:
             if self._clock.now_ms() < known[1]:
                 return known[0]
@@ -235,6 +266,11 @@ class AccessControl:
             task.cancel()
         if self._chain is not None:
             await self._chain.close()
+
+
+def _checked_name(kind: str, name: str) -> str:
+    """The name by which permissions know a queue or exchange."""
+    return DEFAULT_EXCHANGE if kind == EXCHANGE and not name else name
 
 
 async def _waited_for(decision: Decision) -> bool:

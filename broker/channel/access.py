@@ -1,24 +1,39 @@
 """Lookup of the queues and exchanges that methods name, and checks of the user's permissions."""
 
 from leveret.broker.amqp.errors import access_refused, not_found, resource_locked
+from leveret.broker.auth.access_control import Decision
 from leveret.broker.binding import Exchange
 from leveret.broker.channel.channel import Channel
 from leveret.broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
 from leveret.broker.queues.queue_client import QueueClient
 
 
-async def check(channel: Channel, kind: str, name: str, permission: str) -> None:
-    """Raise 403 unless the user has this permission. permission: configure, write or read."""
+async def check(
+    channel: Channel, kind: str, name: str, permission: str, asked: Decision | None = None
+) -> None:
+    """Raise 403 unless the user has this permission. permission: configure, write or read.
+
+    asked: the decision, if the question has been asked.
+    """
     connection = channel.connection
     access = connection.services.access
-    await access.check(connection.user, channel.vhost.name, kind, name, permission)
+    await access.check(connection.user, channel.vhost.name, kind, name, permission, asked)
 
 
-async def check_topic(channel: Channel, exchange: str, routing_key: str, permission: str) -> None:
-    """Raise 403 if the user's topic permissions do not allow the routing key."""
+async def check_topic(
+    channel: Channel,
+    exchange: str,
+    routing_key: str,
+    permission: str,
+    asked: Decision | None = None,
+) -> None:
+    """Raise 403 if the user's topic permissions do not allow the routing key.
+
+    asked: the decision, if the question has been asked.
+    """
     connection = channel.connection
     await connection.services.access.check_topic(
-        connection.user, channel.vhost.name, exchange, routing_key, permission
+        connection.user, channel.vhost.name, exchange, routing_key, permission, asked
     )
 
 

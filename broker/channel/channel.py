@@ -21,6 +21,7 @@ from leveret.broker.amqp.methods import encode_method, method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.content_assembler import ContentAssembler
+from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import UnackedMessages, by_queue, giving_back
 from leveret.broker.channel.unacked_record import Unacked
@@ -60,7 +61,7 @@ class ConnectionOutput(Protocol):
 class ConnectionLink(Protocol):
     """What a channel needs of its connection.
 
-    targets: what publishers on this connection looked up (channel/publishing.py).
+    targets: what publishers on this connection looked up.
     """
 
     services: Services
@@ -70,7 +71,7 @@ class ConnectionLink(Protocol):
     peer_host: str
     peer_port: int
     requester: Requester
-    targets: dict[bytes, Any]
+    targets: Targets
     exclusive_queues: dict[str, QueueClient]
 
     @property

@@ -1,9 +1,8 @@
 """Publishing: from a basic.publish and its content to the queues.
 
-A publisher repeats itself, so the exchange, the permission and the queues of a basic.publish are
-looked up once and kept as a `Target`, under the bytes of the method's arguments. A target is valid
-until the vhost's generation changes. With it, a run of messages (publish_runs.py) costs one dict
-lookup, one object a message, and one call a queue.
+A publisher repeats itself, so what was looked up for a basic.publish is kept as a `Target`
+(targets.py, resolving.py). With it, a run of messages (publish_runs.py) costs one dict lookup, one
+object a message, and one call a queue.
 
 Each target has its `work` a message, in the units of broker/turns.py, by which a long run is cut
 into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages die.
@@ -14,7 +13,6 @@ RabbitMQ's order.
 """
 
 import re
-import struct
 from collections.abc import Sequence
 
 from pamqp import commands
@@ -24,15 +22,11 @@ from leveret.broker.amqp.content_header import (
     STORED_BCC,
     ContentHeader,
     blind_copy,
-    read_header,
 )
 from leveret.broker.amqp.errors import (
-    access_refused,
-    frame_error,
-    not_implemented,
     precondition_failed,
 )
-from leveret.broker.amqp.field_table import Table, text_of
+from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
@@ -41,81 +35,22 @@ from leveret.broker.amqp.properties import (
     encode_properties,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
-from leveret.broker.binding import Exchange
-from leveret.broker.channel.access import check, check_topic, find_exchange
+from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
-from leveret.broker.erlang.terms import format_binary
+from leveret.broker.channel.resolving import is_reply, resolve
+from leveret.broker.channel.targets import Target
 from leveret.broker.events.taps import Taps
-from leveret.broker.exchanges.router import route
-from leveret.broker.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
+from leveret.broker.fan_out import CARE_WORK
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.arguments import TTL_MS_MAX
-from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK, decoding_work, without_deaths
+from leveret.broker.queues.dead_letter import decoding_work, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import NextTurn
-from leveret.storage.message import Address, Message
+from leveret.storage.message import Message
 
-TARGETS_MAX = 1024
-"""Targets kept for one connection. When there are more, all are dropped."""
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
-
-UNKNOWN_WORK = 1000
-"""The work of a message whose queues have not been looked up."""
-RETURN_WORK = 60
-"""The work of a message that reaches no queue and is returned to its publisher."""
-
-_MANDATORY, _IMMEDIATE = 1, 2
-_TICKET_BYTES = 2
-NO_PROPERTIES = read_header(b"\0\0")
-
-
-class Target:
-    """Where a basic.publish with certain arguments goes. Each connection has its own targets, since
-    permissions are the user's.
-
-    is_simple: the queues are known, and are the same for every message. work: of one message, as
-    far as it is known. header: the properties of the last message.
-    """
-
-    __slots__ = (
-        "address", "exchange", "generation", "header", "is_immediate", "is_mandatory", "is_simple",
-        "queues", "work",
-    )  # fmt: skip
-
-    def __init__(self, arguments: bytes) -> None:
-        exchange_end = _TICKET_BYTES + 1 + arguments[_TICKET_BYTES]
-        key_end = exchange_end + 1 + arguments[exchange_end]
-        flags = arguments[key_end]
-        if key_end + 1 != len(arguments):
-            raise IndexError
-        exchange = text_of(arguments[_TICKET_BYTES + 1 : exchange_end])
-        routing_key = text_of(arguments[exchange_end + 1 : key_end])
-        self.address = Address(exchange, routing_key, arguments[_TICKET_BYTES:key_end])
-        self.is_mandatory = bool(flags & _MANDATORY)
-        self.is_immediate = bool(flags & _IMMEDIATE)
-        self.exchange: Exchange | None = None
-        self.header: ContentHeader | None = None
-        self.generation = -1
-        self.is_simple = False
-        self.queues: list[QueueClient] = []
-        self.work = UNKNOWN_WORK
-
-
-def target_for(channel: Channel, arguments: bytes) -> Target:
-    """The target for a basic.publish with these arguments. Raises 501 if they are malformed."""
-    targets = channel.connection.targets
-    target: Target | None = targets.get(arguments)
-    if target is None:
-        try:
-            target = Target(arguments)
-        except (IndexError, struct.error):
-            raise frame_error(f"cannot decode {format_binary(arguments)}") from None
-        if len(targets) >= TARGETS_MAX:
-            targets.clear()
-        targets[arguments] = target
-    return target
 
 
 def publish(
@@ -129,10 +64,12 @@ def publish(
     check_message_size(channel, body_bytes)
     needs_care = routing.header_of(messages[0]).needs_care
     if target.generation != channel.vhost.generation:
-        return _check_and_publish(channel, target, messages, body_bytes)
+        steps = resolve(channel, target)
+        if steps is not None:
+            return _check_and_publish(channel, target, messages, body_bytes, steps)
     if needs_care or not target.is_simple or channel.transaction is not None:
         if needs_care and _is_topic(target):
-            return _check_and_publish(channel, target, messages, body_bytes)
+            return _check_and_publish(channel, target, messages, body_bytes, None)
         return _publish_each(channel, target, messages)
     tracer = channel.vhost.tracer
     if tracer is not None:
@@ -172,9 +109,18 @@ async def reached_all(channel: Channel, rest: Answer[None]) -> None:
 
 
 async def _check_and_publish(
-    channel: Channel, target: Target, messages: list[Message], body_bytes: int
+    channel: Channel,
+    target: Target,
+    messages: list[Message],
+    body_bytes: int,
+    steps: Steps | None,
 ) -> None:
-    """Publish a run after all of its permissions are checked: of one generation of the vhost."""
+    """Publish a run after all of its permissions are checked: of one generation of the vhost.
+
+    steps: see `resolving.resolve`, if that has to be done first.
+    """
+    if steps is not None:
+        await steps
     vhost = channel.vhost
     header = routing.header_of(messages[0])
     assert len(messages) == 1 or not header.needs_care, "its permissions are its own"
@@ -182,7 +128,9 @@ async def _check_and_publish(
     while generation != vhost.generation:
         generation = vhost.generation
         if target.generation != generation:
-            await _resolve(channel, target)
+            steps = resolve(channel, target)
+            if steps is not None:
+                await steps
         if header.needs_care:
             await _check_selected_topics(channel, target, header)
     if header.needs_care:
@@ -253,53 +201,6 @@ def check_message_size(channel: Channel, body_bytes: int) -> None:
         )
 
 
-async def _resolve(channel: Channel, target: Target) -> None:
-    """Look up the target's exchange and queues, and check the user's permission."""
-    if target.is_immediate:
-        raise not_implemented("immediate=true")
-    vhost = channel.vhost
-    address = target.address
-    await check(channel, EXCHANGE, address.exchange, "write")
-    exchange = _find_publishable(channel, address.exchange)
-    if exchange.type_name == "topic":
-        await check_topic(channel, address.exchange, address.routing_key, "write")
-        # It may have been deleted while a backend was asked.
-        exchange = _find_publishable(channel, address.exchange)
-    target.exchange = exchange
-    target.is_simple = False
-    if not _is_reply(address):
-        found = route(exchange, [address.routing_key], NO_PROPERTIES)
-        target.is_simple = found.is_cacheable and not found.remembering
-        target.queues = found.queues
-        if target.is_simple:
-            target.work = _work_in_all(found.queues)
-            if target.is_mandatory and not found.queues:
-                target.work = RETURN_WORK
-    target.generation = vhost.generation
-
-
-def _work_in_all(queues: list[QueueClient]) -> int:
-    """The work of a message in its queues. Very many count their work when they are given it."""
-    return len(queues) if len(queues) > QUEUES_AT_ONCE else 1 + sum(map(_work_in, queues))
-
-
-def _work_in(queue: QueueClient) -> int:
-    """The work of a message in a queue: the most, if another one has to die for it."""
-    if not is_watched(queue):
-        return 1
-    dies = queue.options.dead_letter_exchange is not None
-    return DEAD_LETTER_WORK + CARE_WORK if dies else CARE_WORK
-
-
-def _find_publishable(channel: Channel, name: str) -> Exchange:
-    """The exchange of this name. Raises 404, or 403 if clients may not publish to it."""
-    exchange = find_exchange(channel, name)
-    if exchange.internal:
-        what = resource(EXCHANGE, name, channel.vhost.name)
-        raise access_refused(f"cannot publish to internal {what}")
-    return exchange
-
-
 def _is_topic(target: Target) -> bool:
     return target.exchange is not None and target.exchange.type_name == "topic"
 
@@ -309,10 +210,6 @@ async def _check_selected_topics(channel: Channel, target: Target, header: Conte
     if _is_topic(target):
         for key in _sender_selected(header, [])[1]:
             await check_topic(channel, target.address.exchange, key, "write")
-
-
-def _is_reply(address: Address) -> bool:
-    return not address.exchange and address.routing_key.startswith(DIRECT_REPLY_TO + ".")
 
 
 def _publish_with_care(
@@ -361,7 +258,7 @@ def _route_and_deliver(
     assert exchange is not None
     exchange.published_count += 1
     channel.counts.published += 1
-    if _is_reply(target.address):
+    if is_reply(target.address):
         _deliver_reply(channel, target, message)
         return None
 

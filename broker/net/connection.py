@@ -26,6 +26,7 @@ from leveret.broker.amqp.frames import FrameScanner, FrameSink
 from leveret.broker.amqp.methods import method_name
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.targets import Targets
 from leveret.broker.clock import Timer
 from leveret.broker.config import Listener
 from leveret.broker.events.connection_events import (
@@ -85,7 +86,7 @@ class Connection(asyncio.Protocol):
         self.mechanism = ""
         self.client_properties: Table = {}
         self.tuning = Tuning(0, 0, 0)
-        self.targets: dict[bytes, Any] = {}
+        self.targets = Targets()
         self.exclusive_queues: dict[str, QueueClient] = {}
         self.connected_at_s = services.clock.wall_time_s()
         self.expiry_timer: Timer | None = None

@@ -12,6 +12,7 @@ from pamqp import base, commands
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.amqp.methods import long_string_argument
 from leveret.broker.auth.identity import Identity
+from leveret.broker.channel.targets import Targets
 from leveret.broker.clock import Timer
 from leveret.broker.services import Services
 
@@ -24,7 +25,7 @@ class Holder(Protocol):
     name: str
     services: Services
     user: Identity
-    targets: dict[bytes, Any]
+    targets: Targets
     expiry_timer: Timer | None
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:

@@ -41,7 +41,7 @@ from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.channel.publish_runs import Run, runs_of
-from leveret.broker.channel.publishing import Target
+from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
 from leveret.broker.net.input_steps import InputSteps
@@ -69,14 +69,14 @@ logger = logging.getLogger("leveret.connection")
 class Receiver(Protocol):
     """The connection that receives the frames.
 
-    targets: the cached publish targets (channel/publishing.py).
+    targets: the cached publish targets.
     """
 
     services: Services
     closing: Closing
     reading: Reading
     open_channels: OpenChannels
-    targets: dict[bytes, Any]
+    targets: Targets
 
     @property
     def blames_methods(self) -> bool:
@@ -94,8 +94,8 @@ class Incoming:
 
     __slots__ = (
         "_acked", "_acked_queue", "_channel_at_work", "_channels", "_closing", "_connection",
-        "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_services", "_targets",
-        "_turns", "steps",
+        "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_recent_targets",
+        "_services", "_targets", "_turns", "steps",
     )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
@@ -108,6 +108,7 @@ class Incoming:
         self._open_channels = connection.open_channels
         self._channels = connection.open_channels.by_number
         self._targets = connection.targets
+        self._recent_targets = connection.targets.recent
         self._held = HeldChannels(connection.services, self._resume)
         self._method_at_work = 0
         self._channel_at_work: Channel | None = None
@@ -268,7 +269,7 @@ class Incoming:
         self._channel_at_work = target_channel
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
-        target = self._targets.get(arguments) or publishing.target_for(target_channel, arguments)
+        target = self._recent_targets.get(arguments) or self._targets.find(arguments)
         size_max = self._services.config.max_message_size_bytes
         runs = runs_of(target, properties, bodies, body_bytes, size_max)
         size = len(bodies) * FRAME_COST_BYTES + body_bytes

@@ -1,0 +1,122 @@
+"""Looks up where a basic.publish goes: RabbitMQ's checks in RabbitMQ's order, then the route.
+
+The permission to write is asked for first, then the exchange must exist, then on a topic exchange
+the routing key must be allowed. The node's own permissions answer at once, and no coroutine is made
+then: `resolve` is a few calls. What was checked for an exchange is not checked again for its other
+keys until the vhost's generation changes, as it does with every change of a permission.
+"""
+
+from typing import Final
+
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.errors import access_refused, not_implemented
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
+from leveret.broker.auth.access_control import Decision
+from leveret.broker.binding import Exchange
+from leveret.broker.channel.access import check, check_topic, find_exchange
+from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.targets import CheckedExchange, Target
+from leveret.broker.exchanges.router import route
+from leveret.broker.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
+from leveret.broker.names import EXCHANGE, resource
+from leveret.broker.pending import Steps
+from leveret.broker.queues.dead_letter import DEAD_LETTER_WORK
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.storage.message import Address
+
+RETURN_WORK: Final = 60
+"""The work of a message that reaches no queue and is returned to its publisher."""
+
+NO_PROPERTIES: Final = read_header(b"\0\0")
+
+
+def resolve(channel: Channel, target: Target) -> Steps | None:
+    """Look up the target's exchange and queues, and check the user's permission.
+
+    None when it is done; a coroutine that does it where a permission is asked for elsewhere. Raises
+    ChannelFault or ConnectionFault.
+    """
+    if target.is_immediate:
+        raise not_implemented("immediate=true")
+    connection, vhost, address = channel.connection, channel.vhost, target.address
+    access = connection.services.access
+    checked = connection.targets.exchanges.get(address.exchange)
+    if checked is None or checked.generation != vhost.generation:
+        allowed = access.may_use(connection.user, vhost.name, EXCHANGE, address.exchange, "write")
+        if allowed is not True:
+            return _resolve_later(channel, target, allowed)
+        checked = _found(channel, address.exchange)
+    if checked.is_topic:
+        allowed = access.may_use_topic(
+            connection.user, vhost.name, address.exchange, address.routing_key, "write"
+        )
+        if allowed is not True:
+            return _resolve_later(channel, target, True, allowed)
+    _find_queues(channel, target, checked.exchange)
+    return None
+
+
+async def _resolve_later(
+    channel: Channel,
+    target: Target,
+    allowed: Decision,
+    key_allowed: Decision | None = None,
+) -> None:
+    """Go on with `resolve` where a decision is pending or a refusal.
+
+    allowed, key_allowed: whether the user may write to the exchange, and with the key, if that has
+    been asked.
+    """
+    address = target.address
+    await check(channel, EXCHANGE, address.exchange, "write", allowed)
+    checked = _found(channel, address.exchange)
+    if checked.is_topic:
+        await check_topic(channel, address.exchange, address.routing_key, "write", key_allowed)
+        # It may have been deleted while a backend was asked.
+        checked = _found(channel, address.exchange)
+    _find_queues(channel, target, checked.exchange)
+
+
+def _found(channel: Channel, name: str) -> CheckedExchange:
+    """The exchange, which the user may write to. Raises 404; 403 if no client may publish to it."""
+    exchange = find_exchange(channel, name)
+    if exchange.internal:
+        what = resource(EXCHANGE, name, channel.vhost.name)
+        raise access_refused(f"cannot publish to internal {what}")
+    checked = CheckedExchange(exchange, channel.vhost.generation)
+    channel.connection.targets.keep(checked)
+    return checked
+
+
+def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
+    target.exchange = exchange
+    target.is_simple = False
+    if not is_reply(target.address):
+        found = route(exchange, [target.address.routing_key], NO_PROPERTIES)
+        target.is_simple = found.is_cacheable and not found.remembering
+        target.queues = found.queues
+        if target.is_simple:
+            target.work = _work_in_all(found.queues)
+            if target.is_mandatory and not found.queues:
+                target.work = RETURN_WORK
+    target.generation = channel.vhost.generation
+
+
+def is_reply(address: Address) -> bool:
+    """Whether messages to it are replies to a channel directly, without a queue."""
+    return not address.exchange and address.routing_key.startswith(DIRECT_REPLY_TO + ".")
+
+
+def _work_in_all(queues: list[QueueClient]) -> int:
+    """The work of a message in its queues. Very many count their work when they are given it."""
+    if len(queues) == 1:
+        return 1 + _work_in(queues[0])
+    return len(queues) if len(queues) > QUEUES_AT_ONCE else 1 + sum(map(_work_in, queues))
+
+
+def _work_in(queue: QueueClient) -> int:
+    """The work of a message in a queue: the most, if another one has to die for it."""
+    if not is_watched(queue):
+        return 1
+    dies = queue.options.dead_letter_exchange is not None
+    return DEAD_LETTER_WORK + CARE_WORK if dies else CARE_WORK
