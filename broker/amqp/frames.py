@@ -40,7 +40,8 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
 CLASS_BASIC: Final = 60
 BASIC_PUBLISH: Final = CLASS_BASIC << 16 | 40
-BASIC_ACK: Final = CLASS_BASIC << 16 | 80
+_ACK: Final = 80
+BASIC_ACK: Final = CLASS_BASIC << 16 | _ACK
 _BASIC_WITHOUT_WEIGHT: Final = CLASS_BASIC << 16
 """Class and weight of a content header."""
 _ACK_PAYLOAD_BYTES: Final = 13
@@ -230,7 +231,8 @@ class FrameScanner:
         multiple: i64 = 0
         end: i64 = len(data) - _ACK_FRAME_BYTES
         while position <= end and read_i64_be(data, position) == start:
-            if read_i32_be(data, position + _START_BYTES) != BASIC_ACK:
+            is_ack = data[position + 8] == CLASS_BASIC and data[position + 10] == _ACK
+            if not is_ack or data[position + 9]:
                 break
             tag: i64 = read_i64_be(data, position + 11)
             multiple = data[position + 19]

@@ -27,7 +27,10 @@ from leveret.broker.config.tcp_settings import TcpSettings
 from leveret.broker.config.value_kinds import Listener
 
 CONFIG_FILE_VARIABLE = "LEVERET_CONFIG"
-OTHER_VARIABLES = (CONFIG_FILE_VARIABLE, "LEVERET_CRASH_", "LEVERET_TEST_", "LEVERET_STORE_SEEDS")
+OTHER_VARIABLES = (
+    CONFIG_FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_", "LEVERET_PURE", "LEVERET_STORE_SEEDS",
+    "LEVERET_TEST_",
+)  # fmt: skip
 """Beginnings of variables that have another purpose: the last three are for Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
