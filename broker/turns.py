@@ -29,6 +29,12 @@ from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
 from leveret.broker.pending import Answer
 
 ROUND_SECONDS_MAX = 0.004
+ALONE_SECONDS = 0.000_1
+"""A read that comes as long after the one before is taken to be the only one in this turn of the
+loop: its round follows at once, which saves a turn (15 to 20% of the time of one message)."""
+ALONE_BYTES_MAX = 16 * 1024
+ALONE_WORK_MAX = 1000
+"""What such a read may be at most, since the work of its round is added to it."""
 AFTER_ROUNDS_MAX = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
 WORK_MAX = 16_000
@@ -96,7 +102,10 @@ class Turns:
         "_after",
         "_before",
         "_dirty",
+        "_is_reading",
         "_is_scheduled",
+        "_is_wanted",
+        "_last_read_at",
         "_loop",
         "_rounds_waited",
         "clock_ms",
@@ -121,6 +130,8 @@ class Turns:
         self._after: deque[Callable[[], object]] = deque()
         self._before: list[Callable[[], object]] = []
         self._is_scheduled = False
+        self._is_reading = self._is_wanted = False
+        self._last_read_at = 0.0
         self._rounds_waited = 0
         self.rounds = 0
         self.work_left = WORK_MAX
@@ -182,8 +193,31 @@ class Turns:
         """Call back after so much real time, also while the broker's clock stands still."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
+    def begin_read(self) -> None:
+        """Bytes of a socket are handled until `end_read`."""
+        self._is_reading = True
+        self.now_ms = self.clock_ms()
+
+    def end_read(self, started: float, size: int) -> None:
+        """The bytes are handled. started: when that began, as `perf_counter` tells. size: bytes.
+
+        What they gave to do is done in a round: at once after a small read that comes alone.
+        """
+        self._is_reading = False
+        is_alone = started - self._last_read_at > ALONE_SECONDS
+        self._last_read_at = started
+        if self._is_wanted:
+            self._is_wanted = False
+            is_small = size <= ALONE_BYTES_MAX and WORK_MAX - self.work_left <= ALONE_WORK_MAX
+            if is_alone and is_small and not self._is_scheduled:
+                self._run_round()
+            else:
+                self._schedule()
+
     def _schedule(self) -> None:
-        if not self._is_scheduled:
+        if self._is_reading:
+            self._is_wanted = True
+        elif not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._run_round)
 

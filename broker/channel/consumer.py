@@ -131,7 +131,7 @@ class Consumer:
         tag: i64 = first_tag
         records = None if self.no_ack else channel.unacked.records
         queue = self.queue
-        now_ms = services.clock.now_ms()
+        now_ms = services.turns.now_ms
         total_bytes: i64 = FRAMES_BYTES_GUESS * len(entries)
         body_bytes_max: i64 = output.frame_bytes_max - FRAME_OVERHEAD_BYTES
         if body_bytes_max < 0 or body_bytes_max > COPIED_BYTES_MAX:

@@ -131,7 +131,17 @@ class Connection(asyncio.Protocol):
         self.bytes_in += len(data)
         self.reads += 1
         turns = self.services.turns
-        turns.now_ms = turns.clock_ms()
+        turns.begin_read()
+        try:
+            self._read(data)
+        finally:
+            turns.end_read(started, len(data))
+        elapsed = perf_counter() - started
+        if elapsed > NOTED_SECONDS:
+            turns.watch.note(elapsed, self)
+
+    def _read(self, data: bytes) -> None:
+        turns = self.services.turns
         login = self.login
         if login is not None and login.is_waiting_for_header:
             data = login.read_protocol_header(data)
@@ -146,9 +156,6 @@ class Connection(asyncio.Protocol):
         incoming.handle(scanner.scan)
         if len(data) >= BIG_READ_BYTES:
             self.reading.pause_after_large_reads(len(data))
-        elapsed = perf_counter() - started
-        if elapsed > NOTED_SECONDS:
-            turns.watch.note(elapsed, self)
 
     def pause_writing(self) -> None:
         """The socket's write buffer is full."""

@@ -310,3 +310,41 @@ def test_a_callback_that_fails_stops_nobody_else(turns, loop, journal):
     turns.wake(FakeActor(turns, journal, "later"))
     loop.run()
     assert journal == ["good", "later"]
+
+
+class TestReads:
+    """What a read gave to do is done in a round: at once, if the read is small and comes alone."""
+
+    def test_a_small_read_that_comes_alone_has_its_round_at_once(self, turns, loop, journal):
+        turns.begin_read()
+        turns.wake(FakeActor(turns, journal, "queue"))
+        assert not journal
+        turns.end_read(started=1.0, size=100)
+        assert journal == ["queue"]
+        assert not loop.soon
+
+    @pytest.mark.parametrize(("started", "size"), [(1.000_01, 100), (2.0, 100_000)])
+    def test_other_reads_wait_for_those_of_the_same_turn(self, turns, loop, journal, started, size):
+        turns.begin_read()
+        turns.end_read(started=1.0, size=100)
+        turns.begin_read()
+        turns.wake(FakeActor(turns, journal, "queue"))
+        turns.end_read(started, size)
+        assert not journal
+        assert loop.soon
+
+    def test_much_work_is_not_followed_by_a_round_in_the_same_turn(self, turns, loop, journal):
+        turns.begin_read()
+        turns.work_left -= 5000
+        turns.wake(FakeActor(turns, journal, "queue"))
+        turns.end_read(started=1.0, size=100)
+        assert not journal
+        assert loop.soon
+
+    def test_a_round_that_is_due_is_not_run_twice(self, turns, loop, journal):
+        turns.wake(FakeActor(turns, journal, "first"))
+        turns.begin_read()
+        turns.wake(FakeActor(turns, journal, "second"))
+        turns.end_read(started=1.0, size=100)
+        assert not journal
+        assert len(loop.soon) == 1
