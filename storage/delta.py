@@ -219,7 +219,7 @@ class Delta:
         path, offset = self._segments.path, self._segments.offset
         bodies = self._segments.bodies(run)
         self._segments.pass_over(run)
-        address, header, expires_at_ms = self._segments.head(run)
+        address, header, expires_at_ms = self._segments.head
         fetched_to = self._ledger.fetched_to
         entries = []
         for first, last in wanted:
@@ -235,7 +235,7 @@ class Delta:
         return entries
 
     def _take_bodiless(self, run: Run, start: int, wanted: list[tuple[int, int]]) -> None:
-        address, header, expires_at_ms = self._segments.head(run)
+        address, header, expires_at_ms = self._segments.head
         for first, last in wanted:
             for position in range(first, last):
                 place = position - start

@@ -39,6 +39,9 @@ CLOSED: the node was stopped cleanly.
 Named kinds, from 16 on: the head begins with a length (u8) and the name of the feature that wrote
 the record, so that a version without that feature can name it (sequence_records.py).
 
+A record whose checksum is right and whose head does not have its kind's format is damage, as one
+with a wrong checksum is: what is decoded was checked when the record was read.
+
 A file of the message store is a header and then bodies, one after the other.
 """
 
@@ -46,10 +49,10 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
-from leveret.storage.intervals import Intervals
+from leveret.storage.intervals import NO_POSITION, Intervals
 
 FORMAT_VERSION, VERSION_MIN = 5, 1
 """The version that is written, and the oldest that is read. Version 2 has the flag NUMBERED,
@@ -59,7 +62,8 @@ STATE may say UNCOUNTED."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
 RECORD_MAGIC = b"\xf1Lv\x9d"
 RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
-NAMED_KINDS = range(16, 256)
+NAMED_KINDS_FROM: Final = 16
+NAMED_KINDS = range(NAMED_KINDS_FROM, 256)
 """Records of these kinds begin with the name of the feature that writes them."""
 PERSISTENT, STORED, NUMBERED = 1, 2, 4
 UNCOUNTED = (1 << 64) - 1
@@ -76,6 +80,7 @@ _SINGLE_RUN = struct.Struct("<QIHHIBQQII")
 _PROGRESS = struct.Struct("<QQQI")
 _STATE = struct.Struct("<QQQQqQBII")
 _NUMBER = struct.Struct("<Q")
+_PLACE = struct.Struct("<IQ")
 
 
 class FormatError(Exception):
@@ -226,7 +231,59 @@ def read_record(data: bytes, offset: int) -> Record | None:
     head = data[start:body_at]
     if crc32(head, crc32(data[offset : start - _CRC.size])) != crc:
         return None
+    if kind < NAMED_KINDS_FROM and not _is_well_formed(kind, head, body_bytes):
+        return None
     return Record(kind, offset, end, head, body_at)
+
+
+def _is_well_formed(kind: int, head: bytes, body_bytes: int) -> bool:
+    """Whether the head has the format of its kind, so that it can be decoded."""
+    size = len(head)
+    if kind == RUN:
+        return size >= _RUN.size and _is_run(head, body_bytes)
+    if kind == PROGRESS:
+        if size < _PROGRESS.size:
+            return False
+        fixed = _PROGRESS.unpack_from(head)
+        return fixed[1] <= NO_POSITION and _are_ranges(head, _PROGRESS.size, fixed[3])
+    if kind == STATE:
+        if size < _STATE.size:
+            return False
+        state = _STATE.unpack_from(head)
+        ranges_at = _STATE.size + _NUMBER.size * state[7]
+        return max(state[1:3]) <= NO_POSITION and _are_ranges(head, ranges_at, state[8])
+    return kind != OLDEST or size == _NUMBER.size
+
+
+def _is_run(head: bytes, body_bytes: int) -> bool:
+    _, count, targets, address_bytes, header_bytes, flags = _RUN.unpack_from(head)
+    sizes_at = _RUN.size + _TARGET.size * targets
+    each = 2 * _CRC.size + (_PLACE.size if flags & STORED else 0)
+    address_at = sizes_at + each * count + (_NUMBER.size if flags & NUMBERED else 0)
+    if len(head) != address_at + address_bytes + header_bytes or not (count and targets):
+        return False
+    for place in range(_RUN.size, sizes_at, _TARGET.size):
+        if _TARGET.unpack_from(head, place)[1] > NO_POSITION - count:
+            return False
+    if not _is_address(head, address_at, address_at + address_bytes):
+        return False
+    if flags & STORED:
+        return body_bytes == 0
+    if count == 1:
+        return bool(_CRC.unpack_from(head, sizes_at)[0] == body_bytes)
+    return sum(struct.unpack_from(f"<{count}I", head, sizes_at)) == body_bytes
+
+
+def _is_address(head: bytes, start: int, end: int) -> bool:
+    """Two short strings, which are the exchange and the routing key."""
+    key_at = start + 1 + head[start] if start < end else end
+    return key_at < end and key_at + 1 + head[key_at] == end
+
+
+def _are_ranges(head: bytes, offset: int, count: int) -> bool:
+    if len(head) != offset + 2 * _NUMBER.size * count:
+        return False
+    return not count or max(struct.unpack_from(f"<{2 * count}Q", head, offset)) <= NO_POSITION
 
 
 def named_head(name: str, content: bytes) -> bytes:

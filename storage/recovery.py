@@ -104,18 +104,21 @@ class LogReader:
         return present
 
     def _oldest(self, numbers: list[int]) -> int:
-        """The oldest file that is needed; see R1."""
+        """The oldest file that is needed; see R1.
+
+        A file cannot say that it is not needed itself, so a number above its own does not count.
+        """
         for number in reversed(numbers):
             data = self._disk.read_all(self._path(number))
             try:
-                oldest = decode_file_header(data, LOG_MAGIC).oldest
+                said = [decode_file_header(data, LOG_MAGIC).oldest]
             except FormatError as error:
                 self._refuse_other_version(number, error)
                 continue
             for record in read_records(data, FILE_HEADER_BYTES):
                 if isinstance(record, Record) and record.kind == OLDEST:
-                    oldest = decode_oldest(record.head)
-            return oldest
+                    said.append(decode_oldest(record.head))
+            return next((oldest for oldest in reversed(said) if oldest <= number), 0)
         return 0
 
     def _path(self, number: int) -> Path:

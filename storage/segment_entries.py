@@ -50,8 +50,14 @@ class RunHead(NamedTuple):
 
 
 def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
-    """The properties of a run's messages. The run says whether they are to survive a restart."""
-    header = make_header(run.header)
+    """The properties of a run's messages. The run says whether they are to survive a restart.
+
+    Raises FormatError if they cannot be decoded.
+    """
+    try:
+        header = make_header(run.header)
+    except ValueError as error:
+        raise FormatError(f"the properties of its messages cannot be decoded: {error}") from error
     if run.flags & PERSISTENT and not header.is_persistent:
         return header.as_persistent()
     return header
@@ -60,13 +66,14 @@ def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
 class SegmentEntries:
     """A reader of one queue's segments."""
 
-    __slots__ = ("_passed_to", "_reader", "_source", "_writer")
+    __slots__ = ("_head", "_passed_to", "_reader", "_source", "_writer")
 
     def __init__(self, source: MessageSource, writer: SegmentWriter) -> None:
         self._source = source
         self._writer = writer
         self._reader = SegmentReader(source.disk)
         self._passed_to = 0
+        self._head: RunHead | None = None
 
     @property
     def path(self) -> Path:
@@ -81,12 +88,12 @@ class SegmentEntries:
     def find(self, first: int) -> Run | Lost | None:
         """The first run that does not end before a position, in the segment of that position.
 
-        None at the segment's end; a Lost for damaged bytes, which the next call skips. Raises
-        Unreadable if reading fails, FileMissing if there is no such file, and FormatError if it is
-        not a segment. The next call begins anew then.
+        None at the segment's end; a Lost for damaged bytes, or for a run whose properties cannot be
+        decoded; the next call skips them. Raises Unreadable if reading fails, FileMissing if there
+        is no such file, and FormatError if it is not a segment. The next call begins anew then.
         """
         try:
-            return self._find(first)
+            found = self._find(first)
         except (FileMissing, FormatError, StoreError) as error:
             self.close()
             # Another version is able to read a file that it wrote.
@@ -94,6 +101,20 @@ class SegmentEntries:
                 raise
             path = segment_path(self._writer.directory, segment_number(first))
             raise Unreadable(f"{path}: {error}") from error
+        return self._with_head(found) if isinstance(found, Run) else found
+
+    def _with_head(self, run: Run) -> Run | Lost:
+        """The run, after its address and properties were decoded."""
+        source = self._source
+        try:
+            header = header_of(run, source.make_header)
+        except FormatError:
+            start = self._reader.offset
+            self._reader.pass_over()
+            return Lost(self._reader.path, start, self._reader.offset)
+        expires_at_ms = source.expires_at_ms(run.expires_wall_ms)
+        self._head = RunHead(source.address(run.address), header, expires_at_ms)
+        return run
 
     def _find(self, first: int) -> Run | Lost | None:
         reader, writer = self._reader, self._writer
@@ -112,14 +133,11 @@ class SegmentEntries:
         self._passed_to = run.targets[0][1] + len(run.sizes)
         self._reader.pass_over()
 
-    def head(self, run: Run) -> RunHead:
-        """The address, header and time to live of the run's messages."""
-        source = self._source
-        return RunHead(
-            source.address(run.address),
-            header_of(run, source.make_header),
-            source.expires_at_ms(run.expires_wall_ms),
-        )
+    @property
+    def head(self) -> RunHead:
+        """The address, header and time to live of the messages of the run that was found."""
+        assert self._head is not None, "find returns the run first"
+        return self._head
 
     def bodies(self, run: Run) -> list[bytes | None]:
         """The bodies of the run that was found; None for one that is damaged.
@@ -162,7 +180,7 @@ class SegmentEntries:
         start, stop = max(first, run_start), min(end, run_start + len(run.sizes))
         if start >= stop:
             return [], end
-        address, header, expires_at_ms = self.head(run)
+        address, header, expires_at_ms = self.head
         entries: list[Entry] = []
         size, position = 0, start
         while position < stop and size < bytes_max:

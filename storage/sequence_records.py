@@ -60,18 +60,34 @@ def encode_items(kind: int, name: str, items: list[Item]) -> tuple[bytes, list[i
 
 
 def decode_items(head: bytes, name: str) -> tuple[list[Item], list[int]]:
-    """The inverse of `encode_items`. Raises FormatError if another feature wrote the record."""
+    """The inverse of `encode_items`.
+
+    Raises FormatError if another feature wrote the record, or if the head ends in an item.
+    """
     start = 1 + len(name)
     if head[:start] != named_head(name, b""):
         raise FormatError(f"it is not a record of {name!r}")
-    number = _FIRST.unpack_from(head, start)[0]
     place = start + _FIRST.size
+    if place + _ITEM.size > len(head):
+        raise FormatError("it has no entries")
+    number = _FIRST.unpack_from(head, start)[0]
     items, offsets = [], []
     while place < len(head):
-        what, sequence, size, _ = _ITEM.unpack_from(head, place)
+        what, sequence, size = _decode_item(head, place)
         place += _ITEM.size
         items.append(Item(what, sequence, number, head[place : place + size]))
         offsets.append(RECORD_BYTES + place)
         place += size
         number += 1
     return items, offsets
+
+
+def _decode_item(head: bytes, place: int) -> tuple[int, int, int]:
+    """What an item is, its sequence, and how many bytes its data have, which follow it."""
+    data_at = place + _ITEM.size
+    if data_at <= len(head):
+        what, sequence, size, _ = _ITEM.unpack_from(head, place)
+        is_whole = data_at + size <= len(head)
+        if is_whole and (what == ENTRY or (what == TRUNCATE and size == _FIRST.size)):
+            return what, sequence, size
+    raise FormatError(f"there is no whole entry at offset {place} of its head")

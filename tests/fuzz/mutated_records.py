@@ -234,13 +234,14 @@ def read_segment(chance: random.Random, store: Store) -> int:
             break
         if isinstance(run, Lost):
             continue
-        entries.head(run)
+        assert entries.head
         if run.flags & STORED:
             for place in range(len(run.sizes)):
                 stored_body(run, place)
         else:
             entries.bodies(run)
         entries.pass_over(run)
+        first = max(first, run.targets[0][1] + len(run.sizes))
     else:
         raise AssertionError("the reader does not come to the end of the segment")
     entries.close()

@@ -21,8 +21,10 @@ from pathlib import Path
 
 from leveret import compiled
 from tests.fuzz.mutated_frames import frame_round
+from tests.fuzz.mutated_records import record_round
 
-KINDS: dict[str, Callable[[int, int], int]] = {"frames": frame_round}
+KINDS: dict[str, Callable[[int, int], int]] = {"frames": frame_round, "records": record_round}
+"""A round of each kind: from its seed and its number to the number of cases."""
 REPORT_EACH_SECONDS = 60.0
 
 

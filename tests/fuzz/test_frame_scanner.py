@@ -19,7 +19,6 @@ from leveret.broker.amqp.frames import (
     BODY,
     HEADER,
     METHOD,
-    PROTOCOL_HEADER,
     FrameScanner,
     encode_frame,
 )
@@ -27,13 +26,10 @@ from leveret.broker.amqp.methods import METHODS
 from leveret.testing import EmbeddedBroker
 from tests.protocol.raw_client import (
     RawClient,
-    close_arguments,
     connection_count,
     method_bytes,
-    open_arguments,
     opened,
     publish_bytes,
-    start_ok_bytes,
     wait_until,
 )
 

@@ -62,6 +62,15 @@ def test_r1_without_an_oldest_record_the_header_counts(tmp_path):
     assert read(tmp_path)[1] == [b"b"]
 
 
+@pytest.mark.parametrize("said", [4, 2**64 - 1])
+def test_r1_a_file_cannot_say_that_it_is_not_needed_itself(tmp_path, said):
+    write(tmp_path, 1, note(b"a"))
+    write(tmp_path, 2, note(b"b"), encode_oldest(2), encode_oldest(said), oldest=said)
+    reader, notes = read(tmp_path)
+    assert notes == [b"b"]
+    assert reader.stale == [log_path(tmp_path, 1)]
+
+
 def test_r2_a_record_without_a_reader_names_its_feature(tmp_path):
     write(tmp_path, 1, note(b"a"), encode_record(130, named_head("raft", b"x")))
     with pytest.raises(StoreError, match=r"0000000001\.log .* kind 130 .* feature 'raft'"):

@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.storage import ledger, segments
+from leveret.storage.formats import encode_run
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.segment_entries import SegmentEntries, stored_body
 from leveret.storage.segments import Lost, SegmentWriter, segment_path
@@ -79,7 +80,8 @@ def test_nothing_is_found_at_the_end_of_the_segment(store, writer, reader):
 
 def test_the_head_of_a_run_has_its_expiry_on_the_brokers_clock(store, writer, reader):
     write(store, writer, b"0", expires_wall_ms=store.wall_offset_ms + 50)
-    head = reader.head(reader.find(0))
+    assert reader.find(0) is not None
+    head = reader.head
     assert (head.address, head.expires_at_ms) == (ADDRESS, 50)
     assert head.header.is_persistent
 
@@ -128,3 +130,17 @@ def test_a_body_in_the_message_store_is_read_from_there(store, writer, reader):
     write_out(store.disk, plan + writer.plan([Entry(message, 0)], [0], 256))
     assert stored_body(reader.find(0), 0) == message.stored
     assert bodies(reader.look(0, 1, MEBIBYTE, 0)[0]) == [b"x" * 200]
+
+
+def test_a_run_whose_properties_cannot_be_decoded_is_lost_and_no_other(store, writer, reader):
+    write(store, writer, b"0")
+    broken = encode_run(0, 0, [(0, 1)], ADDRESS.encoded, b"\x80", [b"1"]) + b"1"
+    with segment_path(writer.directory, 0).open("ab") as file:
+        file.write(broken)
+    start = writer.tail_bytes
+    writer.tail_bytes += len(broken)
+    write(store, writer, b"2", first=2)
+    reader.pass_over(reader.find(0))
+    path = segment_path(writer.directory, 0)
+    assert reader.find(1) == Lost(path, start, start + len(broken))
+    assert reader.bodies(reader.find(1)) == [b"2"]

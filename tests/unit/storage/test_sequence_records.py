@@ -41,3 +41,24 @@ def test_a_record_of_another_feature_is_refused():
     data, _ = encode_items(200, "raft", ITEMS)
     with pytest.raises(FormatError, match="'streams'"):
         decode_items(read_record(data, 0).head, "streams")
+
+
+@pytest.mark.parametrize("size", range(5, 14))
+def test_a_head_without_an_entry_is_refused(size):
+    head = read_record(encode_items(200, "raft", ITEMS)[0], 0).head
+    with pytest.raises(FormatError, match="no entries"):
+        decode_items(head[:size], "raft")
+
+
+@pytest.mark.parametrize("change", [b"\0", b"\3", b"\2"], ids=["none", "unknown", "not a number"])
+def test_an_entry_of_another_sort_is_refused(change):
+    head = read_record(encode_items(200, "raft", ITEMS)[0], 0).head
+    what_at = len("raft") + 1 + 8
+    with pytest.raises(FormatError, match="no whole entry"):
+        decode_items(head[:what_at] + change + head[what_at + 1 :], "raft")
+
+
+def test_an_entry_that_is_cut_off_is_refused():
+    head = read_record(encode_items(200, "raft", ITEMS[:2])[0], 0).head
+    with pytest.raises(FormatError, match="no whole entry"):
+        decode_items(head[:-1], "raft")
