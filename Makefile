@@ -3,6 +3,8 @@
 # make lint   all other checks of CI
 # make compile   compile the message path, if there is a C compiler; run and test do it, too
 # make pictures  take the pictures of docs/management.md
+# make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
+#             and RECORDS say which and how many
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -11,8 +13,11 @@ BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
 JOBS ?= 2
+FRAMES ?= 1000000
+RECORDS ?= 1000000
+SEED ?= 1
 
-.PHONY: run compile test test-pure lint format pictures bench clean
+.PHONY: run compile test test-pure fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
 BUILD_REQUIRES := setuptools mypy msgspec librt
@@ -61,6 +66,9 @@ format: $(BIN)/.dev-ready
 
 pictures: $(BIN)/.test-ready
 	$(BIN)/python -m tests.browser.pictures
+
+fuzz: $(BIN)/.test-ready compile
+	$(BIN)/python -m tests.fuzz.sanitized --frames $(FRAMES) --records $(RECORDS) --seed $(SEED)
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run

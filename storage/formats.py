@@ -256,7 +256,8 @@ def _is_well_formed(kind: int, head: bytes, body_bytes: int) -> bool:
 
 
 def _is_run(head: bytes, body_bytes: int) -> bool:
-    _, count, targets, address_bytes, header_bytes, flags = _RUN.unpack_from(head)
+    fixed: tuple[int, int, int, int, int, int] = _RUN.unpack_from(head)
+    _, count, targets, address_bytes, header_bytes, flags = fixed
     sizes_at = _RUN.size + _TARGET.size * targets
     each = 2 * _CRC.size + (_PLACE.size if flags & STORED else 0)
     address_at = sizes_at + each * count + (_NUMBER.size if flags & NUMBERED else 0)
@@ -269,9 +270,8 @@ def _is_run(head: bytes, body_bytes: int) -> bool:
         return False
     if flags & STORED:
         return body_bytes == 0
-    if count == 1:
-        return bool(_CRC.unpack_from(head, sizes_at)[0] == body_bytes)
-    return sum(struct.unpack_from(f"<{count}I", head, sizes_at)) == body_bytes
+    sizes: tuple[int, ...] = struct.unpack_from(f"<{count}I", head, sizes_at)
+    return sum(sizes) == body_bytes
 
 
 def _is_address(head: bytes, start: int, end: int) -> bool:

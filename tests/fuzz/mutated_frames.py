@@ -13,6 +13,7 @@ import logging
 import random
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
@@ -161,10 +162,8 @@ def decode_piece(data: bytes) -> None:
         encode_table(table)
     except FieldTableError:
         pass
-    try:
+    with suppress(struct.error, IndexError, FieldTableError, PropertiesError):
         decode_properties(data)
-    except (struct.error, IndexError, FieldTableError, PropertiesError):
-        pass
 
 
 def decode_round(chance: random.Random) -> int:

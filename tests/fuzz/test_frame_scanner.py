@@ -24,6 +24,7 @@ from leveret.broker.amqp.frames import (
 )
 from leveret.broker.amqp.methods import METHODS
 from leveret.testing import EmbeddedBroker
+from tests.fuzz.sessions import HANDSHAKE, valid_session
 from tests.protocol.raw_client import (
     RawClient,
     connection_count,
