@@ -59,9 +59,18 @@ class DirectChannel(Channel):
         """Collect a reply."""
         self.replies.append(Reply(method, arguments))
 
-    def send_content(self, method: type[base.Frame], message: Message, **arguments: Any) -> None:
-        """Collect a reply with a message."""
-        self.replies.append(Reply(method, arguments, message))
+    def send_got(self, message: Message, tag: int, redelivered: bool, ready_count: int) -> None:
+        """Collect the answer to a basic.get."""
+        arguments = {
+            "delivery_tag": tag, "redelivered": redelivered, "exchange": message.address.exchange,
+            "routing_key": message.address.routing_key, "message_count": ready_count,
+        }  # fmt: skip
+        self.replies.append(Reply(commands.Basic.GetOk, arguments, message))
+
+    def send_returned(self, messages: list[Message], code: int, text: str) -> None:
+        """Collect the messages that are returned."""
+        arguments = {"reply_code": code, "reply_text": text}
+        self.replies += [Reply(commands.Basic.Return, arguments, message) for message in messages]
 
     def send_confirms(self) -> None:
         """Do nothing: management does not use confirms."""

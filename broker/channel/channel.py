@@ -15,9 +15,10 @@ from mypy_extensions import mypyc_attr
 from pamqp import base, commands
 
 from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, pack_tag
+from leveret.broker.amqp.content_runs import content_run, get_ok, returned
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.amqp.field_table import encode_short_string
-from leveret.broker.amqp.methods import encode_method, method_frame
+from leveret.broker.amqp.methods import method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.content_assembler import ContentAssembler
@@ -170,14 +171,21 @@ class Channel:
         self.output.pieces.append(method_frame(self.number, method, **arguments))
         self.output.flush_later()
 
-    def send_content(self, method: type[base.Frame], message: Message, **arguments: Any) -> None:
-        """Send a method that carries a message."""
-        output = self.output
-        payload = encode_method(method, **arguments)
-        output.pieces += content_frames(
-            self.number, payload, message.header.raw, message.body, output.frame_bytes_max
+    def send_got(self, message: Message, tag: int, redelivered: bool, ready_count: int) -> None:
+        """Send the answer to a basic.get. ready_count: how many more the queue has."""
+        self._send_contents(
+            get_ok(tag, redelivered, message.address.encoded, ready_count), [message]
         )
-        output.gathered_bytes += len(message.body)
+
+    def send_returned(self, messages: list[Message], code: int, text: str) -> None:
+        """Return messages to their publisher, which published them to one address."""
+        self._send_contents(returned(code, text, messages[0].address.encoded), messages)
+
+    def _send_contents(self, method: bytes, messages: list[Message]) -> None:
+        output = self.output
+        contents = [(message.header.raw, message.body) for message in messages]
+        output.pieces += content_run(self.number, method, contents, output.frame_bytes_max)
+        output.gathered_bytes += sum([len(message.body) for message in messages])
         output.flush_later()
 
     # Waiting

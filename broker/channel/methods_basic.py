@@ -144,15 +144,7 @@ async def get(channel: Channel, method: commands.Basic.Get) -> None:
     if not method.no_ack:
         channel.unacked.records[tag] = Unacked(entry, queue, None, services.clock.now_ms())
     message = entry.message
-    channel.send_content(
-        commands.Basic.GetOk,
-        message,
-        delivery_tag=tag,
-        redelivered=entry.redelivered,
-        exchange=message.address.exchange,
-        routing_key=message.address.routing_key,
-        message_count=got.ready_count,
-    )
+    channel.send_got(message, tag, entry.redelivered, got.ready_count)
     tracer = channel.vhost.tracer
     if tracer is not None:
         tracer.delivered(channel, queue, None, [entry], tag, method.no_ack)

@@ -15,8 +15,6 @@ RabbitMQ's order.
 import re
 from collections.abc import Sequence
 
-from pamqp import commands
-
 from leveret.broker import routing
 from leveret.broker.amqp.content_header import (
     STORED_BCC,
@@ -302,15 +300,7 @@ def _unroutable(channel: Channel, target: Target, messages: list[Message]) -> No
     channel.counts.returned += len(messages)
     if channel.vhost.tracer is not None:
         channel.vhost.tracer.returned(channel, messages, NO_ROUTE, NAMES[NO_ROUTE])
-    for message in messages:
-        channel.send_content(
-            commands.Basic.Return,
-            message,
-            reply_code=NO_ROUTE,
-            reply_text=NAMES[NO_ROUTE],
-            exchange=target.address.exchange,
-            routing_key=target.address.routing_key,
-        )
+    channel.send_returned(messages, NO_ROUTE, NAMES[NO_ROUTE])
 
 
 def _observe(channel: Channel, messages: list[Message], queues: Sequence[QueueClient]) -> None:

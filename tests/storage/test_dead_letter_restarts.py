@@ -22,7 +22,7 @@ from leveret.storage.store import Store
 from tests.storage.machine import Machine, make_header, number_of
 from tests.storage.power_cut_disk import PowerCutDisk, PowerIsOff
 from tests.storage.reading import ready_entries
-from tests.storage.test_delayed_restarts import Turns
+from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import got
 
 SEEDS = range(int(os.environ.get("LEVERET_STORE_SEEDS", "30")) // 5)
@@ -53,7 +53,7 @@ class Node:
 
     def start(self, disk):
         self.disk = disk
-        self.clock, self.turns = VirtualClock(), Turns()
+        self.clock, self.turns = VirtualClock(), TurnsByHand()
         self.store = Store(
             self.directory, NoMetadata(), make_header, disk=disk, log_file_bytes=20_000
         )
