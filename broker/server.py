@@ -173,6 +173,7 @@ class Broker:
             pressure.is_congested, pressure.is_memory_short
         )
         pressure.disk_filled = self._disk_filled
+        services.declarations.disk_filled = pressure.note_full
         store.failed = self._store_failed
         return store
 
@@ -363,6 +364,7 @@ class Broker:
         The declarations are moved into their file while there is the reserve for that: SQLite's log
         then has the room for deletions.
         """
+        self.services.declarations.is_disk_full = is_full
         if is_full:
             self.services.alarms.set(DISK, "store")
             self._sync.checkpoint()

@@ -72,7 +72,11 @@ class Pressure:
     def note_free_bytes(self, free_bytes: int) -> None:
         """The free space was measured."""
         if free_bytes < FULL_BYTES:
-            self._change(self._is_full, gives_up=True)
+            self.note_full()
+
+    def note_full(self) -> None:
+        """A write found no room."""
+        self._change(self._is_full, gives_up=True)
 
     def _change(self, before: bool, gives_up: bool) -> None:
         if gives_up and self._reserve is not None and not self._is_reserve_missing:

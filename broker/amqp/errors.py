@@ -120,6 +120,11 @@ def not_implemented(explanation: str) -> ConnectionFault:
     return ConnectionFault(reply_codes.NOT_IMPLEMENTED, explanation)
 
 
+def resource_error(explanation: str) -> ConnectionFault:
+    """506."""
+    return ConnectionFault(reply_codes.RESOURCE_ERROR, explanation)
+
+
 def internal_error(explanation: str) -> ConnectionFault:
     """541."""
     return ConnectionFault(reply_codes.INTERNAL_ERROR, explanation)

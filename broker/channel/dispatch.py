@@ -1,11 +1,23 @@
-"""Which function handles which method on an open channel."""
+"""Which function handles which method on an open channel.
 
+A change that cannot be written to disk changes nothing, and closes the connection: with 506 if the
+disk is full, else with 541. RabbitMQ has no answer for either; 506 is AMQP's code for it.
+"""
+
+import logging
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.errors import ChannelFault, command_invalid, precondition_failed
+from leveret.broker.amqp.errors import (
+    ChannelFault,
+    command_invalid,
+    internal_error,
+    precondition_failed,
+    resource_error,
+)
 from leveret.broker.amqp.methods import AccessRequest, method_name
 from leveret.broker.channel import (
     methods_basic,
@@ -18,22 +30,46 @@ from leveret.broker.channel import (
 from leveret.broker.channel.channel import Channel
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Steps
+from leveret.storage.metadata import MetadataError, MetadataFull
 
-_HANDLERS: dict[type[base.Frame], Callable[[Channel, Any], Steps]] = {
+Handler = Callable[[Channel, Any], Steps]
+
+logger = logging.getLogger("leveret.channel")
+
+
+def _written(handler: Handler) -> Handler:
+    """The handler of a method that may change what is declared."""
+
+    @wraps(handler)
+    async def handle_written(channel: Channel, method: base.Frame) -> None:
+        try:
+            await handler(channel, method)
+        except MetadataError as error:
+            logger.error("%s of %r is refused: %s", described(channel, method), channel, error)
+            if isinstance(error, MetadataFull):
+                raise resource_error(
+                    "the disk of the node is full; delete something or free space on it"
+                ) from error
+            raise internal_error("the node cannot write its metadata; see its log") from error
+
+    return handle_written
+
+
+_HANDLERS: dict[type[base.Frame], Handler] = {
     AccessRequest: methods_channel.access_request,
     commands.Channel.Flow: methods_channel.flow,
-    commands.Exchange.Declare: methods_exchange.declare,
-    commands.Exchange.Delete: methods_exchange.delete,
-    commands.Exchange.Bind: methods_exchange.bind,
-    commands.Exchange.Unbind: methods_exchange.unbind,
-    commands.Queue.Declare: methods_queue.declare,
-    commands.Queue.Delete: methods_queue.delete,
+    commands.Exchange.Declare: _written(methods_exchange.declare),
+    commands.Exchange.Delete: _written(methods_exchange.delete),
+    commands.Exchange.Bind: _written(methods_exchange.bind),
+    commands.Exchange.Unbind: _written(methods_exchange.unbind),
+    commands.Queue.Declare: _written(methods_queue.declare),
+    commands.Queue.Delete: _written(methods_queue.delete),
     commands.Queue.Purge: methods_queue.purge,
-    commands.Queue.Bind: methods_queue.bind,
-    commands.Queue.Unbind: methods_queue.unbind,
+    commands.Queue.Bind: _written(methods_queue.bind),
+    commands.Queue.Unbind: _written(methods_queue.unbind),
     commands.Basic.Qos: methods_basic.qos,
     commands.Basic.Consume: methods_basic.consume,
-    commands.Basic.Cancel: methods_basic.cancel,
+    commands.Basic.Cancel: _written(methods_basic.cancel),
     commands.Basic.Get: methods_basic.get,
     commands.Basic.Nack: methods_basic.nack,
     commands.Basic.Reject: methods_basic.reject,

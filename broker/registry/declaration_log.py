@@ -17,7 +17,9 @@ L5. Declarations of what survives a restart are answered after a sync of all tha
     then, also if they change nothing: another client may have declared the same a moment ago.
     Others are answered immediately.
 L6. Consumers of a deleted queue are told after the answer: delete-ok comes before basic.cancel.
-L7. The audit is told of declarations that were applied, in the order of L3, and before the answer.
+L7. While the disk is full no new queue, exchange or binding is written: the room that there is, is
+    for deletions.
+L8. The audit is told of declarations that were applied, in the order of L3, and before the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +28,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from leveret.broker.audit import Audit
-from leveret.broker.declarations import Declaration
+from leveret.broker.declarations import Declaration, PutBinding, PutExchange, PutQueue
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry.acts import ActsOfDeclarations
@@ -36,9 +38,19 @@ from leveret.broker.requester import THE_NODE, Requester
 from leveret.storage.metadata import Metadata, MetadataError, MetadataFull
 from leveret.storage.metadata_sync import MetadataSync
 
+NEW = (PutQueue, PutExchange, PutBinding)
+"""What clients may declare any number of."""
+
 
 class DeclarationLog(Protocol):
-    """Accepts declarations."""
+    """Accepts declarations.
+
+    is_disk_full: nothing new is written (L7). disk_filled: called when there was no room for a
+    declaration; gives the reserve of disk space up.
+    """
+
+    is_disk_full: bool
+    disk_filled: Callable[[], object]
 
     def submit(
         self,
@@ -81,6 +93,8 @@ class LocalDeclarationLog:
         self._metadata = metadata
         self._sync = sync
         self._new_storage_id = new_storage_id
+        self.is_disk_full = False
+        self.disk_filled: Callable[[], object] = lambda: None
 
     def submit(
         self,
@@ -137,12 +151,20 @@ class LocalDeclarationLog:
         """Write the durable ones in one transaction; returns the declarations with storage ids.
 
         On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
-        space that it has, so that deletions, which need no more, can be written.
+        space that it has, so that deletions, which need no more, can be written (L7).
         """
+        is_new = any(
+            isinstance(one, NEW) and self._registry.is_durable(one) for one in declarations
+        )
+        if self.is_disk_full and is_new:
+            raise MetadataFull("the disk is full: nothing new is declared until there is room")
         try:
             return self._write_at_once(declarations)
         except MetadataFull:
+            self.disk_filled()
             self._metadata.checkpoint()
+            if is_new:
+                raise
             return self._write_at_once(declarations)
 
     def _write_at_once(self, declarations: list[Declaration]) -> list[Declaration]:

@@ -3,7 +3,13 @@
 from typing import Any
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.amqp.reply_codes import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
+from leveret.broker.amqp.reply_codes import (
+    ACCESS_REFUSED,
+    INTERNAL_ERROR,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    RESOURCE_ERROR,
+)
 
 
 class ApiError(Exception):
@@ -59,4 +65,6 @@ def from_fault(fault: Fault) -> ApiError:
         return ApiError(404, "not_found", explanation)
     if fault.reply_code in (ACCESS_REFUSED, NOT_ALLOWED):
         return not_authorised("Access refused.")
+    if fault.reply_code in (RESOURCE_ERROR, INTERNAL_ERROR):
+        return ApiError(500, "internal_server_error", explanation)
     return bad_request(explanation)

@@ -168,6 +168,41 @@ def test_the_disk_alarm_ends_when_messages_are_consumed(small_disk):
     node.kill()
 
 
+def declare_until_refused(node, declared):
+    """Declare new durable queues until the disk has no room for one, and note their names."""
+    channel = connect(node).channel()
+    for number in range(10_000):
+        channel.queue_declare(f"new {number}", durable=True)
+        declared.append(f"new {number}")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(small_disk, is_killed):
+    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    assert node.start()
+    wait_until((small_disk / "data" / "reserve-for-start").exists)
+    fill(small_disk)
+    os.truncate(small_disk / "filling", (small_disk / "filling").stat().st_size - 3 * MEGABYTE)
+    declared = []
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        declare_until_refused(node, declared)
+    assert closed.value.reply_code == 506
+    assert "the disk of the node is full" in closed.value.reply_text
+    assert declared
+    if is_killed:
+        node.kill()
+        assert node.start(), node.text
+    connection = connect(node)
+    channel = connection.channel()
+    for queue in declared:
+        channel.queue_delete(queue)
+    connection.close()
+    (small_disk / "filling").unlink()
+    wait_until(lambda: "the disk has room again" in node.text)
+    publish_confirmed(node, "again")
+    node.kill()
+
+
 @pytest.mark.parametrize("small_disk", [40], indirect=True)
 def test_very_many_queues_are_deleted_without_any_room(small_disk):
     """Nothing of what is written needs more than SQLite's files have, though another program fills

@@ -10,7 +10,7 @@ from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.identity import Identity
 from leveret.broker.direct import DirectConnection
 from leveret.broker.requester import THE_NODE
-from leveret.storage.metadata import MetadataError, SqliteMetadata
+from leveret.storage.metadata import MetadataError, MetadataFull, SqliteMetadata
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import method_bytes, opened, wait_until
 from tests.stored_broker import started
@@ -201,16 +201,31 @@ def test_the_deletion_of_a_queue_is_answered_before_its_consumers_are_cancelled(
     assert client.read_method(1, commands.Basic.Cancel).consumer_tag == "reader"
 
 
-def test_a_deletion_that_cannot_be_written_deletes_nothing(stored, client, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (
+            MetadataFull,
+            506,
+            "RESOURCE_ERROR - the disk of the node is full; delete something or free space on it",
+        ),
+        (MetadataError, 541, "INTERNAL_ERROR - the node cannot write its metadata; see its log"),
+    ],
+)
+def test_a_change_that_cannot_be_written_changes_nothing_and_is_refused(
+    stored, client, monkeypatch, caplog, error, code, text
+):
     consume(client, "old")
 
     def fail(*_):
-        raise MetadataError("the disk is full")
+        raise error("cannot be used")
 
     monkeypatch.setattr(stored.metadata, "_execute", fail)
     client.send_method(1, commands.Queue.Delete, queue="old", if_unused=False, if_empty=False,
                        nowait=False, ticket=0)  # fmt: skip
-    client.read_end()
+    closed = client.read_method(0, commands.Connection.Close)
+    assert (closed.reply_code, closed.reply_text) == (code, text)
+    assert (closed.class_id, closed.method_id) == (50, 40)
     assert stored.call(lambda embedded: "old" in embedded.broker.services.vhosts["/"].queues)
     monkeypatch.undo()
     caplog.clear()

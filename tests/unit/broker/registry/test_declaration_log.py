@@ -63,7 +63,10 @@ class TestWriting:
             answer.result()
         assert state_of(full.registry) == before
 
-    def test_a_full_disk_is_written_after_a_checkpoint(self, declared, metadata, monkeypatch):
+    @pytest.fixture
+    def full_until_checkpoint(self, declared, metadata, monkeypatch):
+        """A disk on which nothing can be written before a checkpoint; it has an exchange."""
+        declared.put(PutExchange("/", "e", "direct", durable=True))
         is_full = [True]
         execute = metadata._execute
 
@@ -76,8 +79,24 @@ class TestWriting:
         monkeypatch.setattr(
             metadata, "checkpoint", lambda: is_full.clear() or is_full.append(False)
         )
-        declared.log.submit(PutExchange("/", "e", "direct", durable=True)).result()
-        assert "e" in exchange_names(metadata)
+        return declared
+
+    def test_a_deletion_is_written_to_a_full_disk_after_a_checkpoint(
+        self, full_until_checkpoint, metadata
+    ):
+        full_until_checkpoint.log.submit(DeleteExchange("/", "e")).result()
+        assert "e" not in exchange_names(metadata)
+
+    def test_nothing_new_is_written_to_a_full_disk(self, full_until_checkpoint, metadata):
+        log = full_until_checkpoint.log
+        log.disk_filled = lambda: setattr(log, "is_disk_full", True)
+        for name in ("first", "second"):
+            with pytest.raises(MetadataFull):
+                log.submit(PutExchange("/", name, "direct", durable=True)).result()
+        log.submit(PutExchange("/", "passing", "direct")).result()
+        log.is_disk_full = False
+        log.submit(PutExchange("/", "third", "direct", durable=True)).result()
+        assert {"first", "second", "third"} & exchange_names(metadata) == {"third"}
 
     def test_what_is_not_durable_needs_no_disk(self, full):
         full.put(PutQueue("/", "q"), PutExchange("/", "e", "direct"))
