@@ -125,6 +125,15 @@ def test_clients_are_told_when_it_stops(server):
     assert server.process.returncode == 0
 
 
+def test_the_log_of_an_orderly_stop_has_no_errors(server):
+    connection = server.connect()
+    connection.channel().queue_declare("q", durable=True)
+    connection.close()
+    output = server.stop()
+    assert output.splitlines()[-1].endswith("stopped")
+    assert not [word for word in ("[error]", "Traceback", "never retrieved") if word in output]
+
+
 def test_a_second_server_on_the_same_data_is_refused(server):
     second = Server(server.folder)
     output, _ = second.process.communicate(timeout=PATIENCE_SECONDS)

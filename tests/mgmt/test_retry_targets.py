@@ -85,10 +85,26 @@ def test_a_cc_header_is_a_part_of_the_target(node, vhost, dead):
     assert node.post(f"{dead}/retry", body).body["done"] == 0
 
 
-@pytest.mark.parametrize(
+TO_WORK = pytest.mark.parametrize(
     ("action", "body"),
     [("retry", {"to": {"exchange": "", "routing_key": "work"}}), ("move", {"destination": "work"})],
 )
+
+
+@TO_WORK
+def test_a_message_that_a_full_queue_refuses_stays(node, vhost, dead, action, body):
+    node.delete(f"queues/{vhost}/work")
+    full = {"arguments": {"x-max-length": 1, "x-overflow": "reject-publish"}}
+    node.put(f"queues/{vhost}/work", full)
+    for payload in ("first", "second", "third"):
+        node.publish(vhost, "dead", payload)
+    answer = node.post(f"{dead}/{action}", {"all": True, **body}).body
+    assert (answer["done"], len(answer["failed"])) == (1, 2)
+    assert payloads(node, vhost, "work") == ["first"]
+    assert payloads(node, vhost, "dead") == ["second", "third"]
+
+
+@TO_WORK
 def test_a_cc_header_names_no_queue_beside_the_one_that_the_operator_names(
     node, vhost, dead, action, body
 ):

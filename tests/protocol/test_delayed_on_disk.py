@@ -1,5 +1,7 @@
 """Delayed messages are stored, paged and counted as those of a queue are."""
 
+import errno
+import os
 import shutil
 import threading
 
@@ -7,7 +9,7 @@ import pytest
 from pamqp import commands
 
 from leveret.broker.registry.rows import STORED_EXCHANGE
-from leveret.storage.disk import Disk
+from leveret.storage.disk import Disk, failure
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import opened, publish_bytes, wait_until
 from tests.stored_broker import started
@@ -16,16 +18,27 @@ HOUR_MS = 3_600_000
 
 
 class HeldDisk(Disk):
-    """A disk whose syncs wait until the test allows them."""
+    """A disk whose syncs wait until the test allows them.
+
+    is_exhausted: no segment can be opened. failed_opens: how often that was tried.
+    """
 
     def __init__(self):
         super().__init__()
+        self.is_exhausted = False
+        self.failed_opens = 0
         self.may_sync = threading.Event()
         self.may_sync.set()
 
     def sync(self, descriptor, path):
         assert self.may_sync.wait(PATIENCE_SECONDS)
         super().sync(descriptor, path)
+
+    def _open(self, path, flags):
+        if self.is_exhausted and path.suffix == ".segment":
+            self.failed_opens += 1
+            raise failure("open", path, OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+        return super()._open(path, flags)
 
 
 class Node:
@@ -170,18 +183,41 @@ def test_the_properties_of_a_message_outlive_a_restart(node):
     assert bodies(node) == []
 
 
-def test_many_messages_are_on_disk_when_memory_is_short(node):
-    count, body = 5000, bytes(1000)
+def publish_more_than_memory_holds(node, count):
+    """Messages of a kilobyte that are due in an hour, nearly all of which are on disk only."""
     with opened(node.broker) as client:
         declare(client)
         node.broker.call(lambda embedded: embedded.broker.store.pager.set_budget(1_000_000))
-        client.send(b"".join(delayed_bytes(body, HOUR_MS + n) for n in range(count)))
+        client.send(b"".join(delayed_bytes(bytes(1000), HOUR_MS + n) for n in range(count)))
         confirmed = 0
         while confirmed < count:
             confirmed = client.read_method(1, commands.Basic.Ack).delivery_tag
     memory = lambda: node.broker.call(lambda it: it.broker.store.pager.memory_bytes)  # noqa: E731
     wait_until(lambda: memory() < 1_500_000)
     assert node.delayed_count() == count
+
+
+def test_messages_that_cannot_be_read_when_they_are_due_are_released_later(node, caplog):
+    count = 3000
+    publish_more_than_memory_holds(node, count)
+    node.disk.is_exhausted = True
+    node.advance(3600)
+    node.advance(10)
+    wait_until(lambda: "delayed messages wait: " in caplog.text)
+    assert node.broker.queue_length("q") < count
+    failed_opens = node.disk.failed_opens
+    node.advance(1)
+    wait_until(lambda: node.disk.failed_opens > failed_opens)
+    assert node.delayed_count() + node.broker.queue_length("q") == count
+    node.disk.is_exhausted = False
+    node.advance(1)
+    wait_until(lambda: node.broker.queue_length("q") == count)
+    assert node.delayed_count() == 0
+
+
+def test_many_messages_are_on_disk_when_memory_is_short(node):
+    count = 5000
+    publish_more_than_memory_holds(node, count)
     node.advance(3600)
     node.advance(10)
     wait_until(lambda: node.broker.queue_length("q") == count)
