@@ -6,35 +6,27 @@ order are those of RabbitMQ's `rabbit_trace`, so that existing programs can read
 
 While nothing is bound to its exchange, the firehose does not listen and costs nothing. Otherwise
 the queues of a copy are looked up first, and kept until bindings change; without queues nothing
-else is done. Messages of a run are copied as a run. The headers of copies are kept as well, since
-clients repeat themselves.
+else is done. Messages of a run are copied as a run. What the headers of its copies have in common
+is encoded once, and kept, since clients repeat themselves (copy_headers.py).
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Sequence
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink, TracedChannel, TracedQueue
 from leveret.broker.exchanges import router
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.routing import deliver, publish
+from leveret.broker.routing import deliver, header_of, publish
+from leveret.broker.tracing.copy_headers import CopyHeaders
 from leveret.broker.tracing.json_text import routing_keys_of
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Address, Entry, Message
 
 ROUTES_MAX, HEADERS_MAX = 1024, 1024
-"""Routes and headers of copies that are kept. When there are more, all are dropped."""
-HEADER_BYTES_MAX = 1024
-"""Longer headers are not kept."""
+"""Routes of copies and forms of their headers that are kept. When there are more, all are dropped.
+"""
 SHORT_STRING_BYTES_MAX = 255
 NO_HEADER = read_header(b"\0\0")
 
@@ -58,7 +50,7 @@ class Firehose(Sink):
         self._node = node
         self._generation = -1
         self._routes: dict[str, CopyRoute] = {}
-        self._headers: dict[tuple[object, ...], ContentHeader] = {}
+        self._headers: dict[tuple[object, ...], CopyHeaders] = {}
 
     def __repr__(self) -> str:
         return f"<the firehose of vhost {self._vhost.name!r}>"
@@ -81,15 +73,15 @@ class Firehose(Sink):
         if channel is None or (route := self._route("publish.", first.address.exchange)) is None:
             return
         names = tuple([queue.name for queue in queues])
-        key = (first.address, first.header, *_key_of(channel), tuple(routing_keys), names)
-        header = self._headers.get(key)
-        if header is None:
-            header = self._remember(key, {
-                **self._what(first, routing_keys),
-                **self._who(channel),
-                "routed_queues": ("A", [("S", name) for name in names]),
-            })  # fmt: skip
-        self._copy(route, header, messages)
+        key = (first.address, *_key_of(channel), tuple(routing_keys), names)
+        headers = self._headers.get(key)
+        if headers is None:
+            headers = self._remember(
+                key,
+                self._what(first.address, routing_keys),
+                {**self._who(channel), "routed_queues": _texts(names)},
+            )
+        self._copy(route, [_copy_of(message, route, headers) for message in messages])
 
     def delivered(
         self,
@@ -104,17 +96,31 @@ class Firehose(Sink):
         route = self._route("deliver.", queue.name)
         if route is None:
             return
-        for run in _runs(entries):
-            message, redelivered = run[0].message, run[0].redelivered
-            key = (message.address, message.header, *_key_of(channel), redelivered)
-            header = self._headers.get(key)
-            if header is None:
-                header = self._remember(key, {
-                    **self._what(message, routing_keys_of(message)),
-                    "redelivered": ("I", int(redelivered)),
-                    **self._who(channel),
-                })  # fmt: skip
-            self._copy(route, header, [entry.message for entry in run])
+        copies: list[Message] = []
+        headers: CopyHeaders | None = None
+        address, redelivered = None, False
+        for entry in entries:
+            message, header = entry.message, header_of(entry.message)
+            has_own_keys = header.needs_care or bool(header.bcc_keys)
+            if (
+                headers is None
+                or has_own_keys
+                or message.address is not address
+                or entry.redelivered is not redelivered
+            ):
+                headers = self._delivered_headers(channel, entry)
+                address, redelivered = None if has_own_keys else message.address, entry.redelivered
+            copies.append(_copy_of(message, route, headers))
+        self._copy(route, copies)
+
+    def _delivered_headers(self, channel: TracedChannel, entry: Entry) -> CopyHeaders:
+        address, routing_keys = entry.message.address, routing_keys_of(entry.message)
+        key = (address, *_key_of(channel), tuple(routing_keys), entry.redelivered)
+        return self._headers.get(key) or self._remember(
+            key,
+            self._what(address, routing_keys),
+            {"redelivered": ("I", int(entry.redelivered)), **self._who(channel)},
+        )
 
     # Where copies go
 
@@ -138,13 +144,10 @@ class Firehose(Sink):
         is_fixed = found.is_cacheable and not found.remembering
         return CopyRoute(address, found.queues, is_fixed)
 
-    def _copy(
-        self, copy_route: CopyRoute, header: ContentHeader, messages: Sequence[Message]
-    ) -> None:
-        copies = [Message(copy_route.address, header, message.body) for message in messages]
-        if copy_route.is_fixed:
+    def _copy(self, route: CopyRoute, copies: list[Message]) -> None:
+        if route.is_fixed:
             body_bytes = sum([len(copy.body) for copy in copies])
-            deliver(self._vhost, copy_route.queues, copies, body_bytes)
+            deliver(self._vhost, route.queues, copies, body_bytes)
             return
         # An exchange on the path decides message by message.
         exchange = self._vhost.exchanges[TRACE_EXCHANGE]
@@ -153,23 +156,17 @@ class Firehose(Sink):
 
     # What is in their headers
 
-    def _remember(self, key: tuple[object, ...], headers: Table) -> ContentHeader:
-        header = read_header(encode_properties({"headers": headers}))
-        if len(header.raw) <= HEADER_BYTES_MAX:
-            if len(self._headers) >= HEADERS_MAX:
-                self._headers.clear()
-            self._headers[key] = header
-        return header
+    def _remember(self, key: tuple[object, ...], before: Table, after: Table) -> CopyHeaders:
+        headers = CopyHeaders(before, {"node": ("S", self._node), **after})
+        if len(self._headers) >= HEADERS_MAX:
+            self._headers.clear()
+        self._headers[key] = headers
+        return headers
 
-    def _what(self, message: Message, routing_keys: Sequence[str]) -> Table:
-        header = message.header
-        assert isinstance(header, ContentHeader)
-        properties = {name: _field(value) for name, value in reversed(header.properties.items())}
+    def _what(self, address: Address, routing_keys: Sequence[str]) -> Table:
         return {
-            "exchange_name": ("S", message.address.exchange),
-            "routing_keys": ("A", [("S", key) for key in routing_keys]),
-            "properties": ("F", properties),
-            "node": ("S", self._node),
+            "exchange_name": ("S", address.exchange),
+            "routing_keys": _texts(routing_keys),
         }
 
     def _who(self, channel: TracedChannel) -> Table:
@@ -187,13 +184,12 @@ def _key_of(channel: TracedChannel) -> tuple[str, str, int]:
     return connection.name, connection.user.name, channel.number
 
 
-def _field(value: Any) -> Field:
-    """A property as RabbitMQ writes it: a timestamp is cut to a signed integer of 32 bits, too."""
-    if isinstance(value, dict):
-        return "F", value
-    if isinstance(value, int):
-        return "I", (value + (1 << 31)) % (1 << 32) - (1 << 31)
-    return "S", value
+def _texts(texts: Sequence[str]) -> Field:
+    return "A", [("S", text) for text in texts]
+
+
+def _copy_of(message: Message, route: CopyRoute, headers: CopyHeaders) -> Message:
+    return Message(route.address, headers.of(header_of(message)), message.body)
 
 
 def _address(routing_key: str) -> Address:
@@ -201,12 +197,3 @@ def _address(routing_key: str) -> Address:
     encoded = routing_key.encode("utf-8", "surrogateescape")[:SHORT_STRING_BYTES_MAX]
     key = encoded.decode("utf-8", "surrogateescape")
     return Address(TRACE_EXCHANGE, key, encode_address(TRACE_EXCHANGE, key))
-
-
-def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Consecutive entries with the same address, header and redelivered flag."""
-    for _, run in groupby(
-        entries,
-        lambda entry: (id(entry.message.address), id(entry.message.header), entry.redelivered),
-    ):
-        yield list(run)

@@ -67,6 +67,8 @@ def routing_keys_of(message: Message) -> list[str]:
     """Return a message's routing keys: its own, and those of CC and BCC."""
     header = message.header
     assert isinstance(header, ContentHeader)
+    if not header.needs_care and not header.bcc_keys:
+        return [message.address.routing_key]
     return [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
 
 

@@ -14,6 +14,7 @@ none. Messages from before the trace began have no number and are not in a sampl
 
 import base64
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from leveret.broker.amqp.content_header import (
@@ -111,6 +112,17 @@ class LogSink(Sink):
         queues: Sequence[TracedQueue],
     ) -> None:
         """Write a record for each message."""
+        for _, equal in groupby(messages, _identity_of_header):
+            self._published_equal(channel, list(equal), routing_keys, queues)
+
+    def _published_equal(
+        self,
+        channel: TracedChannel | None,
+        messages: Sequence[Message],
+        routing_keys: Sequence[str],
+        queues: Sequence[TracedQueue],
+    ) -> None:
+        """Write records of messages with the same header."""
         first = messages[0]
         last = self._published.get(channel)
         if (
@@ -364,3 +376,7 @@ def _who(channel: TracedChannel | None) -> dict[str, Any]:
         "channel": channel.number,
         "user": shown(connection.user.name),
     }
+
+
+def _identity_of_header(message: Message) -> int:
+    return id(message.header)

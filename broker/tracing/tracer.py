@@ -11,7 +11,6 @@ The tracer also numbers the messages of its vhost as they are published (message
 
 import logging
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any
 
 from leveret.broker.events.taps import (
@@ -161,16 +160,14 @@ class Tracer(Taps):
         routing_keys: Sequence[str],
         queues: Sequence[TracedQueue],
     ) -> None:
-        """Messages were published to one address. Sinks get those with the same header together."""
+        """Messages were published to one address."""
         if _is_of_firehose(messages[0]):
             return
-        for _, equal in groupby(messages, _identity_of_header):
-            part = list(equal)
-            for report in self._published:
-                try:
-                    report(channel, part, routing_keys, queues)
-                except Exception:
-                    self._remove_failed(report)
+        for report in self._published:
+            try:
+                report(channel, messages, routing_keys, queues)
+            except Exception:
+                self._remove_failed(report)
 
     def delivered(
         self,
@@ -279,10 +276,6 @@ class Tracer(Taps):
 def _is_of_firehose(message: Message) -> bool:
     """The message is a copy made by the firehose: its exchange is internal."""
     return message.address.exchange == TRACE_EXCHANGE
-
-
-def _identity_of_header(message: Message) -> int:
-    return id(message.header)
 
 
 def _traced(settled: Settled) -> Settled:

@@ -1,0 +1,79 @@
+"""The headers of the firehose's copies, put together from bytes.
+
+They say what was published or delivered, and by whom. Of all of them only `properties`, the table
+of a message's properties, differs from one message of a run to the next. It is made of the bytes of
+these, which are not decoded. The headers, their types and their order are those of RabbitMQ's
+`rabbit_trace`.
+"""
+
+import struct
+from typing import Final
+
+from leveret.broker.amqp.content_header import ContentHeader
+from leveret.broker.amqp.field_table import Table, encode_short_string, encode_table
+from leveret.broker.amqp.properties import PROPERTY_TYPES, TRANSIENT
+
+_pack_length = struct.Struct(">I").pack
+_LENGTH_BYTES: Final = 4
+_HEADERS_ONLY: Final = b"\x20\x00"
+"""The flags of properties that have nothing but headers."""
+_LETTERS = {"shortstr": b"S", "octet": b"I", "timestamp": b"I", "table": b"F"}
+_PROPERTIES: list[tuple[int, str, bytes]] = [
+    (flag, kind, encode_short_string(name) + _LETTERS[kind]) for name, flag, kind in PROPERTY_TYPES
+]
+"""The flag, type, and encoded name and letter of each property, in the order of the wire."""
+
+
+class CopyHeaders:
+    """The headers of copies of one kind of event, which only differ in `properties`."""
+
+    __slots__ = ("_after", "_before", "_copied", "_last")
+
+    def __init__(self, before: Table, after: Table) -> None:
+        """before, after: the headers before `properties`, and those behind it."""
+        self._before = encode_table(before)[_LENGTH_BYTES:] + encode_short_string("properties")
+        self._after = encode_table(after)[_LENGTH_BYTES:]
+        self._copied: ContentHeader | None = None
+        self._last: ContentHeader | None = None
+
+    def of(self, header: ContentHeader) -> ContentHeader:
+        """The header of a copy of a message. Messages that share their header share that, too."""
+        last = self._last
+        if last is None or header is not self._copied:
+            fields = self._before + properties_field(header.raw) + self._after
+            raw = b"".join((_HEADERS_ONLY, _pack_length(len(fields)), fields))
+            last = self._last = ContentHeader(raw, TRANSIENT, (), False, raw)
+            self._copied = header
+        return last
+
+
+def properties_field(raw: bytes) -> bytes:
+    """The properties of a message as an encoded table, with its letter: the last property first.
+
+    An integer is a signed one of 32 bits, also a timestamp, which is cut, as RabbitMQ does it.
+    """
+    flags = raw[0] << 8 | raw[1]
+    position = 2
+    fields: list[bytes] = []
+    for flag, kind, name in _PROPERTIES:
+        if not flags & flag:
+            continue
+        if kind == "shortstr":
+            start = position + 1
+            position = start + raw[position]
+            value = _pack_length(position - start) + raw[start:position]
+        elif kind == "octet":
+            value = b"\0\0\0" + raw[position : position + 1]
+            position += 1
+        elif kind == "timestamp":
+            value = raw[position + 4 : position + 8]
+            position += 8
+        else:
+            start = position
+            length = raw[start : start + _LENGTH_BYTES]
+            position = start + _LENGTH_BYTES + int.from_bytes(length, "big")
+            value = raw[start:position]
+        fields.append(name + value)
+    fields.reverse()
+    table = b"".join(fields)
+    return b"F" + _pack_length(len(table)) + table
