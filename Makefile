@@ -20,7 +20,7 @@ SEED ?= 1
 .PHONY: run compile test test-pure fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
-BUILD_REQUIRES := setuptools mypy msgspec librt
+BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
 SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker storage -name '*.py')
 INSTALL := LEVERET_BUILD=pure $(BIN)/pip install --quiet --editable
 

@@ -17,6 +17,8 @@ from setuptools import Extension, setup
 BUILD_VARIABLE = "LEVERET_BUILD"
 GROUP = "leveret.message_path"
 """All compiled modules are in one library, leveret/message_path__mypyc."""
+DESCRIBING = {"egg_info", "dist_info", "sdist"}
+"""Commands that need no compiled modules: pip runs two of them before it builds a wheel."""
 TARGET = "build/mypyc"
 """Where the C sources are written."""
 
@@ -30,7 +32,9 @@ def has_compiler() -> bool:
 
 
 def extensions() -> list[Extension]:
-    """The compiled modules; none for a build in pure Python."""
+    """The compiled modules; none for a build in pure Python, and where nothing is built."""
+    if DESCRIBING.intersection(sys.argv[1:]):
+        return []
     wanted = os.environ.get(BUILD_VARIABLE, "")
     if wanted not in ("", "compiled", "pure"):
         sys.exit(f"{BUILD_VARIABLE}={wanted}: expected 'compiled' or 'pure'")

@@ -52,7 +52,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage import record_heads
+from leveret.storage.intervals import Intervals
+from leveret.storage.record_heads import (
+    PROGRESS_START,
+    RUN_START,
+    STATE_START,
+    TARGET,
+    is_progress,
+    is_run,
+    is_state,
+)
 
 FORMAT_VERSION, VERSION_MIN = 5, 1
 """The version that is written, and the oldest that is read. Version 2 has the flag NUMBERED,
@@ -65,7 +75,7 @@ RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
 NAMED_KINDS_FROM: Final = 16
 NAMED_KINDS = range(NAMED_KINDS_FROM, 256)
 """Records of these kinds begin with the name of the feature that writes them."""
-PERSISTENT, STORED, NUMBERED = 1, 2, 4
+PERSISTENT, STORED, NUMBERED = 1, record_heads.STORED, record_heads.NUMBERED
 UNCOUNTED = (1 << 64) - 1
 
 _FILE_HEADER = struct.Struct("<8sIQQQ")
@@ -74,13 +84,8 @@ FILE_HEADER_BYTES = _FILE_HEADER.size + _CRC.size
 _RECORD = struct.Struct("<4sBII")
 RECORD_BYTES = _RECORD.size + _CRC.size
 _RECORD_AND_CRC = struct.Struct("<4sBIII")
-_RUN = struct.Struct("<QIHHIB")
-_TARGET = struct.Struct("<QQ")
 _SINGLE_RUN = struct.Struct("<QIHHIBQQII")
-_PROGRESS = struct.Struct("<QQQI")
-_STATE = struct.Struct("<QQQQqQBII")
 _NUMBER = struct.Struct("<Q")
-_PLACE = struct.Struct("<IQ")
 
 
 class FormatError(Exception):
@@ -238,52 +243,13 @@ def read_record(data: bytes, offset: int) -> Record | None:
 
 def _is_well_formed(kind: int, head: bytes, body_bytes: int) -> bool:
     """Whether the head has the format of its kind, so that it can be decoded."""
-    size = len(head)
     if kind == RUN:
-        return size >= _RUN.size and _is_run(head, body_bytes)
+        return is_run(head, body_bytes)
     if kind == PROGRESS:
-        if size < _PROGRESS.size:
-            return False
-        fixed = _PROGRESS.unpack_from(head)
-        return fixed[1] <= NO_POSITION and _are_ranges(head, _PROGRESS.size, fixed[3])
+        return is_progress(head)
     if kind == STATE:
-        if size < _STATE.size:
-            return False
-        state = _STATE.unpack_from(head)
-        ranges_at = _STATE.size + _NUMBER.size * state[7]
-        return max(state[1:3]) <= NO_POSITION and _are_ranges(head, ranges_at, state[8])
-    return kind != OLDEST or size == _NUMBER.size
-
-
-def _is_run(head: bytes, body_bytes: int) -> bool:
-    fixed: tuple[int, int, int, int, int, int] = _RUN.unpack_from(head)
-    _, count, targets, address_bytes, header_bytes, flags = fixed
-    sizes_at = _RUN.size + _TARGET.size * targets
-    each = 2 * _CRC.size + (_PLACE.size if flags & STORED else 0)
-    address_at = sizes_at + each * count + (_NUMBER.size if flags & NUMBERED else 0)
-    if len(head) != address_at + address_bytes + header_bytes or not (count and targets):
-        return False
-    for place in range(_RUN.size, sizes_at, _TARGET.size):
-        if _TARGET.unpack_from(head, place)[1] > NO_POSITION - count:
-            return False
-    if not _is_address(head, address_at, address_at + address_bytes):
-        return False
-    if flags & STORED:
-        return body_bytes == 0
-    sizes: tuple[int, ...] = struct.unpack_from(f"<{count}I", head, sizes_at)
-    return sum(sizes) == body_bytes
-
-
-def _is_address(head: bytes, start: int, end: int) -> bool:
-    """Two short strings, which are the exchange and the routing key."""
-    key_at = start + 1 + head[start] if start < end else end
-    return key_at < end and key_at + 1 + head[key_at] == end
-
-
-def _are_ranges(head: bytes, offset: int, count: int) -> bool:
-    if len(head) != offset + 2 * _NUMBER.size * count:
-        return False
-    return not count or max(struct.unpack_from(f"<{2 * count}Q", head, offset)) <= NO_POSITION
+        return is_state(head)
+    return kind != OLDEST or len(head) == _NUMBER.size
 
 
 def named_head(name: str, content: bytes) -> bytes:
@@ -351,8 +317,8 @@ def encode_run(
     count = len(bodies)
     sizes = [len(body) for body in bodies]
     head = (
-        _RUN.pack(expires_wall_ms, count, len(targets), len(address), len(header), flags)
-        + b"".join([_TARGET.pack(key, position) for key, position in targets])
+        RUN_START.pack(expires_wall_ms, count, len(targets), len(address), len(header), flags)
+        + b"".join([TARGET.pack(key, position) for key, position in targets])
         + struct.pack(f"<{count}I", *sizes)
         + struct.pack(f"<{count}I", *map(crc32, bodies))
         + numbered
@@ -367,7 +333,7 @@ def run_bytes(targets: int, bodies: int, texts_bytes: int, number: int = 0) -> i
 
     targets, bodies: how many. texts_bytes: of the address and the properties.
     """
-    head = _RUN.size + _TARGET.size * targets + 2 * _CRC.size * bodies + texts_bytes
+    head = RUN_START.size + TARGET.size * targets + 2 * _CRC.size * bodies + texts_bytes
     return RECORD_BYTES + head + (_NUMBER.size if number else 0)
 
 
@@ -404,8 +370,8 @@ def encode_stored_run(
     count = len(stored)
     places = [number for file, offset, _, _ in stored for number in (file, offset)]
     head = (
-        _RUN.pack(expires_wall_ms, count, 1, len(address), len(header), flags)
-        + _TARGET.pack(*target)
+        RUN_START.pack(expires_wall_ms, count, 1, len(address), len(header), flags)
+        + TARGET.pack(*target)
         + struct.pack(f"<{count}I", *[size for _, _, size, _ in stored])
         + struct.pack(f"<{count}I", *[crc for _, _, _, crc in stored])
         + struct.pack("<" + "IQ" * count, *places)
@@ -433,12 +399,12 @@ def decode_run(head: bytes) -> Run:
                 expires, flags, [(key, position)], (size,), (crc,), (), 0,
                 head[_SINGLE_RUN.size : header_at], head[header_at : header_at + fixed[4]],
             )  # fmt: skip
-    expires, count, target_count, address_bytes, header_bytes, flags = _RUN.unpack_from(head)
-    offset = _RUN.size
+    expires, count, target_count, address_bytes, header_bytes, flags = RUN_START.unpack_from(head)
+    offset = RUN_START.size
     targets = [
-        _TARGET.unpack_from(head, offset + number * _TARGET.size) for number in range(target_count)
+        TARGET.unpack_from(head, offset + number * TARGET.size) for number in range(target_count)
     ]
-    offset += target_count * _TARGET.size
+    offset += target_count * TARGET.size
     sizes = struct.unpack_from(f"<{count}I", head, offset)
     offset += 4 * count
     crcs = struct.unpack_from(f"<{count}I", head, offset)
@@ -458,31 +424,33 @@ def decode_run(head: bytes) -> Run:
 
 def encode_progress(key: int, fetched_to: int, segment_bytes: int, gone: Intervals) -> bytes:
     """A PROGRESS record."""
-    head = _PROGRESS.pack(key, fetched_to, segment_bytes, gone.interval_count) + _pack_ranges(gone)
+    head = PROGRESS_START.pack(key, fetched_to, segment_bytes, gone.interval_count) + _pack_ranges(
+        gone
+    )
     return encode_record(PROGRESS, head)
 
 
 def decode_progress(head: bytes) -> Progress:
     """The inverse of `encode_progress`."""
-    key, fetched_to, segment_bytes, count = _PROGRESS.unpack_from(head)
-    ranges = _unpack_ranges(head, _PROGRESS.size, count)
+    key, fetched_to, segment_bytes, count = PROGRESS_START.unpack_from(head)
+    ranges = _unpack_ranges(head, PROGRESS_START.size, count)
     return Progress(key, fetched_to, segment_bytes, ranges)
 
 
 def encode_state(state: State) -> bytes:
     """A STATE record."""
     transient, gone = state.transient_segments, state.gone
-    head = _STATE.pack(*state[:7], len(transient), gone.interval_count)
+    head = STATE_START.pack(*state[:7], len(transient), gone.interval_count)
     head += struct.pack(f"<{len(transient)}Q", *transient) + _pack_ranges(gone)
     return encode_record(STATE, head)
 
 
 def decode_state(head: bytes) -> State:
     """The inverse of `encode_state`."""
-    *fixed, transient_count, gone_count = _STATE.unpack_from(head)
+    *fixed, transient_count, gone_count = STATE_START.unpack_from(head)
     key, flushed_to, fetched_to, size, tail_number, tail_bytes, has_expiring = fixed
-    transient = struct.unpack_from(f"<{transient_count}Q", head, _STATE.size)
-    gone = Intervals(_unpack_ranges(head, _STATE.size + 8 * transient_count, gone_count))
+    transient = struct.unpack_from(f"<{transient_count}Q", head, STATE_START.size)
+    gone = Intervals(_unpack_ranges(head, STATE_START.size + 8 * transient_count, gone_count))
     return State(
         key,
         flushed_to,

@@ -4,10 +4,10 @@
  * writes slices of it straight from there: only the time in each body and the numbers in
  * properties are set anew. A consumer walks over the frames where they were received. What is
  * measured starts after `--warmup` seconds and lasts `--seconds`, or until SIGTERM; then the
- * publishers stop, and for at most `--drain` seconds the consumers take what is still queued, so
- * that the broker's work can be divided by all that was consumed. `--idle N` and `--declare N` do
- * something else: see `hold_idle` and `declare_many`. One JSON object goes to stdout. SIGALRM ends
- * a run that takes longer than `--limit` seconds.
+ * publishers stop, and for at most `--drain` seconds the consumers take what is still queued, and
+ * the publishers the confirms that are missing, so that the broker's work can be divided by all that
+ * was consumed. `--idle N` and `--declare N` do something else: see `hold_idle` and `declare_many`.
+ * One JSON object goes to stdout. SIGALRM ends a run that takes longer than `--limit` seconds.
  *
  *     cc -std=c11 -O2 -o load load.c
  *     ./load --port 5672 --size 1024 --auto-ack --seconds 5
@@ -139,13 +139,21 @@ static void run_until(struct session *self, uint64_t end)
         busy = turn(self, busy, true);
 }
 
-/* Takes what is queued; returns whether all of it came in time. */
+/* Whether every message has come back as often as it was copied and, with a window, is confirmed or
+ * refused: the last confirms may come after the last deliveries. */
+static bool all_back(void)
+{
+    bool settled = !options.window || total.confirmed + total.refused >= total.published;
+    return settled && total.consumed >= total.published * (uint64_t)options.copies;
+}
+
+/* Takes what is queued, and the confirms; returns whether all of it came in time. */
 static bool drain(struct session *self)
 {
     uint64_t end = clock_ns() + (uint64_t)(options.drain * 1e9);
     bool complete = false;
     while (!complete && options.copies && clock_ns() < end) {
-        complete = total.consumed >= total.published * (uint64_t)options.copies;
+        complete = all_back();
         if (!complete)
             turn(self, false, false);
     }

@@ -8,9 +8,9 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, encode_frame
 from leveret.broker.virtual_clock import VirtualClock
+from tests.protocol.long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
 from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
 from tests.protocol.socketless import Node, most
-from tests.protocol.test_long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
 
 DEATHS = ("A", [("F", {"queue": ("S", f"q{number}"), "count": ("l", 1)}) for number in range(300)])
 DECODING_CALLS_MAX = 250_000
