@@ -5,12 +5,16 @@ distribution contain the files. Both are built from a copy of the checkout witho
 the test extra has the build dependencies. The wheel is installed into a virtual environment that
 uses the packages of the running one, except that its Leveret comes first; and into one that has the
 packages that the wheel requires, and no others.
+
+Most tests use the wheel in pure Python, which is the same for all platforms. The compiled wheel has
+the library that `make compile` has made, which would take minutes to make again.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -21,10 +25,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from leveret import compiled
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 LINKED = sorted(path.name for path in (ROOT / "leveret").iterdir() if path.is_symlink())
+FILES = ("pyproject.toml", "setup.py", "mypyc.ini", "README.md", "MANIFEST.in", "LICENSE")
 SECONDS_MAX = 240
 
 PROGRAM_PACKAGES = ("analytics", "broker", "cluster", "mgmt", "storage", "tests")
@@ -94,19 +100,19 @@ def run(*command, cwd, **environment):
 def checkout(tmp_path_factory):
     """A copy of the packed files with their links: building writes into its source folder."""
     copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
+    for name in FILES:
         shutil.copy(ROOT / name, copy)
     for name in ("leveret", *LINKED):
-        ignored = shutil.ignore_patterns("__pycache__")
+        ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignored)
     return copy
 
 
-def build(checkout, out, *options):
+def build(checkout, out, *options, **environment):
     """Build with the packages of this environment; returns the created files."""
     run(
         sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", out, checkout,
-        cwd=out.parent,
+        cwd=out.parent, **{"LEVERET_BUILD": "pure", **environment},
     )  # fmt: skip
     return sorted(out.iterdir())
 
@@ -121,7 +127,11 @@ def wheel(checkout, tmp_path_factory):
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """The program directory of a virtual environment with the wheel."""
-    directory = tmp_path_factory.mktemp("environment")
+    return install_in(tmp_path_factory.mktemp("environment"), wheel)
+
+
+def install_in(directory, wheel):
+    """Make a virtual environment with a wheel and the packages of this one."""
     venv.create(directory, with_pip=False)
     python = directory / "bin" / "python"
     install = ("install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel)
@@ -157,7 +167,7 @@ def test_the_wheel_holds_one_package_with_everything_in_it(wheel):
         sources = {
             f"leveret/{path.relative_to(ROOT).as_posix()}"
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
         }
         assert sources <= files
     assert {
@@ -175,6 +185,74 @@ def test_a_source_distribution_makes_the_same_wheel(checkout, wheel, tmp_path):
     assert not [member.name for member in members if member.issym() or member.islnk()]
     assert not [member.name for member in members if "/tests/" in member.name]
     assert packed_files(from_source) == packed_files(wheel)
+    assert {"setup.py", "mypyc.ini"} <= {Path(member.name).name for member in members}
+
+
+# Both builds
+
+
+def test_the_wheel_in_pure_python_is_for_all_platforms(wheel, installed, tmp_path):
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in packed_files(wheel) if name.endswith(".so")]
+    assert version_of(installed, tmp_path).endswith("(pure Python)")
+
+
+def version_of(installed, directory, **environment):
+    """What `leveret --version` prints. The build is the one of the wheel, or the environment's."""
+    chosen = {compiled.PURE_VARIABLE: "", **environment}
+    return run(installed / "leveret", "--version", cwd=directory, **chosen).strip()
+
+
+def test_a_machine_without_a_compiler_builds_the_wheel_in_pure_python(checkout, tmp_path):
+    without = {"CC": "/nonexistent/cc", "PATH": "/nonexistent", "LEVERET_BUILD": ""}
+    [path] = build(checkout, tmp_path / "out", "--wheel", **without)
+    assert path.name.endswith("-py3-none-any.whl")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [("compiled", "there is no C compiler"), ("fast", "expected 'compiled' or 'pure'")],
+)
+def test_a_build_that_cannot_be_made_fails_and_says_why(checkout, chosen, text):
+    environment = {**os.environ, "LEVERET_BUILD": chosen, "CC": "/nonexistent/cc"}
+    done = subprocess.run(
+        [sys.executable, "setup.py", "--version"], cwd=checkout, env=environment,
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert text in done.stderr
+
+
+@pytest.fixture(scope="module")
+def compiled_wheel(checkout, tmp_path_factory):
+    """A wheel with the compiled modules of this checkout."""
+    if compiled.build() != compiled.COMPILED:
+        pytest.skip("this run is in pure Python")
+    copy = tmp_path_factory.mktemp("compiled") / "checkout"
+    shutil.copytree(checkout, copy, symlinks=True, ignore=shutil.ignore_patterns("build"))
+    platform = sysconfig.get_platform()
+    built = copy / "build" / f"lib.{platform}-{sys.implementation.cache_tag}" / "leveret"
+    for folder in (".", *LINKED):
+        for path in (ROOT / "leveret" / folder).resolve().rglob("*.so"):
+            place = built / folder / path.relative_to((ROOT / "leveret" / folder).resolve())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # Their time is that of the copy, so they are not compiled again.
+            shutil.copyfile(path, place)
+    [path] = build(copy, tmp_path_factory.mktemp("wheel"), "--wheel", LEVERET_BUILD="compiled")
+    return path
+
+
+def test_the_compiled_wheel_is_for_this_platform_and_runs_either_build(
+    compiled_wheel, wheel, tmp_path
+):
+    assert sys.implementation.cache_tag.replace("cpython-", "-cp") in compiled_wheel.name
+    libraries = {name for name in packed_files(compiled_wheel) if name.endswith(".so")}
+    assert f"leveret/{compiled.LIBRARY.name}" in libraries
+    assert f"leveret/broker/amqp/frames{compiled.SUFFIX}" in libraries
+    assert packed_files(compiled_wheel) - libraries == packed_files(wheel)
+    installed = install_in(tmp_path / "environment", compiled_wheel)
+    assert version_of(installed, tmp_path).endswith("(compiled)")
+    assert version_of(installed, tmp_path, LEVERET_PURE="1").endswith("(pure Python)")
 
 
 def test_a_program_with_packages_of_the_same_names_runs_its_tests(installed, program):
