@@ -23,7 +23,8 @@ BQ5  Each call updates the counts before it returns. Later writes and reads do n
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
 BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may read do: `peek`,
-    `fetchable`, `fetch`, `drop` and `Cursor.read`; all but the last may raise `BeingRead`.
+    `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`; all but the last may raise
+    `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
@@ -213,6 +214,13 @@ class BackingQueue(Protocol):
 
         At least 1 if `count` is and an entry is ready. For callers that must bound what they read
         in one turn of the event loop: they fetch no more than this. It may do that one read.
+        """
+
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """How many of the next `count` entries, at least, precede the first that has expired.
+
+        At least 1 if `count` is and the first entry has not expired; 0 if it has. now_ms: an
+        entry whose time is before that has expired. The first entry may have to be read for it.
         """
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:

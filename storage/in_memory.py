@@ -62,6 +62,20 @@ class InMemory:
         yield from self.q4
         yield from self.q1
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """How many of the first `count` entries precede the first that expired before now; where
+        some were requeued, no more than the first entry is looked at.
+        """
+        if self.requeued:
+            first = self.first()
+            return int(first is not None and not 0 < first.expires_at_ms < now_ms)
+        found = 0
+        for entry in self.q4:
+            if found == count or 0 < entry.expires_at_ms < now_ms:
+                break
+            found += 1
+        return found
+
     def first(self) -> Entry | None:
         """The first entry of requeued and q4."""
         requeued, q4 = self.requeued, self.q4

@@ -116,6 +116,14 @@ class TieredOrder:
             return [Head(0, delta.first, None)]
         return [] if entry is None else [Head(0, entry.position, entry)]
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """See `BackingQueue.unexpired`."""
+        if self.is_split:
+            self.fill()
+        if self._delta.count:
+            count = min(count, max(1, self._memory.q4_before(self._delta.first)))
+        return self._memory.unexpired(count, now_ms)
+
     def fetchable(self, count: int) -> int:
         """How many entries in memory precede the first one on disk only."""
         if self.is_split:

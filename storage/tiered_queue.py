@@ -202,6 +202,10 @@ class TieredQueue:
         """How many entries in memory precede the first one on disk only."""
         return self._order.fetchable(count)
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """See `BackingQueue.unexpired`."""
+        return self._order.unexpired(count, now_ms)
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first entries; reads those that are on disk only."""
         q4 = self._memory.q4

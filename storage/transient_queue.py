@@ -102,6 +102,10 @@ class TransientQueue:
         """All of them: nothing is read from disk."""
         return min(count, self.ready_count)
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """See `BackingQueue.unexpired`."""
+        return self._memory.unexpired(count, now_ms)
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first entries."""
         ready = self._ready

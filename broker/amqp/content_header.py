@@ -11,6 +11,7 @@ import msgspec
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import (
+    EXPIRES,
     NEEDS_CARE,
     PERSISTENT,
     Properties,
@@ -29,7 +30,8 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
 
     raw: the property flags and values as received, and as consumers get them.
     kind: messages of one kind may be published together: they have the same delivery mode and
-        priority, and the same need for care (`properties.scan`).
+        priority, and the same need for care, and none or each of them expires
+        (`properties.scan`).
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
@@ -61,6 +63,11 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     def needs_care(self) -> bool:
         """The publish path must decode the properties: see `properties.scan`."""
         return self.kind >= NEEDS_CARE
+
+    @property
+    def expires(self) -> bool:
+        """It has an expiration in plain digits: `properties.expiration_ms` reads it."""
+        return self.kind & EXPIRES != 0
 
     @property
     def is_persistent(self) -> bool:

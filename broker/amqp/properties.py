@@ -29,6 +29,7 @@ DELIVERY_MODE: Final = 0x1000
 PRIORITY: Final = 0x0800
 USER_ID: Final = 0x0010
 EXPIRATION: Final = 0x0100
+CORRELATION_ID: Final = 0x0400
 REPLY_TO: Final = 0x0200
 TIMESTAMP: Final = 0x0040
 FLAGS_CONTINUED: Final = 0x0001
@@ -61,8 +62,14 @@ PERSISTENT: Final = 2
 TRANSIENT: Final = 1
 NOWHERE: Final = -1
 NO_PROPERTIES: Final = b"\0\0"
-NEEDS_CARE: Final = 1 << 17
+EXPIRES: Final = 1 << 17
+NEEDS_CARE: Final = 1 << 18
 """See `scan`."""
+TTL_MS_MAX: Final = 315_360_000_000
+"""RabbitMQ's longest time to live: ten years."""
+NO_TTL: Final = -1
+TTL_DIGITS_MAX: Final = 12
+ZERO: Final = 48
 
 _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
@@ -76,10 +83,10 @@ def scan(raw: bytes) -> int:
     """The kind of a message with these properties, after a check that they can be decoded.
 
     Only what queues need is read: bits 0 to 7 are the delivery mode (1 if there is none), bits 8 to
-    16 the priority plus 1 (0 if there is none), and `NEEDS_CARE` is set if the publish path must
-    decode the properties: there is an expiration, a user id, a CC, BCC or x-death header, a direct
-    reply-to or an unknown delivery mode (or bytes that look like one of these). Raises
-    PropertiesError.
+    16 the priority plus 1 (0 if there is none). `EXPIRES` is set if there is an expiration in plain
+    digits (`expiration_ms`). `NEEDS_CARE` is set if the publish path must decode the properties:
+    there is any other expiration, a user id, a CC, BCC or x-death header, a direct reply-to or an
+    unknown delivery mode (or bytes that look like one of these). Raises PropertiesError.
     """
     if raw == NO_PROPERTIES:
         return TRANSIENT
@@ -114,13 +121,51 @@ def scan(raw: bytes) -> int:
         raise PropertiesError(_problem_of(raw))
     kind: i64 = priority << 8 | delivery_mode
     if (
-        flags & (EXPIRATION | USER_ID)
+        flags & USER_ID
         or needs_care
         or not TRANSIENT <= delivery_mode <= PERSISTENT
         or (flags & REPLY_TO and _DIRECT_REPLY_TO_BYTES in raw)
     ):
         kind |= NEEDS_CARE
+    if flags & EXPIRATION:
+        kind |= NEEDS_CARE if expiration_ms(raw) == NO_TTL else EXPIRES
     return kind
+
+
+def expiration_ms(raw: bytes) -> int:
+    """The time to live in properties that can be decoded and have one, in milliseconds.
+
+    `NO_TTL` if it is not in plain digits, or too large: whoever wants it decodes the properties.
+    """
+    flags: i64 = raw[0] << 8 | raw[1]
+    position: i64 = 2
+    if flags & CONTENT_TYPE:
+        position += 1 + raw[position]
+    if flags & CONTENT_ENCODING:
+        position += 1 + raw[position]
+    if flags & HEADERS:
+        size: i64 = raw[position] << 24 | raw[position + 1] << 16
+        position += 4 + (size | raw[position + 2] << 8 | raw[position + 3])
+    if flags & DELIVERY_MODE:
+        position += 1
+    if flags & PRIORITY:
+        position += 1
+    if flags & CORRELATION_ID:
+        position += 1 + raw[position]
+    if flags & REPLY_TO:
+        position += 1 + raw[position]
+    end: i64 = position + 1 + raw[position]
+    position += 1
+    if not 1 <= end - position <= TTL_DIGITS_MAX:
+        return NO_TTL
+    ttl_ms: i64 = 0
+    while position < end:
+        digit: i64 = raw[position] - ZERO
+        if not 0 <= digit <= 9:
+            return NO_TTL
+        ttl_ms = 10 * ttl_ms + digit
+        position += 1
+    return ttl_ms if ttl_ms <= TTL_MS_MAX else NO_TTL
 
 
 def _problem_of(raw: bytes) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.properties import PropertiesError, scan
+from leveret.broker.amqp.properties import EXPIRES, PropertiesError, scan
 from leveret.storage.message import Address, Message
 
 
@@ -46,14 +46,15 @@ def runs_of(
 ) -> Iterator[Run]:
     """The runs that messages to one target make.
 
-    A run is cut where delivery mode or priority changes (`ContentHeader.kind`). A message that
-    needs care is a run by itself, and so are all if they have more than `bytes_max` bytes together.
-    Raises PropertiesError after the runs before the message whose properties are malformed.
+    A run is cut where delivery mode or priority changes (`ContentHeader.kind`), and where messages
+    that expire have other properties. A message that needs care is a run by itself, and so are all
+    if they have more than `bytes_max` bytes together. Raises PropertiesError after the runs before
+    the message whose properties are malformed.
     """
     address, header, raw = target.address, target.header, None
     is_alone = are_large = body_bytes > bytes_max
     messages: list[Message] = []
-    is_cut, kind, header_count = False, None, 0
+    is_cut, kind, header_count = False, -1, 0
     for its_raw, body in zip(properties, bodies, strict=True):
         if its_raw is not raw:
             raw = its_raw
@@ -65,7 +66,9 @@ def runs_of(
                     if messages:
                         yield _run(messages, header_count)
                     raise
-            if header.kind != kind:
+            if header.kind != kind or (
+                kind & EXPIRES and messages and messages[-1].header is not header
+            ):
                 kind, is_alone = header.kind, are_large or header.needs_care
                 if messages:
                     is_cut = True

@@ -28,9 +28,13 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
+    EXPIRES,
+    NEEDS_CARE,
     PERSISTENT,
     TRANSIENT,
+    TTL_MS_MAX,
     encode_properties,
+    expiration_ms,
 )
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.channel.access import check_topic
@@ -41,7 +45,6 @@ from leveret.broker.events.taps import Taps
 from leveret.broker.fan_out import CARE_WORK
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Answer, Steps
-from leveret.broker.queues.arguments import TTL_MS_MAX
 from leveret.broker.queues.dead_letter import decoding_work, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import NextTurn
@@ -60,7 +63,8 @@ def publish(
     first, which may wait for a backend.
     """
     check_message_size(channel, body_bytes)
-    needs_care = routing.header_of(messages[0]).needs_care
+    header = routing.header_of(messages[0])
+    needs_care = header.kind >= NEEDS_CARE
     if target.generation != channel.vhost.generation:
         steps = resolve(channel, target)
         if steps is not None:
@@ -82,7 +86,8 @@ def publish(
         if not channel.has_confirms_due:
             channel.confirms_due()
     vhost = channel.vhost
-    rest = routing.deliver(vhost, target.queues, messages, body_bytes, None, confirms, first)
+    ttl_ms = expiration_ms(header.raw) if header.kind & EXPIRES else None
+    rest = routing.deliver(vhost, target.queues, messages, body_bytes, ttl_ms, confirms, first)
     exchange = target.exchange
     assert exchange is not None
     routed = count * len(target.queues)
@@ -214,8 +219,8 @@ def _publish_with_care(
     channel: Channel, target: Target, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
     """Publish one message on the longer path; see `routing.Published.rest`."""
-    ttl_ms: int | None = None
     keys = [target.address.routing_key]
+    ttl_ms = expiration_ms(header.raw) if header.expires else None
     if header.needs_care:
         header = _with_reply_name(channel, header)
         _check_user_id(channel, header)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.declarations import Policy
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.patterns import compile_pattern
@@ -25,7 +26,7 @@ from leveret.broker.policies.policy_keys import (
     PolicyError,
     check_definition,
 )
-from leveret.broker.queues.arguments import TTL_MS_MAX, QueueOptions
+from leveret.broker.queues.arguments import QueueOptions
 from leveret.broker.queues.queue_kind import QueueKind
 
 APPLY_TO = (

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
+from leveret.broker.amqp.properties import TTL_MS_MAX
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
 
 INTEGER_LETTERS = frozenset("bsIlLBui")
-TTL_MS_MAX = 315_360_000_000
-"""Ten years: what RabbitMQ's timers take."""
 PRIORITY_MAX = 255
 
 QUEUE_MODES = ("default", "lazy")
@@ -74,6 +73,12 @@ class QueueOptions(NamedTuple):
         if self.max_length is not None and message_count > self.max_length:
             return True
         return self.max_length_bytes is not None and body_bytes > self.max_length_bytes
+
+    def lower_ttl_ms(self, own_ms: int | None) -> int | None:
+        """The time to live of a message in the queue; None for ever. own_ms: the message's own."""
+        if own_ms is None or self.message_ttl_ms is None:
+            return self.message_ttl_ms if own_ms is None else own_ms
+        return min(own_ms, self.message_ttl_ms)
 
     @property
     def has_limit(self) -> bool:

@@ -47,6 +47,8 @@ from leveret.storage.message import Entry, Message
 
 TURN_MESSAGES_MAX = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
+TURN_IN_TIME_MS = 1000
+"""A message that does not live so long is delivered at once, as in RabbitMQ, not in a turn."""
 DELIVERY_BYTES_MAX = 512 * 1024
 """About as much as one consumer is given at once, so that large bodies do not pile up on it."""
 
@@ -168,9 +170,13 @@ class ClassicQueue:
             if not self.is_awake and self.ring.has_candidates:
                 self._turns.wake(self)
             return
-        is_safe = True
-        for number, message in enumerate(messages, first):
-            is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
+        ttl_ms = self.options.lower_ttl_ms(ttl_ms)
+        if ttl_ms and not self.options.has_limit and not self.backing.needs_identities:
+            is_safe = self._publish_expiring(messages, body_bytes, ttl_ms)
+        else:
+            is_safe = True
+            for number, message in enumerate(messages, first):
+                is_safe &= self._publish_with_care(message, publisher, number, ttl_ms)
         if not is_safe and publisher is not None:
             self._hold(publisher, first, count)
 
@@ -179,20 +185,30 @@ class ClassicQueue:
         publisher.hold(first, count, self)
         self.backing.when_safe(publisher, first, self)
 
+    def _publish_expiring(self, messages: list[Message], body_bytes: int, ttl_ms: int) -> bool:
+        """Publish a run that expires later, to a queue without limits; whether it is safe now."""
+        backing = self.backing
+        self._expiry.is_wanted = True
+        is_safe = not backing.publish(messages, body_bytes, self._clock.now_ms() + ttl_ms)
+        if ttl_ms < TURN_IN_TIME_MS:
+            self.deliver_ready()
+        elif not self.is_awake and self.ring.has_candidates:
+            self._turns.wake(self)
+        if self._plain_ages is None or backing.ready_count <= len(messages):
+            # Otherwise there was a first message before, which is watched.
+            self._deaths.watch_head()
+        return is_safe
+
     def _publish_with_care(
         self, message: Message, publisher: Publisher | None, number: int, ttl_ms: int | None
     ) -> bool:
-        """Publish to a queue with limits or with messages that expire; whether it is safe now."""
+        """Publish to a queue that must look at each message; whether it is safe now."""
         options, backing = self.options, self.backing
         if backing.needs_identities and backing.is_duplicate(message):
             return False
         if options.rejects_when_full and self._would_overflow(message):
             self._reject_publish(message, publisher, number)
             return True
-        if ttl_ms is None or (
-            options.message_ttl_ms is not None and options.message_ttl_ms < ttl_ms
-        ):
-            ttl_ms = options.message_ttl_ms
         expires_at_ms = 0
         if ttl_ms is not None:
             expires_at_ms = self._clock.now_ms() + ttl_ms
@@ -223,7 +239,7 @@ class ClassicQueue:
 
         now_ms: when it was published. The clock may go on meanwhile.
         """
-        while self.backing.ready_count and self._deliver_one(now_ms):
+        while self.backing.ready_count and self._deliver_many(TURN_MESSAGES_MAX, now_ms):
             pass
         self._deaths.drop_expired()
 
@@ -250,10 +266,7 @@ class ClassicQueue:
             if budget <= 0:
                 self._turns.wake(self)
                 return
-            if self._expiry.is_wanted:
-                delivered = self._deliver_one()
-            else:
-                delivered = self._deliver_many(budget)
+            delivered = self._deliver_many(budget)
             if not delivered:
                 self._deaths.watch_head()
                 return
@@ -261,20 +274,27 @@ class ClassicQueue:
         if self._expiry.is_wanted and not backing.unacked_count:
             self._expiry.is_wanted = False
 
-    def _deliver_many(self, budget: int) -> int:
-        """Deliver to the next consumer; many at once if it is the only candidate."""
+    def _deliver_many(self, budget: int, now_ms: int = 0) -> int:
+        """Deliver to the next consumer; many at once if it is the only candidate. now_ms: by which
+        what has expired is dropped instead; if 0, the time now.
+        """
         ring = self.ring
         consumer = ring.next()
         if consumer is None:
             return 0
         count = 1
+        backing = self.backing
         if ring.has_one_candidate:
-            backing = self.backing
             affordable = 1 + DELIVERY_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
             count = min(consumer.room(), budget, affordable)
             if count > 1:
                 count = backing.fetchable(count)
-        entries = self.backing.fetch(count, not consumer.no_ack)
+        if self._expiry.is_wanted:
+            count = backing.unexpired(count, now_ms or self._clock.now_ms())
+            if not count:
+                is_done = self._deaths.drop_expired()
+                return 1 if is_done and backing.ready_count else 0
+        entries = backing.fetch(count, not consumer.no_ack)
         self._hand_over(entries, consumer)
         return len(entries)
 
@@ -295,20 +315,6 @@ class ClassicQueue:
             self.ages.note_left(entries, self._turns.now_ms)
         if self.may_redeliver:
             self.counts.redelivered += sum(entry.redelivered for entry in entries)
-
-    def _deliver_one(self, now_ms: int | None = None) -> int:
-        """Deliver one message to the next consumer, unless what is left has expired."""
-        consumer = self.ring.next()
-        if consumer is None:
-            return 0
-        head = self.backing.peek()
-        if now_ms is None:
-            now_ms = self._clock.now_ms()
-        if head is not None and 0 < head.expires_at_ms < now_ms:
-            is_done = self._deaths.drop_expired()
-            return 1 if is_done and self.backing.ready_count else 0
-        self._hand_over(self.backing.fetch(1, not consumer.no_ack), consumer)
-        return 1
 
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""

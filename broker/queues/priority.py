@@ -153,6 +153,13 @@ class PriorityQueue:
                 break
         return found
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """Unexpired entries of the first level that has entries."""
+        for level in self._levels.values():
+            if level.ready_count:
+                return level.unexpired(min(count, level.ready_count), now_ms)
+        return 0
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Fetch entries from the highest levels, up to a message that cannot be read."""
         entries: list[Entry] = []

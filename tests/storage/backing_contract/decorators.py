@@ -68,6 +68,9 @@ class UnchangedQueue:
     def fetchable(self, count: int) -> int:
         return self.inner.fetchable(count)
 
+    def unexpired(self, count: int, now_ms: int) -> int:
+        return self.inner.unexpired(count, now_ms)
+
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         return self.inner.fetch(count, ack_required)
 

@@ -183,6 +183,14 @@ class BackingQueueMachine(RuleBasedStateMachine):
         found = self.do(lambda: self.queue.fetchable(count))
         assert min(1, len(self.model.ready)) <= found <= min(count, len(self.model.ready))
 
+    @rule(count=st.integers(1, 12), now_ms=st.sampled_from((1_000_000, 3_000_000)))
+    def unexpired(self, count, now_ms):
+        found = self.do(lambda: self.queue.unexpired(count, now_ms))
+        held = [self.model.ready[place] for place in self.model.in_order()[:count]]
+        have_expired = [0 < one.expires_at_ms < now_ms for one in held]
+        assert not any(have_expired[:found])
+        assert (found > 0) == (have_expired[:1] == [False])
+
     @rule(is_lazy=st.booleans())
     def set_lazy(self, is_lazy):
         self.do(lambda: self.queue.set_lazy(is_lazy))

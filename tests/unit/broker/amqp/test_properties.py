@@ -8,9 +8,11 @@ from leveret.broker.amqp.content_header import (
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PROPERTY_TYPES,
+    TTL_MS_MAX,
     PropertiesError,
     decode_properties,
     encode_properties,
+    expiration_ms,
 )
 
 EVERY_PROPERTY = {
@@ -103,8 +105,12 @@ def test_delivery_modes(mode, is_persistent, needs_care):
 @pytest.mark.parametrize(
     "properties",
     [
-        {"expiration": "1000"},
         {"expiration": ""},
+        {"expiration": "+5"},
+        {"expiration": "-1"},
+        {"expiration": "5x"},
+        {"expiration": str(TTL_MS_MAX + 1)},
+        {"expiration": "0" * 12 + "1"},
         {"user_id": "guest"},
         {"headers": {"CC": ("A", [])}},
         {"headers": {"BCC": ("A", [])}},
@@ -123,12 +129,25 @@ def test_what_the_publish_path_must_look_at(properties):
         {"headers": {"cc": ("A", [])}},
         {"reply_to": "answers"},
         {"content_type": "CC"},
+        {"expiration": "1000"},
         {"correlation_id": DIRECT_REPLY_TO},
         {"delivery_mode": 2, "priority": 9, "timestamp": 1, "message_id": "m"},
     ],
 )
 def test_what_it_need_not_look_at(properties):
     assert not header(**properties).needs_care
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 7, 60_000, TTL_MS_MAX])
+@pytest.mark.parametrize("others", [{}, EVERY_PROPERTY])
+def test_an_expiration_in_plain_digits_is_read_from_the_bytes(ttl_ms, others):
+    message = header(**{**others, "expiration": str(ttl_ms)})
+    assert message.expires
+    assert expiration_ms(message.raw) == ttl_ms
+
+
+def test_a_message_without_an_expiration_does_not_expire():
+    assert not header(message_id="1000").expires
 
 
 def test_replacing_a_property_makes_another_header():

@@ -53,8 +53,13 @@ def test_a_run_is_cut_where_the_kind_changes(other):
 
 
 def test_a_message_that_needs_care_is_a_run_by_itself():
-    care = {"expiration": "5"}
+    care = {"expiration": "in a while"}
     assert bodies_of(runs({}, care, care, {}, {})) == [[b"0"], [b"1"], [b"2"], [b"3", b"4"]]
+
+
+def test_messages_that_expire_are_a_run_if_they_have_the_same_properties():
+    soon, later = {"expiration": "5"}, {"expiration": "50"}
+    assert bodies_of(runs(soon, soon, later, {}, {})) == [[b"0", b"1"], [b"2"], [b"3", b"4"]]
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():

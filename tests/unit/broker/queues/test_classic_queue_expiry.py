@@ -44,6 +44,46 @@ def test_a_message_expires_only_at_the_head(vhost):
     assert vhost.dead == [(b"slow", "expired"), (b"fast", "expired")]
 
 
+@pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 5}, {"x_message_ttl": 60_000}])
+def test_messages_that_live_long_are_delivered_together_in_the_turn(vhost, arguments):
+    queue, consumer = declared(vhost, **arguments), FakeConsumer()
+    deliveries = []
+    consumer.deliver = lambda entries: deliveries.append([e.message.body for e in entries])
+    subscribed(queue, consumer)
+    for ttl_ms in (60_000, 50_000, 40_000):
+        publish(queue, b"%d" % ttl_ms, ttl_ms=ttl_ms)
+    vhost.turns.run_round()
+    assert deliveries == [[b"60000", b"50000", b"40000"]]
+
+
+def test_a_message_that_lives_for_a_moment_is_delivered_at_once(vhost):
+    queue, consumer = declared(vhost), FakeConsumer()
+    subscribed(queue, consumer)
+    publish(queue, b"short", ttl_ms=1)
+    assert consumer.bodies == [b"short"]
+
+
+def test_deliveries_stop_before_the_first_message_that_expired(vhost):
+    queue, consumer = declared(vhost), FakeConsumer()
+    for body, ttl_ms in ((b"1", 5000), (b"2", 5000), (b"3", 1000), (b"4", 5000)):
+        publish(queue, body, ttl_ms=ttl_ms)
+    vhost.clock.advance(2)
+    subscribed(queue, consumer)
+    vhost.turns.run_round()
+    assert consumer.bodies == [b"1", b"2", b"4"]
+    assert vhost.discarded == ["expired"]
+
+
+def test_the_first_of_messages_that_waited_for_a_consumer_expires_by_the_timer(vhost):
+    queue = declared(vhost)
+    publish(queue, b"1", ttl_ms=2000)
+    publish(queue, b"2", ttl_ms=3000)
+    vhost.clock.advance(2)
+    assert ready(queue) == [b"2"]
+    vhost.clock.advance(1)
+    assert ready(queue) == []
+
+
 def test_a_message_that_expired_behind_the_head_is_not_delivered(vhost):
     queue, consumer = declared(vhost, x_dead_letter_exchange="dlx"), FakeConsumer()
     publish(queue, b"stays")
