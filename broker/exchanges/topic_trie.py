@@ -29,8 +29,6 @@ trie; `#.#.#.#.a` costs five nodes. In practice few patterns share a prefix with
 microseconds for a key of four words among 1,000 patterns (CPython 3.11).
 """
 
-from itertools import chain
-
 from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts
 
 STAR = "*"
@@ -70,17 +68,20 @@ class TopicTrie:
         lasting: dict[_Node, None] = {}
         _reach_hashes(self._root, lasting)
         for word in _words(routing_key):
-            following = []
-            for node in chain(fresh, lasting):
-                child = node.words.get(word)
-                if child is not None:
-                    following.append(child)
-                if node.star is not None:
-                    following.append(node.star)
+            following: list[_Node] = []
+            for node in fresh:
+                node.add_matching(word, following)
+            for node in lasting:
+                node.add_matching(word, following)
             for node in following:
                 _reach_hashes(node, lasting)
             fresh = following
-        return [destination for node in chain(fresh, lasting) for destination in node.destinations]
+        matched: list[Destination] = []
+        for node in fresh:
+            matched += node.destinations
+        for node in lasting:
+            matched += node.destinations
+        return matched
 
 
 class _Node:
@@ -106,6 +107,14 @@ class _Node:
         if word == HASH:
             return self.hash
         return self.words.get(word)
+
+    def add_matching(self, word: str, to: "list[_Node]") -> None:
+        """Append the children that match a word of a routing key, `#` apart."""
+        child = self.words.get(word)
+        if child is not None:
+            to.append(child)
+        if self.star is not None:
+            to.append(self.star)
 
     def grow(self, word: str) -> "_Node":
         """Add a child for a pattern's next word."""
