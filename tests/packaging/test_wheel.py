@@ -16,6 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import time
 import venv
 import zipfile
 from email.parser import Parser
@@ -230,14 +231,15 @@ def compiled_wheel(checkout, tmp_path_factory):
         pytest.skip("this run is in pure Python")
     copy = tmp_path_factory.mktemp("compiled") / "checkout"
     shutil.copytree(checkout, copy, symlinks=True, ignore=shutil.ignore_patterns("build"))
-    platform = sysconfig.get_platform()
+    platform, later = sysconfig.get_platform(), time.time() + 2 * SECONDS_MAX
     built = copy / "build" / f"lib.{platform}-{sys.implementation.cache_tag}" / "leveret"
     for folder in (".", *LINKED):
         for path in (ROOT / "leveret" / folder).resolve().rglob("*.so"):
             place = built / folder / path.relative_to((ROOT / "leveret" / folder).resolve())
             place.parent.mkdir(parents=True, exist_ok=True)
-            # Their time is that of the copy, so they are not compiled again.
             shutil.copyfile(path, place)
+            # After the time of the C sources, so that they are not compiled again.
+            os.utime(place, (later, later))
     [path] = build(copy, tmp_path_factory.mktemp("wheel"), "--wheel", LEVERET_BUILD="compiled")
     return path
 
