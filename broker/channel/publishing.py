@@ -7,13 +7,14 @@ object a message, and one call a queue.
 Each target has its `work` a message, in the units of broker/turns.py, by which a long run is cut
 into parts (net/incoming.py): an entry in each queue, and more for a queue in which messages die.
 
-A message that is unusual (`ContentHeader.needs_care`), a transaction, or an exchange that decides
-message by message takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in
-RabbitMQ's order.
+A message that is unusual (`ContentHeader.needs_care`), or an exchange that decides message by
+message, takes the longer path of `_publish_with_care`, which makes RabbitMQ's checks in RabbitMQ's
+order. A transaction keeps what is published until the commit, a run as a run.
 """
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from leveret.broker import routing
 from leveret.broker.amqp.content_header import (
@@ -41,6 +42,7 @@ from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.resolving import is_reply, resolve
 from leveret.broker.channel.targets import Target
+from leveret.broker.channel.transaction import Transaction
 from leveret.broker.events.taps import Taps
 from leveret.broker.fan_out import CARE_WORK
 from leveret.broker.names import EXCHANGE, resource
@@ -69,15 +71,21 @@ def publish(
         steps = resolve(channel, target)
         if steps is not None:
             return _check_and_publish(channel, target, messages, body_bytes, steps)
-    if needs_care or not target.is_simple or channel.transaction is not None:
+    if needs_care or not target.is_simple:
         if needs_care and _is_topic(target):
             return _check_and_publish(channel, target, messages, body_bytes, None)
         return _publish_each(channel, target, messages)
+    count = len(messages)
     tracer = channel.vhost.tracer
     if tracer is not None:
         _number(tracer, messages)
-        tracer.published(channel, messages, [target.address.routing_key], target.queues)
-    count = len(messages)
+    transaction = channel.transaction
+    if transaction is not None:
+        first = transaction.next_number(count)
+        transaction.publishes.append(
+            partial(_commit_run, channel, target, messages, body_bytes, transaction, first)
+        )
+        return None
     confirms = channel.confirms
     first = 0
     if confirms is not None:
@@ -85,12 +93,27 @@ def publish(
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    vhost = channel.vhost
-    ttl_ms = expiration_ms(header.raw) if header.kind & EXPIRES else None
-    rest = routing.deliver(vhost, target.queues, messages, body_bytes, ttl_ms, confirms, first)
+    rest = _deliver_run(channel, target, messages, body_bytes, confirms, first)
+    return None if rest is None else reached_all(channel, rest)
+
+
+def _deliver_run(
+    channel: Channel,
+    target: Target,
+    messages: list[Message],
+    body_bytes: int,
+    publisher: Publisher | None,
+    first: int,
+) -> Answer[None] | None:
+    """Hand a run to the queues of its target; see `routing.deliver`."""
+    vhost, queues = channel.vhost, target.queues
+    if vhost.tracer is not None:
+        vhost.tracer.published(channel, messages, [target.address.routing_key], queues)
+    rest = routing.deliver(vhost, queues, messages, body_bytes, _ttl_ms(messages), publisher, first)
     exchange = target.exchange
     assert exchange is not None
-    routed = count * len(target.queues)
+    count = len(messages)
+    routed = count * len(queues)
     exchange.published_count += count
     exchange.routed_count += routed
     channel.counts.published += count
@@ -98,8 +121,35 @@ def publish(
     if not routed:
         _unroutable(channel, target, messages)
     if channel.connection.services.observer is not None:
-        _observe(channel, messages, target.queues)
-    return None if rest is None else reached_all(channel, rest)
+        _observe(channel, messages, queues)
+    return rest
+
+
+def _ttl_ms(messages: list[Message]) -> int | None:
+    """The time to live that the messages of a run have in common; None if they have none."""
+    header = routing.header_of(messages[0])
+    return expiration_ms(header.raw) if header.kind & EXPIRES else None
+
+
+def _commit_run(
+    channel: Channel,
+    target: Target,
+    messages: list[Message],
+    body_bytes: int,
+    transaction: Transaction,
+    first: int,
+) -> Answer[None] | None:
+    """Publish a run of a transaction. If routes have changed meanwhile, each message is routed."""
+    if target.is_simple and target.generation == channel.vhost.generation:
+        channel.vhost.turns.work_left -= target.work * len(messages)
+        return _deliver_run(channel, target, messages, body_bytes, transaction, first)
+    keys, ttl_ms = [target.address.routing_key], _ttl_ms(messages)
+    each = [
+        partial(_route_and_deliver, channel, target, message, keys, ttl_ms, transaction, number)
+        for number, message in enumerate(messages, first)
+    ]
+    transaction.publishes.extendleft(reversed(each))
+    return None
 
 
 async def reached_all(channel: Channel, rest: Answer[None]) -> None:
@@ -241,9 +291,9 @@ def _publish_with_care(
     if transaction is None:
         confirms = channel.confirms
         return _route_and_deliver(channel, target, message, keys, ttl_ms, confirms, number)
-    number = transaction.next_number()
+    number = transaction.next_number(1)
     transaction.publishes.append(
-        lambda: _route_and_deliver(channel, target, message, keys, ttl_ms, transaction, number)
+        partial(_route_and_deliver, channel, target, message, keys, ttl_ms, transaction, number)
     )
     return None
 

@@ -29,6 +29,7 @@ class Settling(NamedTuple):
 class Transaction:
     """A transaction of a transactional channel: the `Publisher` that its queues see.
 
+    publishes: what the commit calls, in order; see `routing.deliver` for what each returns.
     has_failed: a queue, or the holder of a run, refused one of its messages. publish_count: how
     many messages were published with it, which are numbered from 1. settled_count: how many
     deliveries are to be settled. settled: called when the last of its runs was confirmed.
@@ -49,10 +50,10 @@ class Transaction:
         self.refused_count = 0
         self._held = HeldRuns()
 
-    def next_number(self) -> int:
-        """The number of the message that is published next."""
-        self.publish_count += 1
-        return self.publish_count
+    def next_number(self, count: int) -> int:
+        """The number of the first of so many messages that are published next."""
+        self.publish_count += count
+        return self.publish_count - count + 1
 
     def settle(self, action: str, taken: list[tuple[int, Unacked]]) -> None:
         """Deliveries to be settled when the transaction is committed."""

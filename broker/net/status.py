@@ -118,7 +118,7 @@ def channel_status(connection: Connection, channel: Channel) -> ChannelStatus:
         has_reply_consumer=bool(channel.reply_consumer_tag),
         unacked=len(channel.unacked),
         unconfirmed=confirms.unconfirmed_count if confirms is not None else 0,
-        uncommitted=len(transaction.publishes) if transaction is not None else 0,
+        uncommitted=transaction.publish_count if transaction is not None else 0,
         acks_uncommitted=transaction.settled_count if transaction is not None else 0,
         prefetch_count=channel.prefetch_count,
         global_prefetch_count=channel.global_prefetch_count,

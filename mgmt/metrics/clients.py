@@ -130,7 +130,7 @@ def _state(channel: Channel) -> Numbers:
     return (
         len(channel.consumers), len(channel.unacked),
         confirms.unconfirmed_count if confirms is not None else 0,
-        len(transaction.publishes) if transaction is not None else 0,
+        transaction.publish_count if transaction is not None else 0,
         transaction.settled_count if transaction is not None else 0,
         channel.prefetch_count, channel.global_prefetch_count, 0,
     )  # fmt: skip

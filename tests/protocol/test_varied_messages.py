@@ -324,3 +324,25 @@ async def test_several_quorum_queues_share_the_run_that_the_log_writes_once(monk
         await all_read(node, client)
     first, second = taken
     assert first is second
+
+
+NUMBERS = [b"%d" % number for number in range(20)]
+
+
+@pytest.mark.parametrize("are_routes_changed", [False, True])
+async def test_a_transaction_keeps_the_messages_of_a_read_as_a_run(are_routes_changed):
+    """What is declared before the commit counts: until then nothing is routed."""
+    async with Node() as node:
+        queue, (client,) = declare(node), node.clients(1)
+        client.send_method(commands.Tx.Select)
+        client.send(b"".join(publish_bytes(1, "q", body, type=body.decode()) for body in NUMBERS))
+        await all_read(node, client)
+        transaction = client.channel.transaction
+        assert (len(transaction.publishes), transaction.publish_count) == (1, len(NUMBERS))
+        assert not messages_in(queue)
+        if are_routes_changed:
+            declare(node, "another")
+        client.send_method(commands.Tx.Commit)
+        await all_read(node, client)
+        assert [message.body for message in messages_in(queue)] == NUMBERS
+        assert client.channel.transaction.publish_count == 0

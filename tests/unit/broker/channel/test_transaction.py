@@ -60,7 +60,7 @@ def test_a_rollback_opens_what_was_taken():
 def committed(settled):
     """A transaction of two messages that are published: the log holds one, a mirror both."""
     transaction = Transaction(lambda: settled.append("settled"))
-    assert [transaction.next_number(), transaction.next_number()] == [1, 2]
+    assert [transaction.next_number(1), transaction.next_number(1)] == [1, 2]
     mirror = ConfirmHolder("mirror")
     mirror.hold(transaction, 1, 1)
     mirror.hold(transaction, 2, 1)
