@@ -338,7 +338,9 @@ async def test_a_transaction_keeps_the_messages_of_a_read_as_a_run(are_routes_ch
         client.send(b"".join(publish_bytes(1, "q", body, type=body.decode()) for body in NUMBERS))
         await all_read(node, client)
         transaction = client.channel.transaction
-        assert (len(transaction.publishes), transaction.publish_count) == (1, len(NUMBERS))
+        # A run of which it is not known yet where it goes is cut once.
+        assert len(transaction.publishes) <= 2
+        assert transaction.publish_count == len(NUMBERS)
         assert not messages_in(queue)
         if are_routes_changed:
             declare(node, "another")
