@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from leveret.broker.amqp.content_header import (
-    ContentHeader,
+    read_header,
 )
 from leveret.storage import ledger, reclaiming, segments
 from leveret.storage import store as store_module
@@ -30,7 +30,7 @@ def _often(monkeypatch):
 
 
 def started(directory, **options):
-    store = Store(directory, NoMetadata(), ContentHeader, **options)
+    store = Store(directory, NoMetadata(), read_header, **options)
     store.open()
     store.queues = [
         store.queue(1, 0, "durable", True, False),

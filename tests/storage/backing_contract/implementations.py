@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from leveret.broker.amqp.content_header import (
-    ContentHeader,
+    read_header,
 )
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
@@ -97,7 +97,7 @@ class Tiered(Implementation):
 
     async def _start(self) -> BackingQueue:
         self._store = Store(
-            Path(self._directory.name), NoMetadata(), ContentHeader, 1_000_000, EMBED_BELOW,
+            Path(self._directory.name), NoMetadata(), read_header, 1_000_000, EMBED_BELOW,
             UnsyncedDisk(), log_file_bytes=2_000,
         )  # fmt: skip
         self._store.open()
