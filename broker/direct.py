@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 from pamqp import base, commands
 
 from leveret.broker.amqp.content import Piece, encode_address
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel import methods_basic, publishing

@@ -12,9 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from leveret.broker.amqp.content_header import (
-    read_stored,
-)
+from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain

@@ -2,7 +2,7 @@
 
 A delivery is a method frame, a header frame and body frames. Consumers write the deliveries of a
 run to one buffer (`DeliveryFrames`). A body above `COPIED_BYTES_MAX`, or above what fits into a
-frame, is not copied there: its frames are pieces of their own (`content_frames`).
+frame, is not copied there: its frames are pieces of their own (`body_frames`).
 """
 
 import struct
@@ -53,6 +53,23 @@ def deliver_prefix(channel: int, consumer_tag: bytes, address: bytes) -> bytes:
     return _DELIVER_START.pack(METHOD, channel, size, CLASS_BASIC, _BASIC_DELIVER) + consumer_tag
 
 
+def write_content(writer: BytesWriter, before_body: bytes, properties: bytes, body: bytes) -> None:
+    """Write the header and the body of a message after the type and channel of the header frame.
+
+    before_body: the end octet of the header frame, and the type and channel of the body frame.
+    """
+    size = len(body)
+    write_i32_be(writer, len(properties) + _HEADER_FIXED_BYTES)
+    writer.write(_CLASS_AND_WEIGHT)
+    write_i64_be(writer, size)
+    writer.write(properties)
+    if size:
+        writer.write(before_body)
+        write_i32_be(writer, size)
+        writer.write(body)
+    writer.append(FRAME_END)
+
+
 class DeliveryFrames:
     """What the deliveries of one consumer have in common while the address stays the same."""
 
@@ -69,20 +86,11 @@ class DeliveryFrames:
         self, writer: BytesWriter, tag: i64, redelivered: bool, properties: bytes, body: bytes
     ) -> None:
         """Write a delivery. The body must fit into one frame."""
-        size = len(body)
         writer.write(self._before_tag)
         write_i64_be(writer, tag)
         writer.append(redelivered)
         writer.write(self._after_flag)
-        write_i32_be(writer, len(properties) + _HEADER_FIXED_BYTES)
-        writer.write(_CLASS_AND_WEIGHT)
-        write_i64_be(writer, size)
-        writer.write(properties)
-        if size:
-            writer.write(self._before_body)
-            write_i32_be(writer, size)
-            writer.write(body)
-        writer.append(FRAME_END)
+        write_content(writer, self._before_body, properties, body)
 
 
 def header_frame(channel: int, properties: bytes, body_bytes: int) -> bytes:

@@ -14,14 +14,13 @@ from leveret.broker.amqp.properties import (
     EXPIRES,
     NEEDS_CARE,
     PERSISTENT,
+    STORED_BCC,
     Properties,
     decode_properties,
     encode_properties,
     scan,
 )
 
-STORED_BCC = "x-leveret-BCC"
-"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
 _STORED_BCC_BYTES = STORED_BCC.encode()
 
 

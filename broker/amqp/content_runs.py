@@ -6,15 +6,13 @@ one frame, has pieces of its own.
 """
 
 import struct
-from typing import Final
 
-from librt.strings import BytesWriter, write_i32_be, write_i64_be
+from librt.strings import BytesWriter
 
-from leveret.broker.amqp.content import COPIED_BYTES_MAX, Piece, content_frames
+from leveret.broker.amqp.content import COPIED_BYTES_MAX, Piece, content_frames, write_content
 from leveret.broker.amqp.field_table import encode_short_string
 from leveret.broker.amqp.frames import (
     CLASS_BASIC,
-    FRAME_END,
     FRAME_OVERHEAD_BYTES,
     METHOD,
     encode_frame,
@@ -24,9 +22,6 @@ _RETURN, _GET_OK = 50, 71
 _pack_return = struct.Struct(">HHH").pack
 _pack_get_ok = struct.Struct(">HHQ?").pack
 _pack_count = struct.Struct(">I").pack
-_HEADER_FIXED_BYTES: Final = 12
-"""Class, weight and body size in a content header."""
-_CLASS_AND_WEIGHT: Final = b"\0\x3c\0\0"
 
 
 def get_ok(tag: int, redelivered: bool, address: bytes, ready_count: int) -> bytes:
@@ -55,23 +50,14 @@ def content_run(
     pieces: list[Piece] = []
     writer = BytesWriter()
     for properties, body in contents:
-        size = len(body)
-        if size > body_bytes_max:
+        if len(body) > body_bytes_max:
             if len(writer):
                 pieces.append(writer.getvalue())
                 writer.truncate(0)
             pieces += content_frames(channel, method, properties, body, frame_bytes_max)
             continue
         writer.write(before_size)
-        write_i32_be(writer, len(properties) + _HEADER_FIXED_BYTES)
-        writer.write(_CLASS_AND_WEIGHT)
-        write_i64_be(writer, size)
-        writer.write(properties)
-        if size:
-            writer.write(before_body)
-            write_i32_be(writer, size)
-            writer.write(body)
-        writer.append(FRAME_END)
+        write_content(writer, before_body, properties, body)
     if len(writer):
         pieces.append(writer.getvalue())
     return pieces

@@ -34,7 +34,8 @@ REPLY_TO: Final = 0x0200
 TIMESTAMP: Final = 0x0040
 FLAGS_CONTINUED: Final = 0x0001
 AFTER_PRIORITY: Final = 0x07FC | FLAGS_CONTINUED
-_BITS: Final = bytes([number.bit_count() for number in range(16)])
+_BITS_SET: Final = bytes([number.bit_count() for number in range(16)])
+"""How many bits are set in each number of four bits."""
 
 PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
     ("content_type", 0x8000, "shortstr"),
@@ -56,8 +57,9 @@ PROPERTY_TYPES: tuple[tuple[str, int, str], ...] = (
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 _DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
-_CARE_HEADERS: Final = frozenset((b"CC", b"BCC", b"x-death", b"x-leveret-BCC"))
-"""The last is the form of BCC on disk, which is removed from what clients publish."""
+STORED_BCC = "x-leveret-BCC"
+"""The header in which the keys of BCC are on disk. A client's header of this name is removed."""
+_CARE_HEADERS: Final = frozenset((b"CC", b"BCC", b"x-death", STORED_BCC.encode()))
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1
 NOWHERE: Final = -1
@@ -68,8 +70,9 @@ NEEDS_CARE: Final = 1 << 18
 TTL_MS_MAX: Final = 315_360_000_000
 """RabbitMQ's longest time to live: ten years."""
 NO_TTL: Final = -1
-TTL_DIGITS_MAX: Final = 12
-ZERO: Final = 48
+"""There is no time to live in plain digits."""
+_TTL_DIGITS_MAX: Final = len(str(TTL_MS_MAX))
+_DIGIT_0: Final = ord("0")
 
 _U16 = struct.Struct(">H")
 _U64 = struct.Struct(">Q")
@@ -156,11 +159,11 @@ def expiration_ms(raw: bytes) -> int:
         position += 1 + raw[position]
     end: i64 = position + 1 + raw[position]
     position += 1
-    if not 1 <= end - position <= TTL_DIGITS_MAX:
+    if not 1 <= end - position <= _TTL_DIGITS_MAX:
         return NO_TTL
     ttl_ms: i64 = 0
     while position < end:
-        digit: i64 = raw[position] - ZERO
+        digit: i64 = raw[position] - _DIGIT_0
         if not 0 <= digit <= 9:
             return NO_TTL
         ttl_ms = 10 * ttl_ms + digit
@@ -184,13 +187,13 @@ def _rest_end(raw: bytes, flags: i64, position: i64) -> i64:
     """
     if flags & FLAGS_CONTINUED:
         raise PropertiesError("more property flags than the basic class has")
-    texts: i64 = _BITS[flags >> 7 & 15]
+    texts: i64 = _BITS_SET[flags >> 7 & 15]
     while texts:
         position += 1 + raw[position]
         texts -= 1
     if flags & TIMESTAMP:
         position += 8
-    texts = _BITS[flags >> 2 & 15]
+    texts = _BITS_SET[flags >> 2 & 15]
     while texts:
         position += 1 + raw[position]
         texts -= 1

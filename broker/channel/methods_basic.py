@@ -8,9 +8,7 @@ from leveret.broker.amqp.errors import (
     precondition_failed,
 )
 from leveret.broker.amqp.methods import table_argument
-from leveret.broker.amqp.properties import (
-    DIRECT_REPLY_TO,
-)
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.channel.access import check, expand_queue_name, find_queue
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.consumer import Consumer

@@ -5,9 +5,7 @@ from pamqp import commands
 from leveret.broker.amqp.errors import not_found
 from leveret.broker.amqp.field_table import Table, encode_table, sorted_table
 from leveret.broker.amqp.methods import table_argument
-from leveret.broker.amqp.properties import (
-    DIRECT_REPLY_TO,
-)
+from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.audit import Act
 from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import (

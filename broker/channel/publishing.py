@@ -17,14 +17,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from leveret.broker import routing
-from leveret.broker.amqp.content_header import (
-    STORED_BCC,
-    ContentHeader,
-    blind_copy,
-)
-from leveret.broker.amqp.errors import (
-    precondition_failed,
-)
+from leveret.broker.amqp.content_header import ContentHeader, blind_copy
+from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES
 from leveret.broker.amqp.properties import (
@@ -32,6 +26,7 @@ from leveret.broker.amqp.properties import (
     EXPIRES,
     NEEDS_CARE,
     PERSISTENT,
+    STORED_BCC,
     TRANSIENT,
     TTL_MS_MAX,
     encode_properties,

@@ -31,7 +31,8 @@ OTHER_VARIABLES = (
     CONFIG_FILE_VARIABLE, "LEVERET_BUILD", "LEVERET_CRASH_", "LEVERET_PURE", "LEVERET_STORE_SEEDS",
     "LEVERET_TEST_",
 )  # fmt: skip
-"""Beginnings of variables that have another purpose: the last three are for Leveret's own tests."""
+"""Beginnings of variables that have another purpose: the configuration file, the build (setup.py,
+leveret/compiled.py), and Leveret's own tests."""
 SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_[0-9]+_(TCP|UDP)")
 NONE_WORD = "none"
 

@@ -20,9 +20,7 @@ from bisect import bisect_right
 from collections.abc import Collection
 from itertools import accumulate
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import internal_error, precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value

@@ -5,9 +5,7 @@ It has no table of its own: it reads the vhost's queues.
 
 from collections.abc import Collection, Mapping
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 

@@ -10,9 +10,7 @@ long it was delayed.
 
 from collections.abc import Collection
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Field, Table, text_of
 from leveret.broker.erlang.parser import parse_integer

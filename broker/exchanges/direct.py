@@ -5,9 +5,7 @@ A dictionary from key to destinations; routing is one lookup, without a copy.
 
 from collections.abc import Collection
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 

@@ -13,9 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable
 from typing import ClassVar
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 
 Destination = Hashable

@@ -5,9 +5,7 @@ Routing keys and arguments are ignored.
 
 from collections.abc import Collection
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts, ExchangeType
 

@@ -20,9 +20,7 @@ a void, with `_PRESENT`.
 from collections.abc import Collection
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Field, Table, encode_table, text_of
 from leveret.broker.amqp.field_terms import FIELD_TYPE_NAMES, format_value

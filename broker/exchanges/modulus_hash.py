@@ -7,9 +7,7 @@ RabbitMQ's sharding uses this type. A destination that is bound several times oc
 
 from collections.abc import Collection
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.stable_hash import stable_hash

@@ -6,9 +6,7 @@ A destination that is bound several times is chosen more often, in proportion.
 import random
 from collections.abc import Callable, Collection, Sequence
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 

@@ -9,9 +9,7 @@ passes each message to `remember` (the router says of which exchanges), and a ne
 from collections import deque
 from collections.abc import Sequence
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.field_terms import format_value

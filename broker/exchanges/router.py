@@ -19,9 +19,7 @@ a binding or a policy changes.
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.recent_history import RecentHistory

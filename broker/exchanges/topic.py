@@ -5,9 +5,7 @@ Patterns are described in `topic_trie.py`.
 
 from collections.abc import Collection
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.topic_trie import TopicTrie

@@ -34,9 +34,7 @@ from leveret.broker.amqp.frames import (
     is_known_frame,
 )
 from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decode_method
-from leveret.broker.amqp.properties import (
-    PropertiesError,
-)
+from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.content_assembler import ContentAssembler

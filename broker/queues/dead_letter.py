@@ -11,10 +11,7 @@ Source: RabbitMQ's `rabbit_dead_letter` and its documentation, "Dead Letter Exch
 from collections import Counter
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    blind_copy,
-)
+from leveret.broker.amqp.content_header import ContentHeader, blind_copy
 from leveret.broker.amqp.field_table import (
     Field,
     Table,

@@ -6,9 +6,7 @@ it holds and where, and its ring knows the consumers.
 
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.json_form import text
 from leveret.broker.clock import Clock
 from leveret.broker.queues.age import QueueAges

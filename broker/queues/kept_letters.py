@@ -20,9 +20,7 @@ Source: RabbitMQ's `rabbit_fifo_dlx`.
 import logging
 from typing import Protocol
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.dispatch import ConsumerRing

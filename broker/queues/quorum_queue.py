@@ -23,9 +23,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_implemented, resource_locked
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.names import QUEUE, resource

@@ -12,9 +12,7 @@ order of their return; others are behind all messages of the queue. This is the 
 the log of a queue without a delivery limit.
 """
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.queues.levels import Levels
 from leveret.storage.message import Entry, Header, Message

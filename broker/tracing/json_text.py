@@ -5,14 +5,10 @@ from typing import Any
 
 import msgspec
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.json_form import NOT_SHOWN
-from leveret.broker.amqp.properties import (
-    Properties,
-)
+from leveret.broker.amqp.properties import Properties
 from leveret.broker.queues.dead_letter import cc_keys
 from leveret.storage.message import Message
 

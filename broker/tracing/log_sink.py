@@ -17,9 +17,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.clock import Clock
 from leveret.broker.events.taps import Settled, Sink, TracedChannel, TracedConnection, TracedQueue
 from leveret.broker.tracing import record

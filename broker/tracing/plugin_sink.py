@@ -12,13 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_terms import table_term
-from leveret.broker.amqp.properties import (
-    Properties,
-)
+from leveret.broker.amqp.properties import Properties
 from leveret.broker.clock import Clock
 from leveret.broker.erlang.lines import format_lines
 from leveret.broker.erlang.terms import Atom

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.storage.message import Message
 
 SHOWN_MAX = 10

@@ -8,9 +8,7 @@ out where to publish, is in retrying.py.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.direct import DirectConnection
 from leveret.broker.names import QUEUE, resource

@@ -7,9 +7,7 @@ from urllib.parse import quote, unquote_plus
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.binding import Exchange
 from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks

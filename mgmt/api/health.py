@@ -7,9 +7,7 @@ from typing import Any
 
 from pamqp import commands
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.net.tls import expiries_of
 from leveret.broker.vhost import VirtualHost

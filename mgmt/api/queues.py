@@ -5,9 +5,7 @@ from typing import Any
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED

@@ -10,9 +10,7 @@ from collections import Counter
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.direct import DirectConnection
 from leveret.broker.queues.dead_letter import cc_keys, without_deaths
 from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc

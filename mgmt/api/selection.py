@@ -9,9 +9,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-)
+from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern

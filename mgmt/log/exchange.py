@@ -13,12 +13,8 @@ import threading
 from collections import deque
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.binding import Exchange
 from leveret.broker.config.log_settings import JSON
 from leveret.broker.declarations import PutExchange

@@ -5,9 +5,7 @@ import json
 import msgspec
 import pytest
 
-from leveret.broker.amqp.properties import (
-    decode_properties,
-)
+from leveret.broker.amqp.properties import decode_properties
 from leveret.mgmt.tools.replay.properties import PropertyEncoder, UnsayableError
 
 

@@ -6,12 +6,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt import slices
 from leveret.mgmt.api import selection, workbench
 from leveret.storage.message import ENTRY_BYTES, Address, Message

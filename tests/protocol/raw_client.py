@@ -22,10 +22,7 @@ from leveret.broker.amqp.frames import (
     encode_frame,
 )
 from leveret.broker.amqp.methods import METHODS, decode_method, encode_method
-from leveret.broker.amqp.properties import (
-    decode_properties,
-    encode_properties,
-)
+from leveret.broker.amqp.properties import decode_properties, encode_properties
 from tests.patience import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.005

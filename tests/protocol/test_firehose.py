@@ -6,9 +6,7 @@ The expected headers are those of RabbitMQ 3.10 for the same client, including t
 import pytest
 from pamqp import commands
 
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations import Policy, PutPolicy
 from tests.declaring import declare
 from tests.protocol.raw_client import opened, publish_bytes, wait_until

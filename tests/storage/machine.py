@@ -8,12 +8,8 @@ import asyncio
 import random
 from collections import Counter
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.disk import Disk
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import NoMetadata

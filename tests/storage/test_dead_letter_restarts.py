@@ -7,12 +7,8 @@ import random
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.dead_letter import EXPIRED
 from leveret.broker.vhost import VirtualHost
 from leveret.broker.virtual_clock import VirtualClock

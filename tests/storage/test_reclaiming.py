@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.storage import ledger, reclaiming, segments
 from leveret.storage import store as store_module
 from leveret.storage.log_files import RESERVED_BYTES

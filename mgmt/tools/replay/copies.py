@@ -21,10 +21,7 @@ from leveret.broker.amqp.content import header_frame
 from leveret.broker.amqp.field_table import encode_short_string, encode_table
 from leveret.broker.amqp.frames import HEADER
 from leveret.broker.amqp.methods import method_frame
-from leveret.broker.amqp.properties import (
-    decode_properties,
-    encode_properties,
-)
+from leveret.broker.amqp.properties import decode_properties, encode_properties
 from leveret.mgmt.tools.perf.connection import ChannelClosed, Connection, PerfError
 from leveret.mgmt.tools.perf.histogram import Histogram
 from leveret.mgmt.tools.replay.properties import MARK

@@ -10,10 +10,7 @@ from typing import Any
 import msgspec
 
 from leveret.broker.amqp.field_table import Table, encode_short_string, encode_table
-from leveret.broker.amqp.properties import (
-    HEADERS,
-    PROPERTY_TYPES,
-)
+from leveret.broker.amqp.properties import HEADERS, PROPERTY_TYPES
 from leveret.mgmt.views.to_json import json_to_table
 
 MARK = "leveret-replay"

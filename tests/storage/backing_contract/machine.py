@@ -6,13 +6,8 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.storage import ledger, segments
 from leveret.storage.backing_queue import Cursor
 from leveret.storage.message import Address, Message

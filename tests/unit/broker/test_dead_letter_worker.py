@@ -3,12 +3,8 @@
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations import Policy, PutPolicy
 from leveret.broker.pending import Answer
 from leveret.broker.policies.parameters import POLICY

@@ -5,9 +5,7 @@ from random import Random
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.delayed_messages import (
     LEAVING_BYTES_MAX,
     LOADED_MESSAGES_MAX,

@@ -5,13 +5,9 @@ from contextlib import closing
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
 from leveret.broker.exchanges.router import route
 from leveret.broker.routing import publish

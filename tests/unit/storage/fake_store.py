@@ -3,12 +3,8 @@
 from pathlib import Path
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.disk import Disk
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.log import Log

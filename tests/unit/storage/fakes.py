@@ -7,12 +7,8 @@ is a client of the log with records of one kind; `LogUnderTest` puts a log toget
 import asyncio
 from pathlib import Path
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.disk import Disk
 from leveret.storage.formats import encode_record, named_head
 from leveret.storage.log import Log

@@ -4,12 +4,8 @@ import gc
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.unit.storage.fake_store import ADDRESS, FakeStore

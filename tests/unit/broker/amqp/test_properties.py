@@ -2,9 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import (
     DIRECT_REPLY_TO,
     PROPERTY_TYPES,

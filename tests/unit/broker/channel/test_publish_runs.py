@@ -2,10 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.properties import (
-    PropertiesError,
-    encode_properties,
-)
+from leveret.broker.amqp.properties import PropertiesError, encode_properties
 from leveret.broker.channel.publish_runs import Run, runs_of
 from leveret.storage.message import Address, Message
 

@@ -5,15 +5,10 @@ from typing import Any
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.consistent_hash import ConsistentHash, jump_consistent_hash
 from leveret.broker.exchanges.exchange_type import Destination
 

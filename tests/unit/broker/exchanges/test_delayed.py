@@ -2,15 +2,10 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.delayed import DELAY_MS_MAX, DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
 

@@ -1,8 +1,6 @@
 """The direct exchange."""
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.exchanges.direct import Direct
 
 HEADER = read_header(b"\0\0")

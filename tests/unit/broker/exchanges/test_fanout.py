@@ -1,8 +1,6 @@
 """The fanout exchange."""
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.exchanges.fanout import Fanout
 
 HEADER = read_header(b"\0\0")

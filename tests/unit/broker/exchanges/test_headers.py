@@ -2,15 +2,10 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.headers import Headers
 
 ONE, TWO = ("S", "1"), ("S", "2")

@@ -2,9 +2,7 @@
 
 from collections import Counter
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.exchanges.modulus_hash import ModulusHash
 
 HEADER = read_header(b"\0\0")

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.exchanges.exchange_type import Destination
 from leveret.broker.exchanges.random_choice import RandomChoice
 

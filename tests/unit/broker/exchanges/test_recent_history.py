@@ -2,15 +2,10 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.amqp.field_table import Field
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.recent_history import RecentHistory
 
 HEADER = read_header(b"\0\0")

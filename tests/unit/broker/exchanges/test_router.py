@@ -2,14 +2,9 @@
 
 from typing import Any
 
-from leveret.broker.amqp.content_header import (
-    ContentHeader,
-    read_header,
-)
+from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.amqp.field_table import Field, Table
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.exchanges.router import route

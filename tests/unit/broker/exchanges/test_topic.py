@@ -1,8 +1,6 @@
 """The topic exchange. What each pattern matches is in test_topic_trie.py."""
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.exchanges.topic import Topic
 
 HEADER = read_header(b"\0\0")

@@ -1,9 +1,7 @@
 """Test doubles for the surroundings of a queue."""
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue

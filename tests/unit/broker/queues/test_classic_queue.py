@@ -2,12 +2,8 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.classic_queue import TURN_MESSAGES_MAX
 from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue

@@ -4,9 +4,7 @@ import pytest
 
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import blind_copy, read_header
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.dead_letter import (
     EXPIRED,
     MAXLEN,

@@ -2,12 +2,8 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.queues.figures import MESSAGE_BYTES, QUEUE_BYTES
 from leveret.broker.queues.status import SINGLE_ACTIVE, UP, WAITING, CoarseCounts
 from tests.unit.broker.queues.fakes import (

@@ -2,12 +2,8 @@
 
 import pytest
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.pending import Answer
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.quorum_queue import RETURN_WORK, QuorumQueue

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.tracing import record
 from leveret.broker.tracing.lines import BATCH_BYTES, Lines
 from leveret.broker.tracing.log_sink import LogOptions, LogSink, gap_line, header_line

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.broker.amqp.content import encode_address
-from leveret.broker.amqp.content_header import (
-    read_header,
-)
+from leveret.broker.amqp.content_header import read_header
 from leveret.broker.events.taps import TRACE_EXCHANGE, Sink
 from leveret.broker.message_numbers import MessageNumbers
 from leveret.broker.tracing.tracer import Tracer, Tracing

@@ -5,9 +5,7 @@ from pamqp import commands
 
 from leveret.broker.amqp.content import body_frames, header_frame
 from leveret.broker.amqp.methods import decode_method, method_frame
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt.tools.perf.consumer import Consumer
 from leveret.mgmt.tools.perf.options import Options
 

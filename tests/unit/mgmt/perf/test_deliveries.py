@@ -6,9 +6,7 @@ from pamqp import commands
 from leveret.broker.amqp.content import body_frames, header_frame
 from leveret.broker.amqp.frames import BODY, HEADER
 from leveret.broker.amqp.methods import method_frame
-from leveret.broker.amqp.properties import (
-    encode_properties,
-)
+from leveret.broker.amqp.properties import encode_properties
 from leveret.mgmt.tools.perf.deliveries import Assembly, shape_of, step
 from leveret.mgmt.tools.perf.histogram import Histogram
 
