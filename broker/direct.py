@@ -47,10 +47,8 @@ class DirectChannel(Channel):
 
     __slots__ = ("replies",)
 
-    is_of_a_client = False
-
     def __init__(self, connection: "DirectConnection") -> None:
-        super().__init__(connection, 1)
+        super().__init__(connection, 1, is_of_a_client=False)
         self.replies: list[Reply] = []
 
     def send(self, method: type[base.Frame], **arguments: Any) -> None:

@@ -102,15 +102,17 @@ class Channel:
 
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
-        "counts", "global_credit", "global_prefetch_count", "is_closing", "last_queue",
-        "next_delivery_tag", "number", "opened_at_s", "operation", "output", "prefetch_count",
-        "reply_consumer_tag", "reply_name", "takes_methods", "transaction", "unacked", "vhost",
+        "counts", "global_credit", "global_prefetch_count", "is_closing", "is_of_a_client",
+        "last_queue", "next_delivery_tag", "number", "opened_at_s", "operation", "output",
+        "prefetch_count", "reply_consumer_tag", "reply_name", "takes_methods", "transaction",
+        "unacked", "vhost",
     )  # fmt: skip
 
-    is_of_a_client = True
-
-    def __init__(self, connection: ConnectionLink, number: int) -> None:
+    def __init__(
+        self, connection: ConnectionLink, number: int, is_of_a_client: bool = True
+    ) -> None:
         self.connection = connection
+        self.is_of_a_client = is_of_a_client
         self.output = connection.output
         self.vhost = connection.vhost
         self.number = number
