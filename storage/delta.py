@@ -185,16 +185,16 @@ class Delta:
     def _read_run(self) -> list[Entry]:
         first = self.positions.first
         number = segment_number(first)
+        path = segment_path(self._writer.directory, number)
         try:
             run = self._segments.find(first)
         except (FileMissing, FormatError) as error:
-            self._lose(*positions_of(number), f"the rest of its segment {number}", str(error))
+            self._lose(*positions_of(number), f"the rest of {path}", str(error))
             if number != self._writer.number:
                 # The file is kept: a repair may find intact messages in it.
                 self._writer.numbers.discard(number)
             return []
         if run is None:
-            path = segment_path(self._writer.directory, number)
             self._lose(*positions_of(number), str(path), "they are not in it")
             return []
         if isinstance(run, Lost):

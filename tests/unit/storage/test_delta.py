@@ -81,6 +81,16 @@ def test_a_damaged_message_is_lost_and_the_others_come_back(store, queue, caplog
     assert "message 2 of queue 'q', of 1 bytes, is lost" in caplog.text
 
 
+def test_a_segment_with_a_damaged_header_is_named(store, queue, caplog):
+    publish_numbered(queue, 3)
+    page_out(store, queue)
+    path = queue.writer.path(0)
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+    with caplog.at_level(logging.ERROR):
+        assert queue.fetch(3, True) == []
+    assert f"3 messages of queue 'q' are lost, from the rest of {path}" in caplog.text
+
+
 def test_a_missing_segment_loses_its_messages_and_no_others(store, queue):
     publish_numbered(queue, 3)
     store.log.write()
