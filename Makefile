@@ -1,7 +1,7 @@
 # make run    run a broker on port 5672 with its data in ./data
-# make test   run the test suite, on pure Python; make test-compiled on the compiled message path
+# make test   run the test suite, on the compiled message path and on pure Python
 # make lint   all other checks of CI
-# make compile   compile the message path, if there is a C compiler
+# make compile   compile the message path, if there is a C compiler; run and test do it, too
 # make pictures  take the pictures of docs/management.md
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
@@ -19,7 +19,7 @@ FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
 
-.PHONY: run compile test test-compiled fuzz lint format pictures bench clean
+.PHONY: run compile test test-pure fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
 BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
@@ -47,15 +47,15 @@ $(BIN)/.compiled: $(BIN)/leveret $(SOURCES)
 
 compile: $(BIN)/.compiled
 
-run: $(BIN)/leveret
+run: compile
 	$(BIN)/leveret serve --data-dir data
 
-test: $(BIN)/.test-ready
-	LEVERET_PURE=1 $(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+test: $(BIN)/.test-ready compile test-pure
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-# Those left out run none of the compiled modules, or look at what is beside them.
-test-compiled: $(BIN)/.test-ready compile
-	$(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(ONCE)) $(TESTS)
+# Those left out run none of the compiled modules, or look at what is beside them: once is enough.
+test-pure: $(BIN)/.test-ready
+	LEVERET_PURE=1 $(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(ONCE)) $(TESTS)
 
 lint: $(BIN)/.dev-ready
 	$(BIN)/ruff check .
