@@ -27,15 +27,17 @@ NESTING_MAX = 128
 DEEP = "deep"
 """The letter of a field that stays encoded. Its value is bytes that begin with its real letter."""
 
-_FIXED: dict[int, struct.Struct] = {
+FIXED: dict[int, struct.Struct] = {
     ord(letter): struct.Struct(">" + code)
     for letter, code in {
         "I": "i", "s": "h", "b": "b", "l": "q", "L": "q", "i": "I", "u": "H", "B": "B",
         "T": "Q", "f": "f", "d": "d",
     }.items()
 }  # fmt: skip
+"""By the letter of a type: the numbers of fixed size."""
 _LONG = struct.Struct(">I")
-_DECIMAL = struct.Struct(">BI")
+DECIMAL = struct.Struct(">BI")
+"""Scale and value."""
 
 
 class FieldTableError(ValueError):
@@ -150,7 +152,7 @@ def _decode_field(data: bytes, start: int, depth: int) -> tuple[Field, int]:
     if letter == 0x53:  # S
         end = position + 4 + _LONG.unpack_from(data, position)[0]
         return ("S", text_of(_exactly(data, position + 4, end))), end
-    fixed = _FIXED.get(letter)
+    fixed = FIXED.get(letter)
     if fixed is not None:
         return (chr(letter), fixed.unpack_from(data, position)[0]), position + fixed.size
     return _decode_rare_field(data, chr(letter), position, depth)
@@ -174,7 +176,7 @@ def _decode_rare_field(data: bytes, letter: str, position: int, depth: int) -> t
             end = position + 4 + _LONG.unpack_from(data, position)[0]
             value = _exactly(data, position + 4, end)
         case "D":
-            value, end = _DECIMAL.unpack_from(data, position), position + _DECIMAL.size
+            value, end = DECIMAL.unpack_from(data, position), position + DECIMAL.size
         case _:
             raise FieldTableError(f"no field has the type {letter!r}")
     return (letter, value), end
@@ -207,7 +209,7 @@ def encode_field(field: Field) -> bytes:
         case "deep":
             return bytes(value)
         case "D":
-            body = _DECIMAL.pack(*value)
+            body = DECIMAL.pack(*value)
         case _:
-            body = _FIXED[ord(letter)].pack(value)
+            body = FIXED[ord(letter)].pack(value)
     return letter.encode() + body

@@ -10,7 +10,7 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import i64
 
-from leveret.broker.amqp.field_table import NESTING_MAX, FieldTableError
+from leveret.broker.amqp.field_table import DECIMAL, FIXED, NESTING_MAX, FieldTableError
 
 UNSIGNED: Final = 0xFFFFFFFF
 NAME_BYTES_MAX: Final = 14
@@ -25,9 +25,9 @@ _TABLE: Final = ord("F")
 def _sizes() -> bytes:
     """By the letter of a type: the bytes of a field with its letter, or one of the above."""
     sizes = bytearray(256)
-    for letters, size in (("tbB", 2), ("V", 1), ("su", 3), ("Iif", 5), ("D", 6), ("lLTd", 9)):
-        for letter in letters:
-            sizes[ord(letter)] = size
+    for letter, fixed in FIXED.items():
+        sizes[letter] = 1 + fixed.size
+    sizes[ord("t")], sizes[ord("V")], sizes[ord("D")] = 2, 1, 1 + DECIMAL.size
     sizes[ord("S")] = sizes[ord("x")] = _STRING
     sizes[ord("F")] = sizes[ord("A")] = _NESTED
     return bytes(sizes)

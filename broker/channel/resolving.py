@@ -8,7 +8,7 @@ keys until the vhost's generation changes, as it does with every change of a per
 
 from typing import Final
 
-from leveret.broker.amqp.content_header import read_header
+from leveret.broker import routing
 from leveret.broker.amqp.errors import access_refused, not_implemented
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
 from leveret.broker.auth.access_control import Decision
@@ -26,8 +26,6 @@ from leveret.storage.message import Address
 
 RETURN_WORK: Final = 60
 """The work of a message that reaches no queue and is returned to its publisher."""
-
-NO_PROPERTIES: Final = read_header(b"\0\0")
 
 
 def resolve(channel: Channel, target: Target) -> Steps | None:
@@ -92,7 +90,7 @@ def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
     target.exchange = exchange
     target.is_simple = False
     if not is_reply(target.address):
-        found = route(exchange, [target.address.routing_key], NO_PROPERTIES)
+        found = route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
         target.is_simple = found.is_cacheable and not found.remembering
         target.queues = found.queues
         if target.is_simple:
