@@ -55,6 +55,7 @@ PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 """Name, type and whether it is internal."""
+PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
 
 logger = logging.getLogger("leveret.vhost")
 

@@ -38,6 +38,12 @@ class Parameters:
             if vhost in (None, place):
                 yield place, name, value
 
+    def everything(self) -> Iterator[tuple[str, str, str, Any]]:
+        """Component, vhost, name and value of all parameters."""
+        for component in tuple(self._values):
+            for vhost, name, value in self.of(component):
+                yield component, vhost, name, value
+
     def put(self, component: str, vhost: str, name: str, value: Any) -> None:
         """Add or replace a parameter."""
         self._values.setdefault(component, {})[vhost, name] = value
