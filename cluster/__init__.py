@@ -1,0 +1,1 @@
+"""Several nodes that act as one broker. See docs/design/cluster.md."""

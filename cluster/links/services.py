@@ -1,0 +1,76 @@
+"""What the parts of a cluster see of links: peers that they send to, and calls that they get.
+
+A service is one part of the node that talks to the same part of other nodes: metadata, remote
+queues, questions of management. It has a number, under which it is registered at the links.
+Everything is called in the event loop.
+
+What a service may rely on:
+
+- `peer_up` and `peer_down` alternate for each name, `peer_up` first. Each `peer_up` has a `Peer` of
+  its own, and exactly one `peer_down` with the same object.
+- `received` comes between the two, and in the order in which the other node sent. What was sent
+  before a link went down may be lost: a suffix of it, never a part in between.
+- A restarted node has another incarnation. A broken and renewed link has the same one.
+"""
+
+from typing import Protocol
+
+METADATA_SERVICE, REMOTE_QUEUES_SERVICE, QUESTIONS_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
+"""The numbers of services. 0 is the links' own."""
+
+
+class Peer(Protocol):
+    """Another node, as long as one link to it lasts."""
+
+    @property
+    def name(self) -> str:
+        """The node's name, such as `leveret@host`."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number of the node's start. It grows from one start to the next."""
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol between nodes that both sides speak."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What both nodes can do beyond that version."""
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether more than `distribution_buffer_size` bytes wait to be sent.
+
+        A service that can wait sends nothing more until `Service.drained`.
+        """
+
+    def send(self, service: int, *pieces: bytes) -> None:
+        """Send one frame, whose payload is the pieces joined.
+
+        Frames keep their order. The call never blocks, and does nothing once the link is down.
+        Raises ValueError if the payload is larger than a frame may be.
+        """
+
+
+class Service(Protocol):
+    """What links call. An exception out of `received` closes the link, and is logged."""
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """The link is down. reason: a phrase for the log."""
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """The payload of one frame."""
+
+    def drained(self, peer: Peer) -> None:
+        """A peer that was congested is so no longer."""
+
+
+class ServiceRegistry(Protocol):
+    """Where services are registered: the links of a node."""
+
+    def register(self, number: int, service: Service) -> None:
+        """Add a service, before the links are started. number: from 1 to 127, not in use yet."""
