@@ -34,6 +34,7 @@ from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.registry import rows
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Dependents, Registry
 from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
@@ -89,6 +90,7 @@ def make_services(
     registry = Registry(events, node.make_vhost, node, turns.call_soon)
     internal = InternalBackend(registry.users, registry.permissions)
     audit = Audit()
+    writer = DeclarationWriter(registry, metadata, node.new_storage_id, audit)
     chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
     return Services(
         config=config,
@@ -96,7 +98,8 @@ def make_services(
         turns=turns,
         metadata=metadata,
         registry=registry,
-        declarations=LocalDeclarationLog(registry, metadata, sync, node.new_storage_id, audit),
+        declarations=LocalDeclarationLog(registry, writer, sync),
+        declaration_writer=writer,
         access=AccessControl(config, clock, internal, chain),
         events=events,
         audit=audit,
@@ -171,7 +174,7 @@ class Broker:
             pressure.is_congested, pressure.is_memory_short
         )
         pressure.disk_filled = self._disk_filled
-        services.declarations.disk_filled = pressure.note_full
+        services.declaration_writer.disk_filled = pressure.note_full
         store.failed = self._store_failed
         return store
 
@@ -362,7 +365,7 @@ class Broker:
         The declarations are moved into their file while there is the reserve for that: SQLite's log
         then has the room for deletions.
         """
-        self.services.declarations.is_disk_full = is_full
+        self.services.declaration_writer.is_disk_full = is_full
         if is_full:
             self.services.alarms.set(DISK, "store")
             self._sync.checkpoint()

@@ -18,6 +18,7 @@ from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.queue_kinds import QueueKinds
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import DeclarationLog
+from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
@@ -50,6 +51,7 @@ class Services:
 
     registry: the declared objects; vhosts, users and so on are its parts.
     declarations: the log to which changes of declared objects are submitted.
+    declaration_writer: what writes and applies them.
     reply_consumers: the direct reply-to names in use, and their channels.
     audit: told of changes, with their requester.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
@@ -61,6 +63,7 @@ class Services:
     metadata: Metadata
     registry: Registry
     declarations: DeclarationLog
+    declaration_writer: DeclarationWriter
     access: AccessControl
     events: Events
     audit: Audit

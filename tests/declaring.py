@@ -13,6 +13,7 @@ from leveret.broker.declarations import (
 from leveret.broker.events.events import Events
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost
@@ -113,9 +114,10 @@ class Declared:
         self.audit = Audit()
         self.registry = Registry(self.events, self._make_vhost, self.dependents, call_soon)
         self._storage_id = 0
-        self.log = LocalDeclarationLog(
-            self.registry, self.metadata, SyncedAtOnce(), self._new_storage_id, self.audit
+        self.writer = DeclarationWriter(
+            self.registry, self.metadata, self._new_storage_id, self.audit
         )
+        self.log = LocalDeclarationLog(self.registry, self.writer, SyncedAtOnce())
 
     def _make_vhost(self, name):
         vhost = DeclaringVhost(

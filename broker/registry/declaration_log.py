@@ -7,50 +7,32 @@ immediately, and answered when they are on disk: many of them share one sync, wh
 applied later, too, and the caller must look at the registry again, since it may have changed
 meanwhile.
 
-L1. A declaration is checked before it is written, and written before it is applied: one that cannot
-    be written changes nothing in memory.
-L2. Declarations that are submitted together are written in one transaction.
-L3. Declarations are applied in the order in which they are submitted.
+L1, L2, L7 and L8 are the promises of what writes and applies them (declaration_writer.py).
+
+L3. Declarations are applied in the order in which they are submitted, each checked before.
 L4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
 L5. Declarations of what survives a restart are answered after a sync of all that was written until
     then, also if they change nothing: another client may have declared the same a moment ago.
     Others are answered immediately.
 L6. Consumers of a deleted queue are told after the answer: delete-ok comes before basic.cancel.
-L7. While the disk is full no new queue, exchange or binding is written: the room that there is, is
-    for deletions.
-L8. The audit is told of declarations that were applied, in the order of L3, and before the answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from msgspec.structs import replace
-
-from leveret.broker.audit import Audit
-from leveret.broker.declarations import Declaration, PutBinding, PutExchange, PutQueue
+from leveret.broker.declarations import Declaration
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
-from leveret.broker.registry.acts import ActsOfDeclarations
+from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
-from leveret.broker.registry.rows import write
 from leveret.broker.requester import THE_NODE, Requester
-from leveret.storage.metadata import Metadata, MetadataError, MetadataFull
+from leveret.storage.metadata import MetadataError
 from leveret.storage.metadata_sync import MetadataSync
-
-NEW = (PutQueue, PutExchange, PutBinding)
-"""What clients may declare any number of."""
 
 
 class DeclarationLog(Protocol):
-    """Accepts declarations.
-
-    is_disk_full: nothing new is written (L7). disk_filled: called when there was no room for a
-    declaration; gives the reserve of disk space up.
-    """
-
-    is_disk_full: bool
-    disk_filled: Callable[[], object]
+    """Accepts declarations."""
 
     def submit(
         self,
@@ -73,28 +55,12 @@ class DeclarationLog(Protocol):
 
 
 class LocalDeclarationLog:
-    """The log of a single node: SQLite, then the registry.
+    """The log of a single node: a declaration is written and applied when it is submitted."""
 
-    new_storage_id: allocates the number under which a durable queue's messages are stored; returns
-    0 if the node stores none.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        metadata: Metadata,
-        sync: MetadataSync,
-        new_storage_id: Callable[[], int],
-        audit: Audit,
-    ) -> None:
+    def __init__(self, registry: Registry, writer: DeclarationWriter, sync: MetadataSync) -> None:
         self._registry = registry
-        self._acts = ActsOfDeclarations(registry.users, registry.vhosts)
-        self._audit = audit
-        self._metadata = metadata
+        self._writer = writer
         self._sync = sync
-        self._new_storage_id = new_storage_id
-        self.is_disk_full = False
-        self.disk_filled: Callable[[], object] = lambda: None
 
     def submit(
         self,
@@ -111,16 +77,11 @@ class LocalDeclarationLog:
         kept = registry.complete(declarations)
         needs_sync = not nowait and any(map(registry.is_durable, (*declarations, *kept)))
         try:
-            kept = self._write(kept)
+            cancelled = self._writer.perform(kept, requester)
         except MetadataError as error:
             answer.refuse(error)
             return answer
-        acts = self._acts.of(kept, requester)
-        for declaration in kept:
-            registry.apply(declaration)
-        for act in acts:
-            self._audit.note(requester, act)
-        self._answer(answer, needs_sync, registry.take_cancelled())
+        self._answer(answer, needs_sync, cancelled)
         return answer
 
     def synced(self) -> Answer[None]:
@@ -146,37 +107,3 @@ class LocalDeclarationLog:
             self._sync.when_synced(give)
         else:
             give(None)
-
-    def _write(self, declarations: list[Declaration]) -> list[Declaration]:
-        """Write the durable ones in one transaction; returns the declarations with storage ids.
-
-        On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
-        space that it has, so that deletions, which need no more, can be written (L7).
-        """
-        is_new = any(
-            isinstance(one, NEW) and self._registry.is_durable(one) for one in declarations
-        )
-        if self.is_disk_full and is_new:
-            raise MetadataFull("the disk is full: nothing new is declared until there is room")
-        try:
-            return self._write_at_once(declarations)
-        except MetadataFull:
-            self.disk_filled()
-            self._metadata.checkpoint()
-            if is_new:
-                raise
-            return self._write_at_once(declarations)
-
-    def _write_at_once(self, declarations: list[Declaration]) -> list[Declaration]:
-        if len(declarations) == 1:
-            return [self._write_one(declarations[0])]
-        with self._metadata.batch():
-            return [self._write_one(declaration) for declaration in declarations]
-
-    def _write_one(self, declaration: Declaration) -> Declaration:
-        if not self._registry.is_durable(declaration):
-            return declaration
-        if self._registry.topology.stores_messages(declaration):
-            declaration = replace(declaration, storage_id=self._new_storage_id())
-        write(declaration, self._metadata)
-        return declaration

@@ -88,13 +88,13 @@ class TestWriting:
         assert "e" not in exchange_names(metadata)
 
     def test_nothing_new_is_written_to_a_full_disk(self, full_until_checkpoint, metadata):
-        log = full_until_checkpoint.log
-        log.disk_filled = lambda: setattr(log, "is_disk_full", True)
+        log, writer = full_until_checkpoint.log, full_until_checkpoint.writer
+        writer.disk_filled = lambda: setattr(writer, "is_disk_full", True)
         for name in ("first", "second"):
             with pytest.raises(MetadataFull):
                 log.submit(PutExchange("/", name, "direct", durable=True)).result()
         log.submit(PutExchange("/", "passing", "direct")).result()
-        log.is_disk_full = False
+        writer.is_disk_full = False
         log.submit(PutExchange("/", "third", "direct", durable=True)).result()
         assert {"first", "second", "third"} & exchange_names(metadata) == {"third"}
 
