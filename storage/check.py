@@ -7,6 +7,7 @@ damaged store without a repair, but it then reports the same losses at each star
 """
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -78,11 +79,14 @@ def check_store(directory: Path, progress: Progress = lambda done, total: None) 
 
 
 def _missing_logs(paths: list[Path]) -> Iterator[FileReport]:
-    numbers = {int(path.stem): path for path in paths if path.suffix == ".log"}
-    for number in range(min(numbers, default=0), max(numbers, default=0)):
-        if number not in numbers:
-            path = next(iter(numbers.values())).with_name(f"{number:010d}.log")
-            yield FileReport(path, 0, {}, ["it is missing"])
+    logs = [path for path in paths if path.suffix == ".log"]
+    for before, after in pairwise(logs):
+        start, end = int(before.stem) + 1, int(after.stem)
+        if start < end:
+            problem = "it is missing"
+            if end - start > 1:
+                problem += f", and so are all up to {end - 1:010d}.log"
+            yield FileReport(before.with_name(f"{start:010d}.log"), 0, {}, [problem])
 
 
 def _check_log(disk: Disk, directory: Path, path: Path, numbers: list[int]) -> FileReport:

@@ -300,7 +300,12 @@ class Delta:
         self._ledger.lost(size)
         self.lost(count, size)
 
-    def lose_segment(self, number: int) -> None:
-        """A segment that has positions in delta is missing."""
-        path = segment_path(self._writer.directory, number)
-        self._lose(*positions_of(number), str(path), "the file is missing")
+    def lose_segments(self, first: int, last: int) -> None:
+        """Segments that have positions in delta are missing: all from one number to another."""
+        start, end = positions_of(first)[0], positions_of(last)[1]
+        path = segment_path(self._writer.directory, first)
+        if first == last:
+            self._lose(start, end, str(path), "the file is missing")
+            return
+        files = f"{path} to {segment_path(self._writer.directory, last)}"
+        self._lose(start, end, files, "the files are missing")

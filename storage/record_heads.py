@@ -1,14 +1,16 @@
 """The heads of the store's own records: their layouts, and whether bytes have them. Pure.
 
 formats.py describes the records. What `is_run`, `is_progress` and `is_state` accept can be decoded:
-the counts in it are those of what follows, no position is above NO_POSITION, and an address is two
+the counts in it are those of what follows, no position is above POSITION_MAX, and an address is two
 short strings. That the properties of a run can be decoded is checked by those who need them.
 """
 
 import struct
 from typing import Final
 
-from leveret.storage.intervals import NO_POSITION
+POSITION_MAX: Final = 1 << 47
+"""A queue that takes a million messages a second needs four years to get there. It leaves as many
+positions again for what is published after a restart (PriorityQueue gives a position 48 bits)."""
 
 RUN_START = struct.Struct("<QIHHIB")
 TARGET = struct.Struct("<QQ")
@@ -36,7 +38,7 @@ def is_run(head: bytes, body_bytes: int) -> bool:
     if len(head) != address_at + address_bytes + header_bytes or not (count and targets):
         return False
     for place in range(RUN_START.size, sizes_at, TARGET.size):
-        if TARGET.unpack_from(head, place)[1] > NO_POSITION - count:
+        if TARGET.unpack_from(head, place)[1] > POSITION_MAX - count:
             return False
     if not _is_address(head, address_at, address_at + address_bytes):
         return False
@@ -51,7 +53,7 @@ def is_progress(head: bytes) -> bool:
     if len(head) < PROGRESS_START.size:
         return False
     fixed: tuple[int, int, int, int] = PROGRESS_START.unpack_from(head)
-    return fixed[1] <= NO_POSITION and _are_ranges(head, PROGRESS_START.size, fixed[3])
+    return fixed[1] <= POSITION_MAX and _are_ranges(head, PROGRESS_START.size, fixed[3])
 
 
 def is_state(head: bytes) -> bool:
@@ -60,7 +62,7 @@ def is_state(head: bytes) -> bool:
         return False
     _, flushed_to, fetched_to, _, _, _, _, segments, ranges = STATE_START.unpack_from(head)
     ranges_at = STATE_START.size + NUMBER.size * segments
-    return max(flushed_to, fetched_to) <= NO_POSITION and _are_ranges(head, ranges_at, ranges)
+    return max(flushed_to, fetched_to) <= POSITION_MAX and _are_ranges(head, ranges_at, ranges)
 
 
 def _is_address(head: bytes, start: int, end: int) -> bool:
@@ -72,4 +74,4 @@ def _is_address(head: bytes, start: int, end: int) -> bool:
 def _are_ranges(head: bytes, offset: int, count: int) -> bool:
     if len(head) != offset + 2 * NUMBER.size * count:
         return False
-    return not count or max(struct.unpack_from(f"<{2 * count}Q", head, offset)) <= NO_POSITION
+    return not count or max(struct.unpack_from(f"<{2 * count}Q", head, offset)) <= POSITION_MAX

@@ -44,6 +44,7 @@ from leveret.storage.formats import (
     feature_of,
     read_records,
 )
+from leveret.storage.intervals import Intervals
 from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, log_numbers, log_path, synced_bytes
 from leveret.storage.torn_end import torn_from
@@ -99,8 +100,13 @@ class LogReader:
         oldest = self._oldest(numbers)
         present = [number for number in numbers if number >= oldest]
         self.stale = [self._path(number) for number in numbers if number < oldest]
-        for number in sorted(set(range(oldest or present[0], present[-1])) - set(present)):
-            self._report(f"{self._path(number)} is missing: what only it held is lost")
+        there = Intervals((number, number + 1) for number in present)
+        for start, end in there.gaps(oldest or present[0], present[-1]):
+            if end - start == 1:
+                self._report(f"{self._path(start)} is missing: what only it held is lost")
+            else:
+                files = f"{self._path(start)} to {self._path(end - 1)}"
+                self._report(f"{files} are missing: what only they held is lost")
         return present
 
     def _oldest(self, numbers: list[int]) -> int:

@@ -113,7 +113,7 @@ class Restorer:
         directory = queue.writer.directory
         if found.state is None and numbers:
             self._do_without_state(queue, numbers, found)
-        state = found.state_to_restore(queue.key)
+        state = _with_last_segment(found.state_to_restore(queue.key), directory)
         queue.ledger.restore(state)
         queue.has_expiring = state.has_expiring
         entries = found.live_entries()
@@ -136,10 +136,7 @@ class Restorer:
         queue.restore(entries)
         if not self.was_closed and not queue.knows_deliveries:
             queue.mark_delivered(entries)
-        for start, end in list(queue.delta.positions):
-            for number in range(segment_number(start), segment_number(end - 1) + 1):
-                if number not in kept:
-                    queue.delta.lose_segment(number)
+        _lose_missing(queue, kept)
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
         """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
@@ -265,3 +262,27 @@ class Restorer:
                 gone,
             )
         )
+
+
+def _with_last_segment(state: State, directory: Path) -> State:
+    """The STATE; its last segment is not above all the messages that it counts in segments (G4).
+
+    A checksum that is right by chance, or forged, does not make the numbers in a record right.
+    """
+    last = segment_number(state.flushed_to - 1)
+    if state.tail_number <= last:
+        return state
+    logger.error(
+        "the log says that %s is the last segment of its queue, and that its messages end at "
+        "position %d: an earlier segment is taken as the last one",
+        segment_path(directory, state.tail_number), state.flushed_to,
+    )  # fmt: skip
+    return state._replace(tail_number=last)
+
+
+def _lose_missing(queue: TieredQueue, kept: set[int]) -> None:
+    """Lose the messages in segments that do not exist, however many there should be."""
+    there = Intervals((number, number + 1) for number in sorted(kept))
+    for start, end in list(queue.delta.positions):
+        for first, after in there.gaps(segment_number(start), segment_number(end - 1) + 1):
+            queue.delta.lose_segments(first, after - 1)

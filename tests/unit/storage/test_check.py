@@ -94,6 +94,14 @@ def test_a_missing_log_file_is_a_problem(tmp_path):
     assert (report.path.name, report.problems) == ("0000000002.log", ["it is missing"])
 
 
+def test_very_many_missing_log_files_are_one_problem(tmp_path):
+    log(tmp_path, 1)
+    log(tmp_path, 9_000_000_000)
+    report = check_store(tmp_path)[-1]
+    assert report.path.name == "0000000002.log"
+    assert report.problems == ["it is missing, and so are all up to 8999999999.log"]
+
+
 def test_bodies_that_a_segment_refers_to_are_checked(tmp_path):
     write(tmp_path, "bodies/0000000001.bodies", BODIES_MAGIC, b"body" + bytes(4))
     freed = encode_stored_run(0, 1, (256, 0), b"\1x\1k", b"", [(1, 44, 4, 12345)])

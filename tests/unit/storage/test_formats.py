@@ -37,10 +37,11 @@ from leveret.storage.formats import (
     read_record,
     read_records,
 )
-from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.intervals import Intervals
+from leveret.storage.record_heads import POSITION_MAX
 
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-POSITIONS = st.integers(0, NO_POSITION - 10)
+POSITIONS = st.integers(0, POSITION_MAX - 10)
 TARGETS = st.lists(st.tuples(U64, POSITIONS), min_size=1, max_size=4)
 ADDRESSES = st.tuples(st.binary(max_size=10), st.binary(max_size=10)).map(
     lambda names: b"".join(bytes((len(name),)) + name for name in names)
@@ -142,15 +143,15 @@ HEADS = {
     RUN: [
         b"", RUN_HEAD[:-1], RUN_HEAD + b"x", RUN_HEAD[:8] + b"\2" + RUN_HEAD[9:],
         RUN_HEAD.replace(ADDRESS, b"\1x\2k"), RUN_HEAD.replace(ADDRESS, b"\5x\1k"),
-        RUN_HEAD.replace((4).to_bytes(8, "little"), NO_POSITION.to_bytes(8, "little")),
+        RUN_HEAD.replace((4).to_bytes(8, "little"), POSITION_MAX.to_bytes(8, "little")),
     ],
     PROGRESS: [
-        b"", struct.pack("<QQQI", 1, 2, 3, 1), struct.pack("<QQQI", 1, NO_POSITION + 1, 3, 0),
-        struct.pack("<QQQIQQ", 1, 2, 3, 1, 5, NO_POSITION + 1),
+        b"", struct.pack("<QQQI", 1, 2, 3, 1), struct.pack("<QQQI", 1, POSITION_MAX + 1, 3, 0),
+        struct.pack("<QQQIQQ", 1, 2, 3, 1, 5, POSITION_MAX + 1),
     ],
     STATE: [
         b"", struct.pack("<QQQQqQBII", 1, 2, 2, 0, 0, 0, 0, 1, 0),
-        struct.pack("<QQQQqQBII", 1, NO_POSITION + 1, 2, 0, 0, 0, 0, 0, 0),
+        struct.pack("<QQQQqQBII", 1, POSITION_MAX + 1, 2, 0, 0, 0, 0, 0, 0),
     ],
     OLDEST: [b"", bytes(7), bytes(9)],
 }  # fmt: skip

@@ -112,6 +112,16 @@ def test_a_missing_file_is_reported(tmp_path):
     assert "0000000002.log is missing" in reader.problems[0]
 
 
+def test_very_many_missing_files_are_one_problem(tmp_path):
+    write(tmp_path, 1, note(b"a"))
+    write(tmp_path, 9_000_000_000, note(b"c"))
+    reader, notes = read(tmp_path)
+    assert notes == [b"a", b"c"]
+    (problem,) = reader.problems
+    assert "0000000002.log to " in problem
+    assert "8999999999.log are missing" in problem
+
+
 def torn(text):
     """A record whose last byte did not reach the disk."""
     return note(text)[:-1] + b"\0"

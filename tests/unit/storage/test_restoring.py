@@ -186,3 +186,31 @@ async def test_one_sync_is_enough_for_all_queues_of_which_segments_were_removed(
     assert store.disk.counts.syncs == before
     restorer.sync()
     assert store.disk.counts.syncs == before + syncs
+
+
+class TestAForgedState:
+    """Its checksum is right, and its numbers are not: a restart neither takes long nor fails."""
+
+    FAR = 1 << 46
+
+    async def test_messages_without_segments_are_lost_with_one_line(
+        self, store, writer, tmp_path, caplog
+    ):
+        write(store, writer, 0, 3)
+        state = state_of(writer, 3)._replace(flushed_to=self.FAR)
+        queue = restored(store, tmp_path, found_with(state=state))
+        (line,) = [record.getMessage() for record in caplog.records if "lost" in record.message]
+        last = segment_path(writer.directory, self.FAR // 8 - 1)
+        assert f"from {writer.path(1)} to {last}: the files are missing" in line
+        assert bodies(queue) == [b"segment 0", b"segment 1", b"segment 2"]
+        assert queue.next_position == self.FAR
+
+    async def test_a_last_segment_above_all_messages_is_not_believed(
+        self, store, writer, tmp_path, caplog
+    ):
+        write(store, writer, 0, 3)
+        state = state_of(writer, 3)._replace(tail_number=1 << 62)
+        queue = restored(store, tmp_path, found_with(state=state))
+        assert str(segment_path(writer.directory, 1 << 62)) in caplog.text
+        assert bodies(queue) == [b"segment 0", b"segment 1", b"segment 2"]
+        assert queue.writer.number == 0
