@@ -13,6 +13,7 @@ from leveret.broker.config.authentication_settings import (
 )
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.description import describe_settings
+from leveret.broker.config.formation_settings import FormationSettings
 from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.loader import ConfigError, load_config
 from leveret.broker.config.log_settings import LogSettings
@@ -34,6 +35,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "DiskSettings",
+    "FormationSettings",
     "HttpSettings",
     "IgnoredSetting",
     "LdapSettings",

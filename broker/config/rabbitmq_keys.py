@@ -122,11 +122,8 @@ CLUSTER_KEYS = (
     *_under(
         "cluster_formation",
         """
-        classic_config.nodes.$node discovery_retry_interval discovery_retry_limit dns.hostname
-        internal_lock_retries lock_retry_limit lock_retry_timeout node_cleanup.interval
-        node_cleanup.only_log_warning node_type peer_discovery_backend proxy.http_proxy
-        proxy.https_proxy proxy.proxy_exclusions.$name randomized_startup_delay_range.max
-        randomized_startup_delay_range.min target_cluster_size_hint
+        internal_lock_retries proxy.http_proxy proxy.https_proxy proxy.proxy_exclusions.$name
+        target_cluster_size_hint
         """,
     ),
     *_under(
@@ -136,29 +133,7 @@ CLUSTER_KEYS = (
         use_autoscaling_group use_private_ip
         """,
     ),
-    *_under(
-        "cluster_formation.consul",
-        """
-        acl_token cluster_name deregister_after domain_suffix host include_nodes_with_warnings
-        lock_prefix lock_timeout lock_wait_time port scheme ssl_options svc svc_addr svc_addr_auto
-        svc_addr_nic svc_addr_use_nodename svc_id svc_meta svc_meta.$name svc_port svc_tags
-        svc_tags.$name svc_ttl use_longname
-        """,
-    ),
-    *_under(
-        "cluster_formation.etcd",
-        """
-        cluster_name endpoints endpoints.$index host key_prefix lock_timeout lock_wait_time
-        node_ttl password port scheme ssl_options username
-        """,
-    ),
-    *_under(
-        "cluster_formation.k8s",
-        """
-        address_type cert_path host hostname_suffix namespace_path port scheme service_name
-        token_path
-        """,
-    ),
+    *_under("cluster_formation", "consul.ssl_options consul.svc_id etcd.ssl_options"),
     *_under("cluster_formation.consul.ssl_options cluster_formation.etcd.ssl_options", TLS_OPTIONS),
     *_under("cluster_formation.k8s.tls", TLS_OPTIONS),
 )

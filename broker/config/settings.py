@@ -27,6 +27,7 @@ from leveret.broker.config.declaration import (
     setting,
     settings_of,
 )
+from leveret.broker.config.formation_settings import FormationSettings
 from leveret.broker.config.ldap_settings import LdapSettings
 from leveret.broker.config.log_settings import LogSettings
 from leveret.broker.config.management_settings import ManagementSettings, PrometheusSettings
@@ -297,6 +298,7 @@ class Config:
     prometheus: PrometheusSettings = section(PrometheusSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
+    cluster_formation: FormationSettings = section(FormationSettings)
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)

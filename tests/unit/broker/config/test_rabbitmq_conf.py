@@ -258,7 +258,7 @@ def test_a_rabbitmq_conf_with_every_documented_key_starts_us(tmp_path: Path) -> 
     assert config.consumer_timeout_ms == 600_000
     assert config.definitions_file == Path("/etc/rabbitmq/definitions.json")
     ignored = {setting.key for setting in config.settings_without_effect}
-    assert "cluster_formation.classic_config.nodes.1" in ignored
+    assert [node.name for node in config.cluster_formation.nodes] == ["rabbit@one", "rabbit@two"]
     assert "auth_ldap.ssl_options.hostname_verification" in ignored
 
 

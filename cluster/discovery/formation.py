@@ -1,0 +1,185 @@
+"""Who forms a new cluster, and whom a new node joins: the decision, without I/O.
+
+Promise. Nodes that start together for the first time, list each other and reach each other make
+one cluster, whatever the order in which they start and ask. A node joins a cluster that it finds
+before it forms one.
+
+What is not promised. A node whose peers cannot be reached at all forms a cluster alone after the
+last attempt, as in RabbitMQ: it cannot know whether they exist. Nodes that are cut off from each
+other while they start for the first time can make two clusters.
+
+Why not a lock between the nodes. RabbitMQ 3.10 has all listed nodes agree on who holds a lock, and
+its holder waits until every attempt has failed before it forms a cluster: five seconds. Here a
+backend's own lock is used where it has one (Consul, etcd); otherwise the order of the names
+decides, which needs no agreement and no waiting.
+
+Mechanism. One round is: list the nodes, ask each peer what it is, decide. A peer is `MEMBER` (it
+belongs to a cluster and runs), `BLANK` (it is new and in this same phase) or `UNREACHABLE`.
+
+    a peer is MEMBER                        join it; of several another one at each attempt
+    there are no peers                      form
+    this node is not first                  wait; the first one will form
+    this node is first, all are BLANK       form
+    this node is first, some UNREACHABLE    wait; at the last attempt: form
+
+A node is first if it holds the lock, or if no BLANK peer has a name before its own.
+
+Two nodes that decide at the same time: A comes before B. A forms because B answered BLANK. Then B
+has been asked by A since its own round began, or its own question found A: B does not form in that
+round (F2).
+
+Invariants:
+
+F1. A node that has found a MEMBER in a round does not form in that round.
+F2. A node without the lock forms only if, since it asked, no node that comes before it asked it.
+F3. A node waits for each other one a finite number of rounds, and stops with an error after that.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from leveret.broker.node_address import NodeAddress
+
+WAITING_FACTOR = 2
+"""A node waits for the first one through this many times its own attempts: the first one began
+later than it at worst, with as many attempts of its own."""
+
+
+class PeerState(Enum):
+    """What a peer is."""
+
+    MEMBER = auto()
+    BLANK = auto()
+    UNREACHABLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """List the nodes. is_delayed: after the interval between two attempts. reason: for the log."""
+
+    is_delayed: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the peers what they are."""
+
+    peers: tuple[NodeAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Join the cluster of a node."""
+
+    node: NodeAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Form a cluster of one node. reason: for the log."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The node must not start. reason: for the log and the operator."""
+
+    reason: str
+
+
+Action = Discover | Ask | Join | Form | Stop
+
+
+class Formation:
+    """The machine: each input returns the next action.
+
+    own: the name of this node. attempts_max: of listing in a row, and of rounds.
+    """
+
+    def __init__(self, own: str, attempts_max: int, *, has_lock: bool) -> None:
+        self._own = own
+        self._attempts_max = attempts_max
+        self._has_lock = has_lock
+        self._failed_lists = 0
+        self._rounds = 0
+        self._rounds_behind: Counter[str] = Counter()
+        self._was_asked_by = ""
+        self._peers: tuple[NodeAddress, ...] = ()
+
+    def start(self) -> Action:
+        """The first action."""
+        return Discover()
+
+    def listing_failed(self, reason: str) -> Action:
+        """The backend could not be asked."""
+        self._failed_lists += 1
+        if self._failed_lists >= self._attempts_max:
+            return Stop(f"the nodes of the cluster could not be listed: {reason}")
+        left = self._attempts_max - self._failed_lists
+        return Discover(is_delayed=True, reason=f"{reason} ({_attempts(left)} left)")
+
+    def listed(self, nodes: tuple[NodeAddress, ...]) -> Action:
+        """The backend listed nodes; this node may be among them."""
+        self._failed_lists = 0
+        by_name = {node.name: node for node in nodes if node.name != self._own}
+        self._peers = tuple(by_name[name] for name in sorted(by_name))
+        self._was_asked_by = ""
+        if not self._peers:
+            return Form("no other nodes were discovered")
+        return Ask(self._peers)
+
+    def asked_by(self, peer: str) -> None:
+        """A new node asked this one what it is, and is told BLANK."""
+        if not self._has_lock and peer < self._own:
+            self._was_asked_by = peer
+
+    def answered(self, states: Mapping[str, PeerState]) -> Action:
+        """What the peers are, by name; a peer without an entry is unreachable."""
+        self._rounds += 1
+        members = [peer for peer in self._peers if states.get(peer.name) is PeerState.MEMBER]
+        if members:
+            return Join(members[(self._rounds - 1) % len(members)])  # F1
+        blank = [peer.name for peer in self._peers if states.get(peer.name) is PeerState.BLANK]
+        before = [name for name in blank if name < self._own and not self._has_lock]
+        if self._was_asked_by:
+            before.append(self._was_asked_by)
+        if before:
+            return self._wait_for(min(before))
+        return self._form_or_wait(len(blank))
+
+    def join_failed(self, node: NodeAddress, reason: str) -> Action:
+        """The node that was to be joined refused, or is gone."""
+        if self._rounds >= self._attempts_max:
+            return Stop(f"{node.name} is in a cluster and cannot be joined: {reason}")
+        return self._next_round(f"{node.name} cannot be joined: {reason}")
+
+    def _wait_for(self, first: str) -> Action:
+        self._rounds = 0
+        self._rounds_behind[first] += 1
+        if self._rounds_behind[first] >= WAITING_FACTOR * self._attempts_max:  # F3
+            return Stop(
+                f"{first} is new as well and should form the cluster, but does not: look at its log"
+            )
+        return Discover(is_delayed=True, reason=f"{first} is new as well and forms the cluster")
+
+    def _form_or_wait(self, blank: int) -> Action:
+        assert not self._was_asked_by  # F2
+        silent = len(self._peers) - blank
+        if not silent:
+            return Form("all other nodes are new as well")
+        names = ", ".join(peer.name for peer in self._peers)
+        if self._rounds >= self._attempts_max:
+            return Form(f"none of {names} is in a cluster that can be reached")
+        return self._next_round(f"{silent} of {names} cannot be reached")
+
+    def _next_round(self, reason: str) -> Action:
+        left = max(self._attempts_max - self._rounds, 0)
+        return Discover(is_delayed=True, reason=f"{reason} ({_attempts(left)} left)")
+
+
+def _attempts(number: int) -> str:
+    return f"{number} attempt{'' if number == 1 else 's'}"

@@ -1,0 +1,179 @@
+"""Who forms a cluster and who joins: the decision, one round at a time."""
+
+import itertools
+
+import pytest
+
+from leveret.broker.node_address import NodeAddress
+from leveret.cluster.discovery.formation import (
+    Ask,
+    Discover,
+    Form,
+    Formation,
+    Join,
+    PeerState,
+    Stop,
+)
+
+A, B, C = (NodeAddress(f"{name}@host") for name in "abc")
+MEMBER, BLANK, UNREACHABLE = PeerState.MEMBER, PeerState.BLANK, PeerState.UNREACHABLE
+ATTEMPTS = 3
+
+
+def formation(own=A, has_lock=False):
+    return Formation(own.name, ATTEMPTS, has_lock=has_lock)
+
+
+def round_of(machine, states):
+    """One round: the nodes are listed and answer; the result is what follows."""
+    asked = machine.listed((A, B, C))
+    assert isinstance(asked, Ask)
+    return machine.answered({node.name: state for node, state in states.items()})
+
+
+def test_a_node_that_is_listed_alone_forms_a_cluster():
+    assert isinstance(formation().listed((A,)), Form)
+    assert isinstance(formation().listed(()), Form)
+
+
+def test_the_other_nodes_are_asked_once_each_in_the_order_of_names():
+    assert formation(B).listed((C, A, B, C)) == Ask((A, C))
+
+
+def test_a_running_member_is_joined():
+    assert round_of(formation(), {B: BLANK, C: MEMBER}) == Join(C)
+
+
+def test_a_running_member_is_joined_under_the_lock():
+    assert round_of(formation(has_lock=True), {B: BLANK, C: MEMBER}) == Join(C)
+
+
+def test_of_nodes_that_are_all_new_the_first_name_forms():
+    assert isinstance(round_of(formation(A), {B: BLANK, C: BLANK}), Form)
+    assert isinstance(round_of(formation(B), {A: BLANK, C: BLANK}), Discover)
+
+
+def test_the_holder_of_the_lock_forms_whatever_its_name():
+    assert isinstance(round_of(formation(C, has_lock=True), {A: BLANK, B: BLANK}), Form)
+
+
+def test_a_node_forms_without_unreachable_nodes_at_its_last_attempt():
+    machine = formation(A)
+    for _ in range(ATTEMPTS - 1):
+        assert isinstance(round_of(machine, {B: BLANK, C: UNREACHABLE}), Discover)
+    assert isinstance(round_of(machine, {B: BLANK}), Form)
+
+
+def test_a_node_that_waits_for_the_first_one_does_not_form():
+    machine = formation(B)
+    for _ in range(2 * ATTEMPTS - 1):
+        assert isinstance(round_of(machine, {A: BLANK}), Discover)
+    last = round_of(machine, {A: BLANK})
+    assert isinstance(last, Stop)
+    assert "a@host" in last.reason
+
+
+def test_attempts_begin_anew_when_the_first_node_goes_away():
+    machine = formation(B)
+    for _ in range(ATTEMPTS):
+        assert isinstance(round_of(machine, {A: BLANK}), Discover)
+    for _ in range(ATTEMPTS - 1):
+        assert isinstance(round_of(machine, {}), Discover)
+    assert isinstance(round_of(machine, {}), Form)
+
+
+def test_a_node_that_was_asked_by_one_before_it_does_not_form_in_that_round():
+    machine = formation(B)
+    machine.listed((A, B))
+    machine.asked_by(A.name)
+    assert isinstance(machine.answered({A.name: UNREACHABLE}), Discover)
+
+
+def test_a_node_that_was_asked_by_one_after_it_forms():
+    machine = formation(A)
+    machine.listed((A, B))
+    machine.asked_by(B.name)
+    assert isinstance(machine.answered({B.name: BLANK}), Form)
+
+
+def test_a_list_that_fails_is_asked_for_again_up_to_the_limit():
+    machine = formation()
+    assert machine.listing_failed("no answer") == Discover(True, "no answer (2 attempts left)")
+    assert machine.listing_failed("no answer") == Discover(True, "no answer (1 attempt left)")
+    stop = machine.listing_failed("no answer")
+    assert stop == Stop("the nodes of the cluster could not be listed: no answer")
+
+
+def test_a_list_that_succeeds_ends_a_row_of_failures():
+    machine = formation()
+    for _ in range(3 * ATTEMPTS):
+        assert isinstance(machine.listing_failed("no answer"), Discover)
+        machine.listed((A, B))
+
+
+def test_a_node_that_refuses_is_left_for_another_member():
+    machine = formation()
+    assert round_of(machine, {B: MEMBER, C: MEMBER}) == Join(B)
+    assert isinstance(machine.join_failed(B, "it stops"), Discover)
+    assert round_of(machine, {B: MEMBER, C: MEMBER}) == Join(C)
+
+
+def test_a_cluster_that_cannot_be_joined_stops_the_node():
+    machine = formation()
+    for _ in range(ATTEMPTS):
+        assert round_of(machine, {B: MEMBER}) == Join(B)
+        last = machine.join_failed(B, "the cookies differ")
+    assert last == Stop("b@host is in a cluster and cannot be joined: the cookies differ")
+
+
+class World:
+    """Nodes that start for the first time and ask each other, one step of one node at a time."""
+
+    def __init__(self, names):
+        self.nodes = tuple(NodeAddress(name) for name in names)
+        self.machines = {name: Formation(name, ATTEMPTS, has_lock=False) for name in names}
+        self.members = {}
+        self.pending = {name: self.machines[name].start() for name in names}
+        self.started = set()
+
+    def state_of(self, name, asking):
+        if name not in self.started:
+            return UNREACHABLE
+        if name in self.members:
+            return MEMBER
+        self.machines[name].asked_by(asking)
+        return BLANK
+
+    def step(self, name):
+        """Carry out the next action of a node."""
+        self.started.add(name)
+        machine, action = self.machines[name], self.pending[name]
+        match action:
+            case Discover():
+                self.pending[name] = machine.listed(self.nodes)
+            case Ask(peers):
+                # The answers arrive before the node decides: what happens meanwhile is a step.
+                states = {peer.name: self.state_of(peer.name, name) for peer in peers}
+                self.pending[name] = lambda: machine.answered(states)
+            case Join(node):
+                self.members[name] = self.members[node.name]
+            case Form():
+                self.members[name] = name
+            case Stop():
+                raise AssertionError(action.reason)
+            case decide:
+                self.pending[name] = decide()
+                if isinstance(self.pending[name], Form | Join):
+                    self.step(name)
+
+
+@pytest.mark.parametrize("order", list(itertools.product(range(3), repeat=6)))
+def test_nodes_that_all_run_make_one_cluster_in_whatever_order_they_take_their_steps(order):
+    names = ("a@host", "b@host", "c@host")
+    world = World(names)
+    world.started.update(names)
+    for number in (*order, *(0, 1, 2) * 8):
+        if names[number] not in world.members:
+            world.step(names[number])
+    assert set(world.members) == set(names)
+    assert len(set(world.members.values())) == 1
