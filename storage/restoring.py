@@ -113,7 +113,7 @@ class Restorer:
         directory = queue.writer.directory
         if found.state is None and numbers:
             self._do_without_state(queue, numbers, found)
-        state = _with_last_segment(found.state_to_restore(queue.key), directory)
+        state = self._with_last_segment(found.state_to_restore(queue.key), directory)
         queue.ledger.restore(state)
         queue.has_expiring = state.has_expiring
         entries = found.live_entries()
@@ -129,6 +129,7 @@ class Restorer:
             queue.writer.tail_bytes = (
                 min(state.tail_bytes, size) if size >= FILE_HEADER_BYTES else 0
             )
+        queue.writer.written()
         transient = self._transient_in(directory, kept, state)
         if transient or found.wants_count:
             queue.ledger.leave_out(transient)
@@ -137,6 +138,23 @@ class Restorer:
         if not self.was_closed and not queue.knows_deliveries:
             queue.mark_delivered(entries)
         _lose_missing(queue, kept)
+
+    def _with_last_segment(self, state: State, directory: Path) -> State:
+        """The STATE; its last segment is not above all the messages that it counts in segments.
+
+        A checksum that is right does not make the numbers in a record right: it may be forged. And
+        early versions recorded a segment whose write had failed.
+        """
+        last = segment_number(state.flushed_to - 1)
+        if state.tail_number <= last:
+            return state
+        path = segment_path(directory, last)
+        logger.warning(
+            "the log says that %s is the last segment of its queue, whose messages end at position "
+            "%d: %s is taken as the last one, with all its bytes",
+            segment_path(directory, state.tail_number), state.flushed_to, path,
+        )  # fmt: skip
+        return state._replace(tail_number=last, tail_bytes=self._disk.size(path))
 
     def _trim(self, directory: Path, numbers: list[int], state: State) -> set[int]:
         """Cut off bytes written after the STATE, and remove segments that are not needed; see C2.
@@ -262,22 +280,6 @@ class Restorer:
                 gone,
             )
         )
-
-
-def _with_last_segment(state: State, directory: Path) -> State:
-    """The STATE; its last segment is not above all the messages that it counts in segments (G4).
-
-    A checksum that is right by chance, or forged, does not make the numbers in a record right.
-    """
-    last = segment_number(state.flushed_to - 1)
-    if state.tail_number <= last:
-        return state
-    logger.error(
-        "the log says that %s is the last segment of its queue, and that its messages end at "
-        "position %d: an earlier segment is taken as the last one",
-        segment_path(directory, state.tail_number), state.flushed_to,
-    )  # fmt: skip
-    return state._replace(tail_number=last)
 
 
 def _lose_missing(queue: TieredQueue, kept: set[int]) -> None:

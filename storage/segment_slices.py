@@ -163,6 +163,7 @@ class SegmentSlices:
         """The slice is in segments."""
         ledger = self._ledger
         assert done.end >= ledger.flushed_to, "V1"
+        self.writer.written()
         for entry in done.entries:
             if not ledger.is_gone(entry.position):
                 ledger.segment_bytes += len(entry.message.body)

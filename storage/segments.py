@@ -74,26 +74,28 @@ class Lost(NamedTuple):
 class SegmentWriter:
     """Plans where the next messages of a queue are written.
 
-    number, tail_bytes: of the last segment that was written, which may be removed by now, and how
-    many of its bytes count. numbers: of all segments that exist.
+    number, tail_bytes: of the last segment for which writes were planned, which may be removed by
+    now, and how many of its bytes count when they are carried out. numbers: of all segments that
+    exist. end: number and tail_bytes as of the writes that were carried out, for a STATE.
     """
 
-    __slots__ = ("directory", "number", "numbers", "tail_bytes")
+    __slots__ = ("directory", "end", "number", "numbers", "tail_bytes")
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.number = -1
         self.tail_bytes = 0
         self.numbers: set[int] = set()
+        self.end = (self.number, self.tail_bytes)
 
     def path(self, number: int) -> Path:
         """The path of a segment of this queue."""
         return segment_path(self.directory, number)
 
-    def end(self) -> tuple[int, int]:
-        """The number of the last segment, and how many of its bytes count: for a STATE."""
+    def written(self) -> None:
+        """What was planned is carried out. If it fails, the bytes of it do not count."""
         assert self.number >= max(self.numbers, default=-1), "G4"
-        return self.number, self.tail_bytes
+        self.end = (self.number, self.tail_bytes)
 
     def plan(
         self, entries: list[Entry], expires_wall_ms: list[int], key: int

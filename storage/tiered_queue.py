@@ -364,7 +364,7 @@ class TieredQueue:
         self._slices.drop_unneeded(self.is_durable, only_first=False)
         if not self._slices.has_files:
             return None
-        return self.ledger.encode_state(*self.writer.end(), self.has_expiring)
+        return self.ledger.encode_state(*self.writer.end, self.has_expiring)
 
     # For the pager
 

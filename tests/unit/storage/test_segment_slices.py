@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from leveret.storage import ledger, segment_slices, segments
+from leveret.storage.formats import decode_state, read_record
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES
 from tests.unit.storage.fake_store import (
@@ -51,6 +52,15 @@ def test_what_goes_while_it_is_written_is_not_counted(store, queue):
     queue.ack(queue.fetch(2, True))
     queue.slice_written(found)
     assert queue.ledger.segment_bytes == 4
+
+
+def test_a_state_does_not_count_what_a_failed_write_left(store, queue):
+    write_slice(store, queue, 2 * ENTRY_BYTES)
+    before = decode_state(read_record(queue.encode_state(), 0).head)
+    assert queue.plan_slice(1 << 20, 6) is not None
+    after = decode_state(read_record(queue.encode_state(), 0).head)
+    assert (after.tail_number, after.tail_bytes) == (before.tail_number, before.tail_bytes)
+    assert after.tail_bytes < queue.writer.tail_bytes
 
 
 def test_a_slice_is_not_written_again_from_before(store, queue):
