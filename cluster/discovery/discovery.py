@@ -22,12 +22,11 @@ class Discovered(NamedTuple):
 
 
 class Registration(Protocol):
-    """The entry of this node in the backend's list.
+    """The entry of this node in the backend's list."""
 
-    renewal_interval_s: how often `renew` must be called; None: never.
-    """
-
-    renewal_interval_s: float | None
+    @property
+    def renewal_interval_s(self) -> float | None:
+        """How often `renew` must be called; None: never."""
 
     async def register(self) -> None:
         """Enter this node. Raises DiscoveryError."""
@@ -40,12 +39,11 @@ class Registration(Protocol):
 
 
 class StartupLock(Protocol):
-    """A lock that one new node of the cluster holds at a time, while it forms or joins.
+    """A lock that one new node of the cluster holds at a time, while it forms or joins."""
 
-    renewal_interval_s: how often `renew` must be called by the holder.
-    """
-
-    renewal_interval_s: float
+    @property
+    def renewal_interval_s(self) -> float:
+        """How often the holder must call `renew`."""
 
     async def acquire(self) -> None:
         """Get the lock, or wait until it is free. Raises DiscoveryError after the time limit."""
