@@ -11,6 +11,7 @@ from leveret.broker.config.authentication_settings import (
     CacheSettings,
     HttpSettings,
 )
+from leveret.broker.config.cluster_settings import ClusterSettings, LinkTlsOptions
 from leveret.broker.config.declaration import Setting
 from leveret.broker.config.description import describe_settings
 from leveret.broker.config.formation_settings import FormationSettings
@@ -32,6 +33,7 @@ __all__ = [
     "AuthenticationSettings",
     "CacheSettings",
     "ClientTlsOptions",
+    "ClusterSettings",
     "Config",
     "ConfigError",
     "DiskSettings",
@@ -39,6 +41,7 @@ __all__ = [
     "HttpSettings",
     "IgnoredSetting",
     "LdapSettings",
+    "LinkTlsOptions",
     "Listener",
     "LogSettings",
     "ManagementSettings",

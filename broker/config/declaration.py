@@ -73,6 +73,7 @@ class _Declared:
     purpose: str
     flag: str = ""
     is_secret: bool = False
+    variable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,16 @@ def setting(
     default_text: str = "",
     flag: str = "",
     is_secret: bool = False,
+    variable: str = "",
 ) -> Value:
-    """A setting of one value. keys: separated by blanks. is_secret: `repr` does not show it."""
+    """A setting of one value.
+
+    keys: separated by blanks. is_secret: `repr` does not show it. variable: where it is not the one
+    that the key or the flag makes.
+    """
     declared = _Declared(
         tuple(keys.split()), kind, Shape.SINGLE, default_text or _text_of(default), purpose, flag,
-        is_secret,
+        is_secret, variable,
     )  # fmt: skip
     return field(default=default, metadata={METADATA_KEY: declared}, repr=not is_secret)
 
@@ -165,7 +171,8 @@ def _setting_of(
         purpose = f"As {_join(described_as, declared.keys[0])}."
     return Setting(
         attribute, keys, declared.kind, declared.shape, declared.default_text, purpose,
-        variable_of(declared.flag or keys[0]), declared.flag, declared.is_secret,
+        declared.variable or variable_of(declared.flag or keys[0]), declared.flag,
+        declared.is_secret,
     )  # fmt: skip
 
 

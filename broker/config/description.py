@@ -66,6 +66,7 @@ SECTIONS = {
     "prometheus": "Metrics",
     "log": "Log",
     "tracing": "Traces",
+    "cluster": "Links between nodes",
     "cluster_formation": "Cluster formation",
 }
 """The titles of the sections of `Config`."""

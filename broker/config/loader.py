@@ -245,10 +245,9 @@ def _values(settled: dict[str, Settled]) -> dict[str, Any]:
     values = {attribute: one.value for attribute, one in settled.items()}
     bind, port = values.pop(BIND.attribute, None), values.pop(PORT_OF_ALL.attribute, None)
     values["tcp.listeners"] = _tcp_listeners(bind, port, values.get("tcp.listeners"))
-    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "management.bind"):
-        values["management.bind"] = bind
-    if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, "prometheus.bind"):
-        values["prometheus.bind"] = bind
+    for attribute in ("management.bind", "prometheus.bind", "cluster.bind"):
+        if bind and _layer_of(settled, BIND.attribute) > _layer_of(settled, attribute):
+            values[attribute] = bind
     _leave_one(settled, values, "disk.free_limit_bytes", "disk.free_limit_relative")
     _leave_one(settled, values, "memory.high_watermark_bytes", "memory.high_watermark_relative")
     return values

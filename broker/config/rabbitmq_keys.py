@@ -51,7 +51,7 @@ NETWORK_KEYS = (
         ranch_connection_max reverse_dns_lookups socket_writer.gc_threshold
         ssl_allow_poodle_attack ssl_cert_login_from
         ssl_cert_login_san_index ssl_cert_login_san_type ssl_handshake_timeout ssl_options
-        tcp_listen_options distribution.listener.interface distribution.listener.port_range.max
+        tcp_listen_options distribution.listener.port_range.max
         distribution.listener.port_range.min
         """
     ),
@@ -116,7 +116,7 @@ CLUSTER_KEYS = (
         """
         cluster_keepalive_interval cluster_partition_handling
         cluster_partition_handling.pause_if_all_down.nodes.$name
-        cluster_partition_handling.pause_if_all_down.recover net_ticktime aws.prefer_imdsv2
+        cluster_partition_handling.pause_if_all_down.recover aws.prefer_imdsv2
         """
     ),
     *_under(

@@ -19,6 +19,7 @@ from leveret.broker.config.authentication_settings import (
     CacheSettings,
     HttpSettings,
 )
+from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.config.declaration import (
     Setting,
     flag_setting,
@@ -298,6 +299,7 @@ class Config:
     prometheus: PrometheusSettings = section(PrometheusSettings)
     log: LogSettings = section(LogSettings)
     tracing: TracingSettings = section(TracingSettings)
+    cluster: ClusterSettings = section(ClusterSettings)
     cluster_formation: FormationSettings = section(FormationSettings)
 
     settings_without_effect: tuple[IgnoredSetting, ...] = ()

@@ -72,6 +72,7 @@ def serve(
     port: Annotated[str | None, _option("port", "PORT")] = None,
     management_port: Annotated[str | None, _option("management_port", "PORT")] = None,
     prometheus_port: Annotated[str | None, _option("prometheus_port", "PORT")] = None,
+    cluster_port: Annotated[str | None, _option("cluster_port", "PORT")] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     flags: dict[str, object] = {
@@ -81,6 +82,7 @@ def serve(
         "port": port,
         "management_port": management_port,
         "prometheus_port": prometheus_port,
+        "cluster_port": cluster_port,
     }
     try:
         settings = load_config(config, os.environ, flags)

@@ -1,0 +1,102 @@
+"""The settings of links between nodes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leveret.broker.config.declaration import section, setting
+from leveret.broker.config.value_kinds import HOST, PATH, PORT, TEXT, one_of, size, whole_number
+
+
+@dataclass(frozen=True)
+class LinkTlsOptions:
+    """The options of TLS between nodes, which verifies both sides.
+
+    certfile: None for links without TLS. keyfile: None if the private key is in certfile.
+    """
+
+    certfile: Path | None = setting(
+        "certfile",
+        PATH,
+        None,
+        "This node's certificate for links to other nodes, with its chain; it makes all links use "
+        "TLS. The host of the node's name has to be among its names, and it is used as a server's "
+        "and as a client's.",
+    )
+    keyfile: Path | None = setting(
+        "keyfile",
+        PATH,
+        None,
+        "The private key of that certificate.",
+        default_text="the certificate's file",
+    )
+    cacertfile: Path | None = setting(
+        "cacertfile",
+        PATH,
+        None,
+        "The authorities that certificates of other nodes are checked against; needed for TLS.",
+    )
+    password: str = setting(
+        "password",
+        TEXT,
+        "",
+        "The password of the key file.",
+        default_text="none",
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """`config.cluster`."""
+
+    port: int = setting(
+        "cluster.port",
+        PORT,
+        25672,
+        "The port for links to other nodes; 0 disables them.",
+        flag="cluster_port",
+    )
+    bind: str | None = setting(
+        "cluster.ip distribution.listener.interface",
+        HOST,
+        None,
+        "The interface that links of other nodes are accepted on.",
+        default_text="that of the host in the node's name",
+    )
+    cookie: str = setting(
+        "cluster.cookie",
+        TEXT,
+        "",
+        "The secret that all nodes of a cluster share. It takes precedence over the files.",
+        default_text="that of the file",
+        variable="LEVERET_COOKIE",
+        is_secret=True,
+    )
+    cookie_file: Path | None = setting(
+        "cluster.cookie_file",
+        PATH,
+        None,
+        "The file with that secret, which nobody but its owner may read.",
+        default_text="cluster.cookie in the data directory, which is made if it is missing",
+    )
+    compression: str = setting(
+        "cluster.compression",
+        one_of("none", "lz4", "zstd", "deflate"),
+        "none",
+        "How what is sent to other nodes is compressed. A node that cannot read lz4 or zstd gets "
+        "deflate. lz4 and zstd need `pip install leveret[compression]`.",
+    )
+    tick_time_s: int = setting(
+        "net_ticktime",
+        whole_number("seconds", minimum=1),
+        60,
+        "After what silence another node counts as down.",
+    )
+    send_buffer_bytes: int = setting(
+        "distribution_buffer_size",
+        size(minimum=65_536),
+        128_000 * 1024,
+        "How much may wait to be sent to another node before what sends to it is held back.",
+        default_text="128000KiB",
+    )
+    tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")

@@ -1,0 +1,110 @@
+"""Where other nodes listen: the ports that this node has learned, kept in a small file.
+
+A node is reached at the host of its name, so all there is to learn is its port. An entry comes from
+an operator or a discovery backend, from the node itself when it is linked, or from another node. It
+has the incarnation of the node whose port it is, so that newer ones replace older ones; what the
+node itself says replaces everything.
+
+The file is replaced as a whole and not synced: what a power cut takes is learned again. A file that
+cannot be read is the same as none, and is logged.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from leveret.cluster.links.node_names import DEFAULT_PORT, PORT_MAX, NodeAddress, is_node_name
+
+ADDRESSES_FILE = "cluster.addresses.json"
+ENTRIES_MAX = 1000
+"""No cluster is as large; a peer cannot fill the memory."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class KnownPort(msgspec.Struct, frozen=True):
+    """The port of a node. incarnation: of the start that it belongs to; 0 if it was told."""
+
+    node: str
+    port: int
+    incarnation: int
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is an address at all."""
+        return is_node_name(self.node) and 0 < self.port <= PORT_MAX and self.incarnation >= 0
+
+
+class AddressBook:
+    """The known ports. directory: None keeps them in memory only."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._path = directory / ADDRESSES_FILE if directory is not None else None
+        self._known: dict[str, KnownPort] = {}
+        if self._path is not None:
+            self._known = _read(self._path)
+
+    def __iter__(self) -> Iterator[KnownPort]:
+        return iter(tuple(self._known.values()))
+
+    def address_of(self, node: str) -> NodeAddress:
+        """Where a node listens, as far as is known; else the default port."""
+        known = self._known.get(node)
+        return NodeAddress(node, known.port if known else DEFAULT_PORT)
+
+    def tell(self, address: NodeAddress) -> None:
+        """An operator or a discovery backend names an address."""
+        self._put(KnownPort(address.node, address.port, 0))
+
+    def learn(self, entry: KnownPort) -> bool:
+        """What a linked node says of itself. Returns whether it is news."""
+        return self._put(entry)
+
+    def hear(self, entries: Iterable[KnownPort], own_node: str) -> None:
+        """What a node says of others: older entries and those of this node do not count."""
+        for entry in entries:
+            known = self._known.get(entry.node)
+            is_newer = known is None or entry.incarnation > known.incarnation
+            if entry.is_sound and entry.node != own_node and is_newer:
+                self._put(entry)
+
+    def forget(self, node: str) -> None:
+        """A node that is no longer to be reached."""
+        if self._known.pop(node, None) is not None:
+            self._write()
+
+    def _put(self, entry: KnownPort) -> bool:
+        before = self._known.get(entry.node)
+        if before == entry or (before is None and len(self._known) >= ENTRIES_MAX):
+            return False
+        self._known[entry.node] = entry
+        self._write()
+        return True
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        temporary = self._path.with_suffix(".json.new")
+        try:
+            temporary.write_bytes(msgspec.json.encode(list(self._known.values())))
+            os.replace(temporary, self._path)
+        except OSError as error:
+            logger.error(
+                "the addresses of other nodes cannot be written to %s: %s; after a restart this "
+                "node may not find nodes whose port has changed",
+                self._path, error.strerror,
+            )  # fmt: skip
+
+
+def _read(path: Path) -> dict[str, KnownPort]:
+    try:
+        entries = msgspec.json.decode(path.read_bytes(), type=list[KnownPort])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        logger.error("the addresses of other nodes in %s are left out: %s", path, error)
+        return {}
+    return {entry.node: entry for entry in entries if entry.is_sound}

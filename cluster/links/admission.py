@@ -1,0 +1,221 @@
+"""Handshakes of a node, from the first byte to a link or a refusal.
+
+Connections that this node accepts and those that it dials come here. What is decided about a proven
+connection is in one_link.py; asking a link for a sign of life, and the clock, are here. Every
+connection that does not become a link makes one line in the log, which says what to do; lines of
+one address are limited.
+
+There may be UNFINISHED_MAX accepted connections in their handshake. One more takes the place of the
+oldest that has not proven to know the cookie: a node needs milliseconds for its handshake, so the
+oldest are those of somebody else.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from leveret.broker.clock import Clock, Timer
+from leveret.cluster.links.dialling import Dialler
+from leveret.cluster.links.handshake import NONCE_OCTETS, Established, Handshake
+from leveret.cluster.links.handshake_connection import HandshakeConnection
+from leveret.cluster.links.hello import Hello, Identity
+from leveret.cluster.links.link import Link
+from leveret.cluster.links.log_limit import LogLimit
+from leveret.cluster.links.node_names import host_of
+from leveret.cluster.links.one_link import PROBE_MS, Decision, decide
+from leveret.cluster.links.refusals import (
+    Refusal,
+    RefusalKind,
+    duplicate,
+    linked,
+    stopping,
+    too_many,
+    wrong_certificate,
+)
+from leveret.cluster.links.tls import is_certificate_for
+
+UNFINISHED_MAX = 100
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class LinkTable(Protocol):
+    """The links of a node, and the diallers."""
+
+    def link_to(self, node: str) -> Link | None:
+        """The link to a node."""
+
+    def dialler_of(self, node: str) -> Dialler | None:
+        """What dials a node."""
+
+    def link_up(self, connection: HandshakeConnection, result: Established) -> None:
+        """A connection becomes the link to a node that has none."""
+
+
+@dataclass
+class _Probe:
+    """A link that was asked for a sign of life, and the connections that would replace it."""
+
+    link: Link
+    timer: Timer
+    waiting: list[tuple[HandshakeConnection, Hello]] = field(default_factory=list)
+
+
+class Admission:
+    """See the module. own: this node. has_tls: whether certificates are to be checked."""
+
+    def __init__(
+        self,
+        own: Callable[[], Identity],
+        cookie: bytes,
+        clock: Clock,
+        table: LinkTable,
+        *,
+        has_tls: bool,
+    ) -> None:
+        self._own = own
+        self._cookie = cookie
+        self._clock = clock
+        self._table = table
+        self._has_tls = has_tls
+        self._log_limit = LogLimit()
+        self._accepted: dict[HandshakeConnection, None] = {}
+        self._dialled: dict[HandshakeConnection, str] = {}
+        self._probes: dict[str, _Probe] = {}
+        self._is_closed = False
+
+    @property
+    def unfinished(self) -> int:
+        """How many accepted connections are in their handshake."""
+        return len(self._accepted)
+
+    def accepted(self) -> HandshakeConnection:
+        """The protocol of a connection that another node has dialled."""
+        connection = self._begin(wanted=None)
+        self._accepted[connection] = None
+        if len(self._accepted) > UNFINISHED_MAX:
+            oldest = next((one for one in self._accepted if not one.is_proven), connection)
+            oldest.give_up(too_many(UNFINISHED_MAX))
+        return connection
+
+    def dialled(self, node: str) -> HandshakeConnection:
+        """The protocol of a connection to another node."""
+        connection = self._begin(wanted=node)
+        self._dialled[connection] = node
+        return connection
+
+    def _begin(self, wanted: str | None) -> HandshakeConnection:
+        nonce = secrets.token_bytes(NONCE_OCTETS)
+        return HandshakeConnection(
+            Handshake(self._own(), self._cookie, nonce, wanted), self, self._clock
+        )
+
+    def link_went_down(self, node: str) -> None:
+        """A link is gone: connections that waited for its sign of life may take its place."""
+        probe = self._probes.pop(node, None)
+        if probe is not None:
+            probe.timer.cancel()
+            for connection, hello in probe.waiting:
+                self._decide(connection, hello)
+
+    def close(self) -> None:
+        """Have no more links. Connections in their handshake are closed."""
+        self._is_closed = True
+        for probe in self._probes.values():
+            probe.timer.cancel()
+        self._probes.clear()
+        for connection in [*self._accepted, *self._dialled]:
+            connection.abandon()
+        self._accepted.clear()
+        self._dialled.clear()
+
+    # Outcomes of handshakes
+
+    def proven(self, connection: HandshakeConnection, hello: Hello) -> None:
+        """See `HandshakeOwner`."""
+        if self._has_tls and not _is_certified(connection, hello):
+            connection.refuse(wrong_certificate(hello, host_of(hello.node)))
+        else:
+            self._decide(connection, hello)
+
+    def established(self, connection: HandshakeConnection, result: Established) -> None:
+        """See `HandshakeOwner`."""
+        self._accepted.pop(connection, None)
+        node = self._dialled.pop(connection, None)
+        dialler = self._table.dialler_of(node) if node is not None else None
+        if dialler is not None:
+            dialler.ended(connection, None)
+        self._table.link_up(connection, result)
+
+    def failed(self, connection: HandshakeConnection, refusal: Refusal) -> None:
+        """See `HandshakeOwner`."""
+        node = self._dialled.pop(connection, None)
+        if node is not None:
+            # Its dialler reports it.
+            dialler = self._table.dialler_of(node)
+            if dialler is not None:
+                dialler.ended(connection, refusal)
+            return
+        self._accepted.pop(connection, None)
+        if refusal.kind is not RefusalKind.LINKED:
+            self.report(connection.address, connection.address.rpartition(":")[0], refusal)
+
+    def report(self, place: str, subject: str, refusal: Refusal) -> None:
+        """Log why there is no link with a place. subject: what the limit of lines is for."""
+        addition = self._log_limit.permit(f"{subject} {refusal.kind}", self._clock.now_ms())
+        if addition is not None:
+            logger.warning("no link with %s: %s%s", place, refusal.sentence, addition)
+
+    # Decisions
+
+    def _decide(self, connection: HandshakeConnection, hello: Hello) -> None:
+        if connection.is_over:
+            return
+        if self._is_closed:
+            connection.refuse(stopping(hello))
+            return
+        node, link = hello.node, self._table.link_to(hello.node)
+        dialler = self._table.dialler_of(node)
+        decision = decide(
+            self._own().node,
+            node,
+            own_proof_sent=dialler is not None and dialler.has_sent_proof,
+            is_linked=link is not None,
+        )
+        match decision:
+            case Decision.ACCEPT:
+                connection.accept()
+            case Decision.REFUSE:
+                connection.refuse(linked(hello))
+            case Decision.PROBE:
+                assert link is not None
+                self._probe(link, connection, hello)
+
+    def _probe(self, link: Link, connection: HandshakeConnection, hello: Hello) -> None:
+        """Ask a link for a sign of life before a new connection may replace it."""
+        probe = self._probes.get(link.name)
+        if probe is None:
+            timer = self._clock.call_later_ms(PROBE_MS, lambda: self._found_silent(link))
+            probe = self._probes[link.name] = _Probe(link, timer)
+            link.ask_for_sign_of_life(lambda: self._found_alive(link))
+        probe.waiting.append((connection, hello))
+
+    def _found_alive(self, link: Link) -> None:
+        link.ask_for_sign_of_life(None)
+        probe = self._probes.pop(link.name)
+        probe.timer.cancel()
+        for connection, hello in probe.waiting:
+            is_same_start = hello.incarnation == link.incarnation
+            connection.refuse(linked(hello) if is_same_start else duplicate(hello))
+
+    def _found_silent(self, link: Link) -> None:
+        # `link_went_down` is called by it.
+        link.drop("it does not answer on this connection and has opened another one")
+
+
+def _is_certified(connection: HandshakeConnection, hello: Hello) -> bool:
+    session = connection.transport.get_extra_info("ssl_object")
+    der = session.getpeercert(True) if session is not None else None
+    return der is not None and is_certificate_for(der, host_of(hello.node))

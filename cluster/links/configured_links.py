@@ -1,0 +1,65 @@
+"""The links of a node as its configuration says: made here, started by who runs the node."""
+
+from pathlib import Path
+
+from leveret import __version__
+from leveret.broker.clock import Clock
+from leveret.broker.config import Config, SettingError
+from leveret.cluster.links.addresses import AddressBook
+from leveret.cluster.links.compression import PACKAGES, is_installed, readable_methods
+from leveret.cluster.links.cookie import load_cookie
+from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.incarnation import next_incarnation
+from leveret.cluster.links.links import LinkOptions, Links
+from leveret.cluster.links.node_names import is_node_name
+from leveret.cluster.links.tls import LinkTls
+
+
+def make_links(
+    config: Config,
+    data_dir: Path,
+    clock: Clock,
+    *,
+    cluster: str = "",
+    features: frozenset[str] = frozenset(),
+) -> Links | None:
+    """The links of a node; None if cluster.port is 0. Raises SettingError and OSError.
+
+    data_dir: locked by this process; its files for the cluster are made if they are missing.
+    cluster: see `Identity`. Services are registered before `Links.start`.
+    """
+    settings = config.cluster
+    if not settings.port:
+        return None
+    if not is_node_name(config.node_name):
+        raise SettingError(
+            "node_name",
+            f"{config.node_name} cannot be the name of a node that is linked to others: expected "
+            "name@host, an IPv6 address as the host in brackets, or cluster.port = 0",
+        )
+    if not is_installed(settings.compression):
+        raise SettingError(
+            "cluster.compression",
+            f"{settings.compression} needs the package {PACKAGES[settings.compression]}: run "
+            "pip install 'leveret[compression]'",
+        )
+    cookie = load_cookie(data_dir, settings.cookie, settings.cookie_file)
+    tls = LinkTls(settings.tls, clock) if settings.tls.certfile is not None else None
+    identity = Identity(
+        node=config.node_name,
+        incarnation=next_incarnation(data_dir, clock.wall_time_s()),
+        release=__version__,
+        cluster=cluster,
+        features=features,
+        compression=settings.compression,
+        compressions=readable_methods(),
+    )
+    options = LinkOptions(
+        cookie=cookie,
+        bind=settings.bind,
+        port=settings.port,
+        tick_time_s=settings.tick_time_s,
+        unsent_octets_max=settings.send_buffer_bytes,
+        tls=tls,
+    )
+    return Links(identity, options, AddressBook(data_dir), clock)

@@ -1,0 +1,136 @@
+"""Dialling one node until it is linked, again and again, with pauses.
+
+The first attempt comes at once. After one that failed the pause doubles, from PAUSE_SECONDS_MIN
+to PAUSE_SECONDS_MAX, with a random part, so that nodes that were started together do not go on in
+step. After a refusal that only an operator can end it is REFUSED_PAUSE_SECONDS.
+"""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Callable
+
+from leveret.broker.net.tls_session import reason_of
+from leveret.cluster.links.handshake_connection import HandshakeConnection
+from leveret.cluster.links.node_names import NodeAddress
+from leveret.cluster.links.refusals import Refusal, RefusalKind
+
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
+REFUSED_PAUSE_SECONDS = 5.0
+CONNECT_SECONDS_MAX = 3.0
+"""For the TCP connection and the TLS handshake: a lost packet is sent again after one second."""
+LASTING = {
+    RefusalKind.GARBAGE, RefusalKind.COOKIE, RefusalKind.VERSION, RefusalKind.CLUSTER,
+    RefusalKind.SAME_NAME, RefusalKind.WRONG_NODE, RefusalKind.DUPLICATE, RefusalKind.CERTIFICATE,
+}  # fmt: skip
+"""Refusals that do not pass by themselves."""
+
+
+def pause_seconds(failures: int, fraction: float) -> float:
+    """How long to wait after so many failed attempts. fraction: random, from 0 to 1."""
+    longest = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN * 2.0 ** min(failures - 1, 16))
+    return longest * (0.5 + fraction / 2)
+
+
+class Dialler:
+    """Dials one node from `begin` until it is linked, or `rest`.
+
+    address: called for each attempt. make: makes the protocol of a connection. context: makes the
+    TLS context of an attempt, None without TLS. report: called with why an attempt failed.
+    """
+
+    def __init__(
+        self,
+        address: Callable[[], NodeAddress],
+        make: Callable[[], HandshakeConnection],
+        context: Callable[[], ssl.SSLContext | None],
+        report: Callable[[NodeAddress, Refusal], None],
+    ) -> None:
+        self._address = address
+        self._make = make
+        self._context = context
+        self._report = report
+        self._task: asyncio.Task[None] | None = None
+        # Of the attempt that is under way: its connection, and how its handshake ended.
+        self._connection: HandshakeConnection | None = None
+        self._outcome: asyncio.Future[Refusal | None] | None = None
+
+    @property
+    def has_sent_proof(self) -> bool:
+        """Whether the other node decides about a connection of this dialler."""
+        return self._connection is not None and self._connection.has_sent_proof
+
+    def begin(self) -> None:
+        """Dial now, unless an attempt or a pause is under way."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._dial_until_linked())
+
+    def hurry(self) -> None:
+        """End a pause: the node has a new address, or has shown that it is there."""
+        if self._task is not None and self._connection is None:
+            self.rest()
+            self.begin()
+
+    def rest(self) -> None:
+        """The node is linked by another connection, or not to be linked: give up."""
+        if self._connection is not None:
+            self._connection.abandon()
+        if self._task is not None:
+            self._task.cancel()
+        self._task = self._connection = self._outcome = None
+
+    def ended(self, connection: HandshakeConnection, refusal: Refusal | None) -> bool:
+        """The handshake of a connection has ended; None: the node is linked.
+
+        Returns whether it is one of this dialler.
+        """
+        if connection is not self._connection or self._outcome is None:
+            return False
+        if not self._outcome.done():
+            self._outcome.set_result(refusal)
+        return True
+
+    async def _dial_until_linked(self) -> None:
+        failures = 0
+        while True:
+            address = self._address()
+            refusal = await self._attempt(address)
+            self._connection = self._outcome = None
+            if refusal is None:
+                self._task = None
+                return
+            failures += 1
+            self._report(address, refusal)
+            if refusal.kind in LASTING:
+                await asyncio.sleep(REFUSED_PAUSE_SECONDS)
+            else:
+                await asyncio.sleep(pause_seconds(failures, random.random()))
+
+    async def _attempt(self, address: NodeAddress) -> Refusal | None:
+        """Connect, and wait for the end of the handshake."""
+        loop = asyncio.get_running_loop()
+        connection = self._connection = self._make()
+        outcome: asyncio.Future[Refusal | None] = loop.create_future()
+        self._outcome = outcome
+        try:
+            context = self._context()
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await loop.create_connection(
+                    lambda: connection,
+                    address.host,
+                    address.port,
+                    ssl=context,
+                    server_hostname=address.host if context is not None else None,
+                )
+        except (OSError, ValueError) as error:
+            connection.abandon()
+            return Refusal(RefusalKind.UNREACHABLE, _described(error))
+        return await outcome
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it cannot be reached within {CONNECT_SECONDS_MAX:.0f} s"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS fails: {reason_of(error)}"
+    return f"it cannot be reached: {error}"

@@ -1,0 +1,45 @@
+"""The number of a node's start: it grows from one start to the next, whatever the clock says.
+
+It is the time of the start in microseconds since 1970, or one more than the number before, which a
+small file in the data directory keeps. It is written and synced before it is used.
+"""
+
+import logging
+import os
+from pathlib import Path
+
+from leveret.cluster.links.hello import INCARNATION_MAX
+
+INCARNATION_FILE = "cluster.incarnation"
+
+logger = logging.getLogger("leveret.cluster")
+
+
+def next_incarnation(data_dir: Path, wall_time_s: float) -> int:
+    """The number of this start. Raises OSError. wall_time_s: seconds since 1970."""
+    path = data_dir / INCARNATION_FILE
+    number = max(int(wall_time_s * 1_000_000), _last(path) + 1)
+    temporary = path.with_suffix(".incarnation.new")
+    with temporary.open("wb") as file:
+        file.write(b"%d\n" % number)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return number
+
+
+def _last(path: Path) -> int:
+    """The number of the start before; 0 if there is none."""
+    try:
+        text = path.read_bytes().strip()
+    except FileNotFoundError:
+        return 0
+    if not text.isdigit() or int(text) >= INCARNATION_MAX:
+        logger.error("%s does not hold the number of a start: the clock alone counts", path)
+        return 0
+    return int(text)

@@ -1,0 +1,304 @@
+"""A link that is up: frames to and from one other node, over one connection.
+
+Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
+Gathered frames are joined to blocks of BLOCK_OCTETS; blocks wait here while the connection takes no
+more, and are written one after the other. The link is congested while more than its limit waits,
+and drained when half of the limit is left.
+
+Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
+service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, and
+what the links of the two nodes tell each other.
+
+Invariants.
+  K1  `link_down` is called once, when the link goes down, and nothing is received after it.
+  K2  `unsent_octets` is what is in `_gathered` and `_blocks`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from leveret.cluster.links.compression import (
+    NONE,
+    OCTETS_MIN,
+    CompressionError,
+    Compressor,
+    Decompressor,
+)
+from leveret.cluster.links.frames import (
+    COMPRESSED,
+    FRAME_OCTETS_MAX,
+    HEADER,
+    HEADER_OCTETS,
+    FrameCutter,
+    FrameError,
+)
+from leveret.cluster.links.services import Peer, Service
+from leveret.cluster.links.ticks import Ticks, Verdict
+
+LINK_SERVICE = 0
+TICK, QUESTION, ANSWER = b"", b"?", b"!"
+BLOCK_OCTETS = 256 * 1024
+"""As much as is read at once at the other end."""
+BLOCKS_A_TURN = 8
+"""Written to a peer that takes everything, before others have their turn: a millisecond."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class LinkOwner(Protocol):
+    """Who keeps the links of a node."""
+
+    def link_down(self, link: "Link", reason: str) -> None:
+        """A link has gone down; nothing comes from it any more."""
+
+    def link_drained(self, link: "Link") -> None:
+        """A link is no longer congested."""
+
+    def told(self, link: "Link", message: bytes) -> None:
+        """The links of the other node tell something."""
+
+
+class Link(asyncio.Protocol):
+    """See `services.Peer`.
+
+    release: the other node's version of Leveret. compression: by which method to send, and by which
+    the other node sends.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        incarnation: int,
+        version: int,
+        features: frozenset[str],
+        transport: asyncio.Transport,
+        owner: LinkOwner,
+        services: Mapping[int, Service],
+        unsent_octets_max: int,
+        compression: tuple[str, str] = (NONE, NONE),
+    ) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.version = version
+        self.features = features
+        self.is_congested = False
+        self.received_octets = 0
+        self.sent_octets = 0
+        self.unsent_octets = 0
+        self._transport = transport
+        self._owner = owner
+        self._services = services
+        self._unsent_octets_max = unsent_octets_max
+        to_send, to_read = compression
+        self._compressor = None if to_send == NONE else Compressor(to_send)
+        self._decompressor = None if to_read == NONE else Decompressor(to_read)
+        self._loop = asyncio.get_running_loop()
+        self._cutter = FrameCutter()
+        self._ticks = Ticks()
+        self._gathered: list[bytes] = []
+        self._gathered_octets = 0
+        self._blocks: deque[bytes] = deque()
+        self._is_paused = False
+        # Whether `_flush` will be called, by the loop or when the transport takes more.
+        self._flush_is_due = False
+        self._is_down = False
+        # Why the link is to be closed when everything was sent; empty while it is not.
+        self._closing_reason = ""
+        self._on_sign_of_life: Callable[[], None] | None = None
+        self._unknown_services: set[int] = set()
+
+    def __repr__(self) -> str:
+        return f"<link to {self.name}>"
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the link has gone down."""
+        return self._is_down
+
+    # Sending
+
+    def send(self, service: int, *pieces: bytes) -> None:
+        """Send one frame, whose payload is the pieces joined. See `Peer.send`."""
+        if self._is_down or self._closing_reason:
+            return
+        octets = HEADER_OCTETS
+        for piece in pieces:
+            octets += len(piece)
+        if self._compressor is not None and octets >= OCTETS_MIN:
+            payload = b"".join(pieces)
+            compressed = self._compressor.compressed(payload)
+            if compressed is not None:
+                service, pieces = service | COMPRESSED, (compressed,)
+                octets = HEADER_OCTETS + len(compressed)
+        length = octets - HEADER_OCTETS + 1
+        if length > FRAME_OCTETS_MAX:
+            raise ValueError(
+                f"a frame of {length} octets for service {service}: {FRAME_OCTETS_MAX} are allowed"
+            )
+        gathered = self._gathered
+        gathered.append(HEADER.pack(length, service))
+        gathered += pieces
+        self.sent_octets += octets
+        self.unsent_octets += octets
+        self._gathered_octets += octets
+        if self._gathered_octets >= BLOCK_OCTETS:
+            self._close_block()
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+        if self.unsent_octets > self._unsent_octets_max:
+            self.is_congested = True
+
+    def _close_block(self) -> None:
+        self._blocks.append(b"".join(self._gathered))
+        self._gathered.clear()
+        self._gathered_octets = 0
+
+    def _flush(self) -> None:
+        """Write what waits, as long as the transport takes it."""
+        if self._is_down or self._is_paused:
+            return
+        if self._gathered:
+            self._close_block()
+        blocks, write = self._blocks, self._transport.write
+        for _ in range(BLOCKS_A_TURN):
+            if not blocks or self._is_paused:
+                break
+            block = blocks.popleft()
+            self.unsent_octets -= len(block)
+            write(block)
+        if blocks and not self._is_paused:
+            self._loop.call_soon(self._flush)
+        else:
+            # If it is paused, `resume_writing` flushes.
+            self._flush_is_due = self._is_paused
+            self._close_if_done()
+        if self.is_congested and self.unsent_octets <= self._unsent_octets_max // 2:
+            self.is_congested = False
+            self._owner.link_drained(self)
+
+    def pause_writing(self) -> None:
+        """The connection takes no more: called by the transport."""
+        self._is_paused = True
+        self._flush_is_due = True
+
+    def resume_writing(self) -> None:
+        """The connection takes more: called by the transport."""
+        self._is_paused = False
+        self._flush()
+
+    # Receiving
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the other node: called by the transport."""
+        if self._is_down:
+            return
+        self.received_octets += len(data)
+        if self._on_sign_of_life is not None:
+            self._on_sign_of_life()
+        try:
+            frames = self._cutter.cut(data)
+        except FrameError as error:
+            self.drop(f"what it sends is damaged: {error}")
+            return
+        services, is_known = self._services, self._services.__contains__
+        for service, payload in frames:
+            if not is_known(service):
+                self._receive_unusual(service, payload)
+            else:
+                self._deliver(services[service], payload)
+            if self._is_down:
+                return  # K1
+
+    def _deliver(self, service: Service, payload: bytes) -> None:
+        try:
+            service.received(self, payload)
+        except Exception:
+            logger.exception("a frame of node %s cannot be handled", self.name)
+            self.drop("a frame of it cannot be handled, see the error above")
+
+    def _receive_unusual(self, service: int, payload: bytes) -> None:
+        if service & COMPRESSED and self._decompressor is not None:
+            try:
+                payload = self._decompressor.original(payload)
+            except CompressionError as error:
+                self.drop(f"what it sends is damaged: a compressed frame cannot be read: {error}")
+                return
+            service &= ~COMPRESSED
+        if service == LINK_SERVICE:
+            self._receive_own(payload)
+        elif service in self._services:
+            self._deliver(self._services[service], payload)
+        elif service not in self._unknown_services:
+            self._unknown_services.add(service)
+            logger.warning(
+                "node %s sends to service %d, which this node does not have: what it sends to it "
+                "is left out; use the same release of Leveret on both",
+                self.name, service,
+            )  # fmt: skip
+
+    def _receive_own(self, payload: bytes) -> None:
+        if payload == QUESTION:
+            self.send(LINK_SERVICE, ANSWER)
+        elif payload not in (TICK, ANSWER):
+            self._owner.told(self, payload)
+
+    # Signs of life
+
+    def check(self) -> None:
+        """Compare what was sent and received with the last check; drop a peer that is gone."""
+        taken = self.sent_octets - self.unsent_octets - self._transport.get_write_buffer_size()
+        match self._ticks.check(self.received_octets, self.sent_octets, taken):
+            case Verdict.SEND_TICK:
+                self.send(LINK_SERVICE, TICK)
+            case Verdict.SILENT:
+                self.drop("nothing was heard of it for the time net_ticktime")
+            case Verdict.DOES_NOT_READ:
+                self.drop("it has read nothing of what was sent for the time net_ticktime")
+
+    def ask_for_sign_of_life(self, callback: Callable[[], None] | None) -> None:
+        """Call back when anything is received from now on; None: no more."""
+        self._on_sign_of_life = callback
+        if callback is not None:
+            self.send(LINK_SERVICE, QUESTION)
+
+    # The end
+
+    def drop(self, reason: str) -> None:
+        """Close the connection at once. What was not sent is lost."""
+        if not self._is_down:
+            self._transport.abort()
+            self._go_down(reason)
+
+    def close(self, reason: str) -> None:
+        """Close the connection when everything was sent. Nothing can be sent any more."""
+        if not self._is_down and not self._closing_reason:
+            self._closing_reason = reason
+            self._flush()
+
+    def _close_if_done(self) -> None:
+        if self._closing_reason and not self.unsent_octets:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended: called by the transport."""
+        if not self._is_down:
+            ending = "it closed the connection" if exc is None else f"the connection broke: {exc}"
+            self._go_down(self._closing_reason or ending)
+
+    def _go_down(self, reason: str) -> None:
+        assert not self._is_down, "K1"
+        self._is_down = True
+        self._gathered.clear()
+        self._blocks.clear()
+        self.unsent_octets = 0
+        self._on_sign_of_life = None
+        self._owner.link_down(self, reason)
+
+
+def _is_a_peer(link: Link) -> Peer:
+    """For the type checker."""
+    return link

@@ -1,0 +1,306 @@
+"""The links of one node: who is linked, who is to be, and what services learn of it.
+
+`dial` names a node that is to be linked, for as long as it is not forgotten; a link that breaks is
+made again. Nodes that dial this one are linked as well. Every link has the checks of net_ticktime,
+and every node tells the others the ports that it knows.
+
+Invariants.
+  N1  A node has at most one link to another node.
+  N2  A service gets `peer_down` for each `peer_up`, once, and nothing of a link before or after.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.net.acceptor import Acceptor, Tls
+from leveret.cluster.links.addresses import AddressBook, KnownPort
+from leveret.cluster.links.admission import Admission
+from leveret.cluster.links.compression import chosen_method
+from leveret.cluster.links.dialling import Dialler
+from leveret.cluster.links.handshake import Established
+from leveret.cluster.links.handshake_connection import HandshakeConnection
+from leveret.cluster.links.hello import Identity
+from leveret.cluster.links.link import LINK_SERVICE, Link
+from leveret.cluster.links.listening import (
+    TLS_HANDSHAKE_SECONDS_MAX,
+    TLS_SHUTDOWN_SECONDS_MAX,
+    open_listeners,
+)
+from leveret.cluster.links.node_names import NodeAddress, host_of
+from leveret.cluster.links.refusals import Refusal
+from leveret.cluster.links.services import Peer, Service
+from leveret.cluster.links.ticks import interval_s, was_suspended
+from leveret.cluster.links.tls import LinkTls
+
+ADDRESSES = b"A"
+"""The beginning of what links tell each other about addresses."""
+CLOSE_SECONDS_MAX = 2.0
+"""How long a stop waits for peers to take what was sent."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+@dataclass(frozen=True)
+class LinkOptions:
+    """How a node links. bind: the interface, None for that of the node's host. port: 0 for any.
+
+    tls: None for links without TLS.
+    """
+
+    cookie: bytes
+    bind: str | None = None
+    port: int = 0
+    tick_time_s: float = 60.0
+    unsent_octets_max: int = 128_000 * 1024
+    tls: LinkTls | None = None
+
+
+class Links:
+    """See the module. Made in any state; `start` needs the running event loop."""
+
+    def __init__(
+        self, identity: Identity, options: LinkOptions, book: AddressBook, clock: Clock
+    ) -> None:
+        self._identity = identity
+        self._options = options
+        self._book = book
+        self._clock = clock
+        self._services: dict[int, Service] = {}
+        self._links: dict[str, Link] = {}
+        self._told_services: dict[Link, list[Service]] = {}
+        self._diallers: dict[str, Dialler] = {}
+        self._acceptors: list[Acceptor] = []
+        self._admission = Admission(
+            lambda: self._identity, options.cookie, clock, self, has_tls=options.tls is not None
+        )
+        self._checks: Timer | None = None
+        self._last_check_s = 0.0
+        self._is_stopping = False
+        self._all_down = asyncio.Event()
+
+    # What others see
+
+    @property
+    def node(self) -> str:
+        """The name of this node."""
+        return self._identity.node
+
+    @property
+    def incarnation(self) -> int:
+        """The number of this start."""
+        return self._identity.incarnation
+
+    @property
+    def port(self) -> int:
+        """Where other nodes reach this one, from `start` on."""
+        return self._identity.port
+
+    @property
+    def peers(self) -> Mapping[str, Peer]:
+        """The nodes that are linked, by name."""
+        return self._links
+
+    def register(self, number: int, service: Service) -> None:
+        """See `ServiceRegistry`."""
+        assert LINK_SERVICE < number < 128
+        assert number not in self._services
+        self._services[number] = service
+
+    def set_cluster(self, cluster: str) -> None:
+        """Name the cluster of this node, for handshakes from now on; empty: it is in none."""
+        self._identity = replace(self._identity, cluster=cluster)
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Accept connections, and dial. Raises SettingError."""
+        options, tls = self._options, None
+        if options.tls is not None:
+            tls = Tls(
+                options.tls.acceptor_context, TLS_HANDSHAKE_SECONDS_MAX, TLS_SHUTDOWN_SECONDS_MAX
+            )
+        host = options.bind or host_of(self.node)
+        self._acceptors = await open_listeners(host, options.port, self._admission.accepted, tls)
+        self._identity = replace(self._identity, port=self._acceptors[0].port)
+        self._last_check_s = self._now_s()
+        self._check_later()
+        for dialler in self._diallers.values():
+            dialler.begin()
+
+    async def stop(self) -> None:
+        """Close the listeners and, when what was sent has been taken, all links."""
+        self._is_stopping = True
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._admission.close()
+        for dialler in self._diallers.values():
+            dialler.rest()
+        for link in tuple(self._links.values()):
+            link.close("this node stops")
+        if self._links:
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    await self._all_down.wait()
+            except TimeoutError:
+                logger.warning(
+                    "node %s did not take what was sent before this node stopped",
+                    ", ".join(self._links),
+                )
+        for link in tuple(self._links.values()):
+            link.drop("this node stops")
+        if self._checks is not None:
+            self._checks.cancel()
+        if self._options.tls is not None:
+            self._options.tls.close()
+
+    # Who is to be linked
+
+    def dial(self, address: NodeAddress | str) -> None:
+        """Link a node, now and again whenever its link breaks.
+
+        A name stands for the address that is known, or for the default port.
+        """
+        if isinstance(address, NodeAddress):
+            self._book.tell(address)
+        node = address if isinstance(address, str) else address.node
+        assert node != self.node
+        dialler = self._diallers.get(node)
+        if dialler is None:
+            dialler = self._diallers[node] = Dialler(
+                lambda: self._book.address_of(node),
+                lambda: self._admission.dialled(node),
+                self._dialler_context,
+                self._report,
+            )
+        if node not in self._links and self._acceptors:
+            dialler.hurry()
+            dialler.begin()
+
+    def forget(self, node: str, reason: str) -> None:
+        """Dial a node no more, close its link, and forget its address."""
+        dialler = self._diallers.pop(node, None)
+        if dialler is not None:
+            dialler.rest()
+        self.drop(node, reason)
+        self._book.forget(node)
+
+    def drop(self, node: str, reason: str) -> None:
+        """Close the link to a node, if there is one. It is dialled again if it is to be linked."""
+        link = self._links.get(node)
+        if link is not None:
+            link.drop(reason)
+
+    def _dialler_context(self) -> ssl.SSLContext | None:
+        tls = self._options.tls
+        return tls.dialler_context() if tls is not None else None
+
+    def _report(self, address: NodeAddress, refusal: Refusal) -> None:
+        self._admission.report(
+            f"{address.node} at {address.host}:{address.port}", address.node, refusal
+        )
+
+    # Links come and go
+
+    def link_to(self, node: str) -> Link | None:
+        """See `LinkTable`."""
+        return self._links.get(node)
+
+    def dialler_of(self, node: str) -> Dialler | None:
+        """See `LinkTable`."""
+        return self._diallers.get(node)
+
+    def link_up(self, connection: HandshakeConnection, result: Established) -> None:
+        """See `LinkTable`."""
+        hello, own = result.hello, self._identity
+        assert hello.node not in self._links, "N1"
+        to_send = chosen_method(own.compression, hello.compressions)
+        to_read = chosen_method(hello.compression, own.compressions)
+        link = Link(
+            hello.node, hello.incarnation, result.version, result.features, connection.transport,
+            self, self._services, self._options.unsent_octets_max, (to_send, to_read),
+        )  # fmt: skip
+        connection.transport.set_protocol(link)
+        self._links[link.name] = link
+        dialler = self._diallers.get(link.name)
+        if dialler is not None:
+            dialler.rest()
+        logger.info(
+            "linked to node %s (Leveret %s) at %s", link.name, hello.release, connection.address
+        )
+        if hello.port:
+            self._book.learn(KnownPort(hello.node, hello.port, hello.incarnation))
+            self._tell_addresses()
+        told = self._told_services[link] = []
+        for _, service in sorted(self._services.items()):
+            if link.is_down:
+                return
+            told.append(service)
+            service.peer_up(link)
+        if result.rest:
+            link.data_received(result.rest)
+
+    def link_down(self, link: Link, reason: str) -> None:
+        """See `LinkOwner`."""
+        assert self._links.get(link.name) is link, "N1"
+        del self._links[link.name]
+        logger.warning("the link to node %s is down: %s", link.name, reason)
+        for service in self._told_services.pop(link, ()):
+            service.peer_down(link, reason)
+        self._admission.link_went_down(link.name)
+        if not self._links:
+            self._all_down.set()
+        dialler = self._diallers.get(link.name)
+        if dialler is not None and link.name not in self._links and not self._is_stopping:
+            dialler.begin()
+
+    def link_drained(self, link: Link) -> None:
+        """See `LinkOwner`."""
+        for service in tuple(self._told_services.get(link, ())):
+            service.drained(link)
+
+    # What links tell each other
+
+    def _tell_addresses(self) -> None:
+        message = msgspec.msgpack.encode(list(self._book))
+        for link in self._links.values():
+            link.send(LINK_SERVICE, ADDRESSES, message)
+
+    def told(self, link: Link, message: bytes) -> None:
+        """See `LinkOwner`."""
+        if message[:1] == ADDRESSES:
+            try:
+                entries = msgspec.msgpack.decode(message[1:], type=list[KnownPort])
+            except msgspec.MsgspecError:
+                link.drop("the addresses that it tells cannot be read")
+                return
+            self._book.hear(entries, self.node)
+
+    # Checks
+
+    def _now_s(self) -> float:
+        return self._clock.now_ms() / 1000
+
+    def _check_later(self) -> None:
+        delay_s = interval_s(self._options.tick_time_s)
+        self._checks = self._clock.call_later_ms(delay_s * 1000, self._check)
+
+    def _check(self) -> None:
+        now_s, tick_time_s = self._now_s(), self._options.tick_time_s
+        silence_s, self._last_check_s = now_s - self._last_check_s, now_s
+        self._check_later()
+        if was_suspended(tick_time_s, now_s - silence_s, now_s):
+            reason = (
+                f"this node did not run for {silence_s:.0f} s, longer than net_ticktime: others "
+                "have given it up"
+            )
+            for link in tuple(self._links.values()):
+                link.drop(reason)
+            return
+        for link in tuple(self._links.values()):
+            link.check()

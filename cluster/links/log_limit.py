@@ -1,0 +1,42 @@
+"""A limit on log lines that others can cause: a few a minute for each subject.
+
+A line that is left out is counted, and the next line of its subject tells how many there were.
+Subjects come from the outside, so there is a limit on their number, too: what is beyond it shares
+one subject.
+"""
+
+LINES_A_MINUTE = 3
+MINUTE_MS = 60_000
+SUBJECTS_MAX = 200
+OTHERS = "others"
+
+
+class LogLimit:
+    """Which lines are logged."""
+
+    def __init__(self) -> None:
+        # By subject: the minute's beginning, the lines in it, and the lines that were left out.
+        self._minutes: dict[str, tuple[int, int, int]] = {}
+
+    def permit(self, subject: str, now_ms: int) -> str | None:
+        """What to add to the line, which may be empty; None: do not log it."""
+        self._forget_old(now_ms)
+        if subject not in self._minutes and len(self._minutes) >= SUBJECTS_MAX:
+            subject = OTHERS
+        began, lines, left_out = self._minutes.get(subject, (now_ms, 0, 0))
+        if now_ms - began >= MINUTE_MS:
+            began, lines = now_ms, 0
+        if lines >= LINES_A_MINUTE:
+            self._minutes[subject] = (began, lines, left_out + 1)
+            return None
+        self._minutes[subject] = (began, lines + 1, 0)
+        return f" ({left_out} more such lines were left out)" if left_out else ""
+
+    def _forget_old(self, now_ms: int) -> None:
+        """Make room: subjects that were quiet for a minute, unless they have lines to tell."""
+        if len(self._minutes) >= SUBJECTS_MAX:
+            self._minutes = {
+                subject: one
+                for subject, one in self._minutes.items()
+                if now_ms - one[0] < 2 * MINUTE_MS
+            }

@@ -1,0 +1,51 @@
+"""Which connection becomes the link of a pair of nodes, when there is more than one.
+
+Promise. Two nodes that can reach each other have one link, both use the same connection for it, and
+a link that works is never given up for another one.
+
+Mechanism. The acceptor of a connection decides about it, once the dialler has proven that it knows
+the cookie. Both nodes may dial at once, so each is the dialler of one connection and the acceptor
+of the other.
+
+- The node with the greater name decides for both. When it has sent its proof on the connection that
+  it dialled, it refuses the other one. When it has accepted the other one before that, it gives up
+  the one that it dialled, and never sends its proof. The node with the lesser name accepts whatever
+  comes: the greater one has decided.
+- Who accepts a connection gives up its own dial to that node.
+- Where there is a link already, it is asked for a sign of life. If it gives one, the new connection
+  is refused: it is a leftover of simultaneous dialling (the same incarnation), or another node with
+  the same name (another incarnation). If it gives none, it is replaced. The operating system of a
+  node that was restarted answers for the dead process at once, so that only a machine that is gone
+  makes this wait.
+
+Invariant.
+  O1  After a node has sent its proof to a lesser one, it accepts nothing of that node until this
+      connection has ended.
+"""
+
+from enum import Enum, auto
+
+PROBE_MS = 2000
+"""How long a link has to give a sign of life: longer than a turn of a busy node, shorter than
+handshake.LIMIT_MS."""
+
+
+class Decision(Enum):
+    """What an acceptor does with a proven connection."""
+
+    ACCEPT = auto()
+    REFUSE = auto()
+    PROBE = auto()
+
+
+def decide(own: str, peer: str, *, own_proof_sent: bool, is_linked: bool) -> Decision:
+    """Decide about a connection that another node has dialled.
+
+    own_proof_sent: whether this node has dialled that one, and waits for its decision.
+    """
+    assert own != peer
+    if is_linked:
+        return Decision.PROBE
+    if own_proof_sent and own > peer:
+        return Decision.REFUSE  # O1
+    return Decision.ACCEPT
