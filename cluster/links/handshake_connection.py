@@ -5,7 +5,7 @@ is closed. A handshake that takes longer than LIMIT_MS fails.
 """
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, cast
 
 from leveret.broker.clock import Clock
 from leveret.cluster.links.handshake import (
@@ -61,13 +61,13 @@ class HandshakeConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports are no asyncio.Transport.
+        self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         if address:
             self.address = f"{address[0]}:{address[1]}"
         if self._is_over:
-            transport.abort()
+            self.transport.abort()
             return
         self._carry_out(self._handshake.start())
 

@@ -204,18 +204,16 @@ class Link(asyncio.Protocol):
         except FrameError as error:
             self.drop(f"what it sends is damaged: {error}")
             return
-        services, is_known = self._services, self._services.__contains__
-        for service, payload in frames:
-            if not is_known(service):
-                self._receive_unusual(service, payload)
-            else:
-                self._deliver(services[service], payload)
-            if self._is_down:
-                return  # K1
-
-    def _deliver(self, service: Service, payload: bytes) -> None:
+        services = self._services
         try:
-            service.received(self, payload)
+            for service, payload in frames:
+                receiver = services.get(service)
+                if receiver is not None:
+                    receiver.received(self, payload)
+                else:
+                    self._receive_unusual(service, payload)
+                if self._is_down:
+                    return  # K1
         except Exception:
             logger.exception("a frame of node %s cannot be handled", self.name)
             self.drop("a frame of it cannot be handled, see the error above")
@@ -231,7 +229,7 @@ class Link(asyncio.Protocol):
         if service == LINK_SERVICE:
             self._receive_own(payload)
         elif service in self._services:
-            self._deliver(self._services[service], payload)
+            self._services[service].received(self, payload)
         elif service not in self._unknown_services:
             self._unknown_services.add(service)
             logger.warning(

@@ -1,5 +1,9 @@
 """Nodes link, send, lose and renew their links: real sockets on the loopback interface."""
 
+import asyncio
+
+import uvloop
+
 from tests.unit.cluster.links.fakes import linked, nodes, until
 
 
@@ -71,3 +75,11 @@ async def test_what_was_sent_before_a_stop_arrives():
         assert a.service.calls[-1] == ("down", b.name, "this node stops")
         await until(lambda: b.service.calls[-1][0] == "down")
         assert b.service.received_payloads == [large, b"goodbye"]
+
+
+def test_on_uvloop():
+    """`leveret serve` runs on it, and its transports are not asyncio's."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test_two_nodes_send_each_other_frames_in_order())
+        runner.run(test_nodes_that_dial_each_other_at_once_have_one_link())
+        runner.run(test_what_was_sent_before_a_stop_arrives())
