@@ -184,7 +184,7 @@ class DirectConnection:
                     due.clear()
         except TimeoutError:
             raise timed_out("basic.publish", timeout_ms) from None
-        return all(one.is_ack for one in settled)
+        return all(is_ack for is_ack, _, _ in settled)
 
     def deliver(self, queue: QueueClient, entries: list[Entry]) -> list[int]:
         """Register entries taken from a queue as unsettled; returns their delivery tags."""

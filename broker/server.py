@@ -134,8 +134,8 @@ class Broker:
         self._suspended: tuple[Sequence[Listener], Sequence[Listener]] = ((), ())
         self._consumer_timer: Timer | None = None
         watch = LoopWatch(loop.call_later)
+        turns = Turns(loop, watch, None if clock is None else clock.now_ms)
         clock = clock or SystemClock(loop, watch)
-        turns = Turns(loop, watch, clock.now_ms)
         self._sync = MetadataSync(metadata, loop)
         self._sync.call_soon = turns.before_flush
         self._sync.failed = self._store_failed

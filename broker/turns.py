@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Protocol
 
 from mypy_extensions import mypyc_attr
@@ -100,6 +100,7 @@ class Turns:
         "_actors",
         "_after",
         "_before",
+        "_clock_ms",
         "_dirty",
         "_is_reading",
         "_is_scheduled",
@@ -107,7 +108,6 @@ class Turns:
         "_last_read_at",
         "_loop",
         "_rounds_waited",
-        "clock_ms",
         "now_ms",
         "rounds",
         "watch",
@@ -120,10 +120,12 @@ class Turns:
         watch: LoopWatch,
         clock_ms: Callable[[], int] | None = None,
     ) -> None:
+        """clock_ms: the broker's clock, if that is not the real time."""
         self._loop = loop
         self.watch = watch
-        self.clock_ms = clock_ms or (lambda: int(monotonic() * 1000))
-        self.now_ms = self.clock_ms()
+        self._clock_ms = clock_ms
+        self.now_ms = 0
+        self._look_at_clock()
         self._actors: list[Actor] = []
         self._dirty: list[Flushable] = []
         self._after: deque[Callable[[], object]] = deque()
@@ -192,26 +194,38 @@ class Turns:
         """Call back after so much real time, also while the broker's clock stands still."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
-    def begin_read(self) -> None:
-        """Bytes of a socket are handled until `end_read`."""
-        self._is_reading = True
-        self.now_ms = self.clock_ms()
+    def _look_at_clock(self) -> float:
+        """Note the broker's time. Returns what `perf_counter` tells, which is the same clock.
 
-    def end_read(self, started: float, size: int) -> None:
-        """The bytes are handled. started: when that began, as `perf_counter` tells. size: bytes.
+        A message that comes alone would look at clocks seven times otherwise, for half a
+        microsecond.
+        """
+        now = perf_counter()
+        self.now_ms = int(now * 1000) if self._clock_ms is None else self._clock_ms()
+        return now
+
+    def begin_read(self) -> float:
+        """Bytes of a socket are handled until `end_read`. Returns the time, for that."""
+        self._is_reading = True
+        return self._look_at_clock()
+
+    def end_read(self, started: float, size: int) -> float:
+        """The bytes are handled. started: when that began. size: bytes. Returns the seconds.
 
         What they gave to do is done in a round: at once after a small read that comes alone.
         """
         self._is_reading = False
+        ended = 0.0
         is_alone = started - self._last_read_at > ALONE_SECONDS
         self._last_read_at = started
         if self._is_wanted:
             self._is_wanted = False
             is_small = size <= ALONE_BYTES_MAX and WORK_MAX - self.work_left <= ALONE_WORK_MAX
             if is_alone and is_small and not self._is_scheduled:
-                self._run_round()
+                ended = self._do_round(started)
             else:
                 self._schedule()
+        return (ended or perf_counter()) - started
 
     def _schedule(self) -> None:
         if self._is_reading:
@@ -221,11 +235,13 @@ class Turns:
             self._loop.call_soon(self._run_round)
 
     def _run_round(self) -> None:
+        self._do_round(self._look_at_clock())
+
+    def _do_round(self, now: float) -> float:
+        """A round. now: the time. Returns the time when it has ended."""
         self.rounds += 1
-        self.now_ms = self.clock_ms()
         actors, self._actors = self._actors, []
         self._is_scheduled = True
-        now = perf_counter()
         deadline = now + ROUND_SECONDS_MAX
         for done, actor in enumerate(actors, 1):
             actor.is_awake = False
@@ -241,9 +257,11 @@ class Turns:
                 self.watch.note(now - started, actor)
                 break
         self._end_round()
-        elapsed = perf_counter() - now
-        if elapsed > NOTED_SECONDS:
-            self.watch.note(elapsed, "the end of a round: the log's batch, output, reading again")
+        ended = perf_counter()
+        if ended - now > NOTED_SECONDS:
+            what = "the end of a round: the log's batch, output, reading again"
+            self.watch.note(ended - now, what)
+        return ended
 
     def _end_round(self) -> None:
         if self._before:

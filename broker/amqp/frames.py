@@ -53,7 +53,12 @@ _METHOD_ID_BYTES: Final = 4
 _CONTENT_HEADER_BYTES_MIN: Final = 14
 _SIZE_MAX: Final = 0xFFFFFFFF
 
+_NACK: Final = 120
+_MULTIPLE: Final = 1
+_REQUEUE: Final = 2
+
 _frame_start = struct.Struct(">BHI")
+_settlement = struct.Struct(">BHIHHQBB")
 _unpack_frame = _frame_start.unpack_from
 
 # The typed code reads the start of a frame as one integer of 8 octets: type (1), channel (2), size
@@ -334,6 +339,18 @@ class FrameScanner:
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
     """Encode one frame."""
     return _frame_start.pack(kind, channel, len(payload)) + payload + FRAME_END_BYTE
+
+
+def settlement_frame(channel: int, is_ack: bool, delivery_tag: int, multiple: bool) -> bytes:
+    """The frame of a basic.ack, or of a basic.nack with requeue, that the broker sends.
+
+    A publisher that sends one message at a time gets one for each.
+    """
+    method = _ACK if is_ack else _NACK
+    bits = (_MULTIPLE if multiple else 0) | (0 if is_ack else _REQUEUE)
+    return _settlement.pack(
+        METHOD, channel, _ACK_PAYLOAD_BYTES, CLASS_BASIC, method, delivery_tag, bits, FRAME_END
+    )
 
 
 def is_known_frame(kind: int, payload: bytes) -> bool:

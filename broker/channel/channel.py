@@ -18,6 +18,7 @@ from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, p
 from leveret.broker.amqp.content_runs import content_run, get_ok, returned
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.amqp.field_table import encode_short_string
+from leveret.broker.amqp.frames import settlement_frame
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
@@ -238,19 +239,7 @@ class Channel:
             return
         pieces = self.output.pieces
         for is_ack, delivery_tag, multiple in self.confirms.take():
-            if is_ack:
-                frame = method_frame(
-                    self.number, commands.Basic.Ack, delivery_tag=delivery_tag, multiple=multiple
-                )
-            else:
-                frame = method_frame(
-                    self.number,
-                    commands.Basic.Nack,
-                    delivery_tag=delivery_tag,
-                    multiple=multiple,
-                    requeue=True,
-                )
-            pieces.append(frame)
+            pieces.append(settlement_frame(self.number, is_ack, delivery_tag, multiple))
 
     # Replies
 

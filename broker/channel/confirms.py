@@ -9,17 +9,12 @@ one.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from leveret.broker.channel.held_runs import HeldRuns
 
-
-class Settlement(NamedTuple):
-    """A basic.ack (or basic.nack) that is due to the publisher."""
-
-    is_ack: bool
-    delivery_tag: int
-    multiple: bool
+Settlement = tuple[bool, int, bool]
+"""A settlement that is due to the publisher: whether it is a basic.ack (or a basic.nack), its
+delivery tag, and whether it is multiple."""
 
 
 class Confirms:
@@ -92,7 +87,7 @@ class Confirms:
             return self._take_mixed(first, last)
         if first > last:
             return []
-        return [Settlement(True, last, last > first)]
+        return [(True, last, last > first)]
 
     def _take_mixed(self, first: int, last: int) -> list[Settlement]:
         settled = self._late + self._not_held(first, last + 1)
@@ -105,9 +100,9 @@ class Confirms:
         due = []
         if below:
             is_single = len(below) == 1 and settled[0][0] == below[0] - 1
-            due.append(Settlement(True, below[-1] - 1, not is_single))
+            due.append((True, below[-1] - 1, not is_single))
         for start, end in settled[len(below) :]:
-            due += [Settlement(True, number, False) for number in range(start, end)]
+            due += [(True, number, False) for number in range(start, end)]
         return due
 
     def _not_held(self, first: int, end: int) -> list[tuple[int, int]]:
@@ -129,7 +124,7 @@ class Confirms:
         nacks = [number for number in numbers if number in refused]
         refused.difference_update(nacks)
         if len(acks) == 1:
-            due = [Settlement(True, acks[0], False)]
+            due = [(True, acks[0], False)]
         else:
             due = self._coalesce(True, acks, min([open_from, *nacks]))
         return due + self._coalesce(False, nacks, min([open_from, *acks]))
@@ -137,5 +132,5 @@ class Confirms:
     @staticmethod
     def _coalesce(is_ack: bool, numbers: list[int], cutoff: int) -> list[Settlement]:
         below = [number for number in numbers if number < cutoff]
-        due = [Settlement(is_ack, below[-1], True)] if below else []
-        return due + [Settlement(is_ack, number, False) for number in numbers[len(below) :]]
+        due = [(is_ack, below[-1], True)] if below else []
+        return due + [(is_ack, number, False) for number in numbers[len(below) :]]

@@ -1,11 +1,13 @@
 """A connection: an asyncio protocol composed of independent parts.
 
-    bytes from the socket -> FrameScanner -> Incoming -> channels -> Output -> bytes to the socket
+    bytes from the socket -> SocketInput -> FrameScanner -> Incoming -> channels -> Output -> bytes
+    to the socket
 
-`Incoming` dispatches frames to channels and handles faults. `OpenChannels` holds the channels.
-`Output` buffers what they send and writes it once per round (broker/turns.py). `Reading` pauses and
-resumes reading of the socket. `Closing` closes the connection. The connection itself holds the
-client's identity, the login until it is complete, and the methods of channel 0.
+`SocketInput` counts what is received. `Incoming` dispatches frames to channels and handles faults.
+`OpenChannels` holds the channels. `Output` buffers what they send and writes it once per round
+(broker/turns.py). `Reading` pauses and resumes reading of the socket. `Closing` closes the
+connection. The connection itself holds the client's identity, the login until it is complete, and
+the methods of channel 0.
 
 The parts refer to their connection weakly, or forget it when its socket is closed, so that no cycle
 is left and a closed connection is freed at once, not by a collection of garbage.
@@ -14,8 +16,8 @@ is left and a closed connection is freed at once, not by a collection of garbage
 import asyncio
 import logging
 import weakref
+from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 from typing import Any, cast
 
 from pamqp import base, commands
@@ -34,7 +36,6 @@ from leveret.broker.events.connection_events import (
     connection_created,
     vhost_left,
 )
-from leveret.broker.loop_watch import NOTED_SECONDS
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net import credentials
 from leveret.broker.net.closing import CLOSED, RUNNING, Closing
@@ -44,7 +45,8 @@ from leveret.broker.net.incoming import Incoming
 from leveret.broker.net.login import Login
 from leveret.broker.net.open_channels import OpenChannels
 from leveret.broker.net.output import Output
-from leveret.broker.net.reading import BIG_READ_BYTES, Reading
+from leveret.broker.net.reading import Reading
+from leveret.broker.net.socket_input import SocketInput
 from leveret.broker.net.tls import session_facts
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.requester import AMQP, Requester
@@ -54,18 +56,18 @@ from leveret.broker.vhost import VirtualHost
 logger = logging.getLogger("leveret.connection")
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BaseProtocol):
     """One client's connection. Channels use it as `ConnectionLink`.
 
-    login: the handshake; None once it is complete. tuning: the negotiated limits.
-    bytes_in, reads: totals. tls: the TLS session, or None.
+    login: the handshake; None once it is complete. tuning: the negotiated limits. tls: the TLS
+    session, or None. data_received: called by the transport with what it has read.
     """
 
     __slots__ = (
-        "__weakref__", "_heartbeat", "_registry", "bytes_in", "client_properties", "closing",
-        "connected_at_s", "exclusive_queues", "expiry_timer", "incoming", "login", "mechanism",
-        "name", "open_channels", "output", "own_host", "own_port", "peer_host", "peer_port",
-        "reading", "reads", "requester", "scanner", "services", "targets", "tls", "tuning",
+        "__weakref__", "_heartbeat", "_input", "_registry", "client_properties", "closing",
+        "connected_at_s", "data_received", "exclusive_queues", "expiry_timer", "incoming", "login",
+        "mechanism", "name", "open_channels", "output", "own_host", "own_port", "peer_host",
+        "peer_port", "reading", "requester", "scanner", "services", "targets", "tls", "tuning",
         "user", "vhost",
     )  # fmt: skip
 
@@ -82,7 +84,8 @@ class Connection(asyncio.Protocol):
         self.peer_port = self.own_port = 0
         self.tls: Any = None
         itself = weakref.proxy(self)
-        self.login: Login | None = Login(itself)
+        login = Login(itself)
+        self.login: Login | None = login
         self.mechanism = ""
         self.client_properties: Table = {}
         self.tuning = Tuning(0, 0, 0)
@@ -91,7 +94,6 @@ class Connection(asyncio.Protocol):
         self.connected_at_s = services.clock.wall_time_s()
         self.expiry_timer: Timer | None = None
         self._heartbeat: Heartbeat | None = None
-        self.bytes_in = self.reads = 0
         self.open_channels = OpenChannels(self, registry)
         self.output = Output(services, self.open_channels.resume_consumers)
         self.reading = Reading(services, itself, self.output)
@@ -99,6 +101,10 @@ class Connection(asyncio.Protocol):
         self.output.stuck = self.closing.drop_stuck_peer
         self.incoming = Incoming(itself)
         self.scanner = FrameScanner(self.frame_sink(), self.output.frame_bytes_max)
+        self._input = SocketInput(
+            services.turns, self.incoming, self.scanner, self.reading, login, itself
+        )
+        self.data_received: Callable[[bytes], None] = self._input.receive
 
     def __repr__(self) -> str:
         return f"<Connection {self.name}>"
@@ -124,38 +130,6 @@ class Connection(asyncio.Protocol):
         self.closing.connect(socket, self.services.config.handshake_timeout_ms)
         self._registry.add(self)
         self.services.counts.connections_opened += 1
-
-    def data_received(self, data: bytes) -> None:
-        """Process bytes from the socket."""
-        started = perf_counter()
-        self.bytes_in += len(data)
-        self.reads += 1
-        turns = self.services.turns
-        turns.begin_read()
-        try:
-            self._read(data)
-        finally:
-            turns.end_read(started, len(data))
-        elapsed = perf_counter() - started
-        if elapsed > NOTED_SECONDS:
-            turns.watch.note(elapsed, self)
-
-    def _read(self, data: bytes) -> None:
-        turns = self.services.turns
-        login = self.login
-        if login is not None and login.is_waiting_for_header:
-            data = login.read_protocol_header(data)
-            if not data:
-                return
-        incoming = self.incoming
-        if turns.work_left <= 0 or incoming.steps.waiting:
-            incoming.steps.wait_with(partial(self.scanner.add, data), self.scanner.scan)
-            return
-        scanner = self.scanner
-        scanner.add(data)
-        incoming.handle(scanner.scan)
-        if len(data) >= BIG_READ_BYTES:
-            self.reading.pause_after_large_reads(len(data))
 
     def pause_writing(self) -> None:
         """The socket's write buffer is full."""
@@ -292,6 +266,16 @@ class Connection(asyncio.Protocol):
     def channels(self) -> dict[int, Channel]:
         """The open channels, by number."""
         return self.open_channels.by_number
+
+    @property
+    def bytes_in(self) -> int:
+        """Total bytes read."""
+        return self._input.bytes_in
+
+    @property
+    def reads(self) -> int:
+        """Total reads of the socket."""
+        return self._input.reads
 
     @property
     def bytes_out(self) -> int:

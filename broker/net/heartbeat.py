@@ -14,9 +14,11 @@ SILENT_LOOKS_MAX = 2
 
 
 class Beating(Protocol):
-    """What a heartbeat monitor needs of its connection. bytes_in: total bytes read."""
+    """What a heartbeat monitor needs of its connection."""
 
-    bytes_in: int
+    @property
+    def bytes_in(self) -> int:
+        """Total bytes read."""
 
     @property
     def bytes_out(self) -> int:

@@ -7,9 +7,8 @@ more than a turn's work waits for the next turn (net/input_steps.py).
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import Any, Protocol
 
 from pamqp import base, commands
@@ -38,7 +37,7 @@ from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.content_assembler import ContentAssembler
-from leveret.broker.channel.publish_runs import Run, runs_of
+from leveret.broker.channel.publish_runs import Run, Runs
 from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
@@ -269,20 +268,19 @@ class Incoming:
             target_channel.assembler.add(METHOD, b"")
         target = self._recent_targets.get(arguments) or self._targets.find(arguments)
         size_max = self._services.config.max_message_size_bytes
-        runs = runs_of(target, properties, bodies, body_bytes, size_max)
+        runs = Runs(target, properties, bodies, body_bytes, size_max)
         size = len(bodies) * FRAME_COST_BYTES + body_bytes
         self._publish_runs(target_channel, target, runs, size)
 
-    def _publish_runs(
-        self, channel: Channel, target: Target, runs: Iterator[Run], size: int
-    ) -> None:
+    def _publish_runs(self, channel: Channel, target: Target, runs: Runs, size: int) -> None:
         """Publish runs one after the other, in this turn and in later ones.
 
         size: an upper limit of what they take in memory, while they wait.
         """
         while (run := self._next_run(runs)) is not None:
             if not channel.takes_methods:
-                self._keep_rest(channel, target, chain((run,), runs), size)
+                runs.put_back(run)
+                self._keep_rest(channel, target, runs, size)
                 return
             self._method_at_work = BASIC_PUBLISH
             self._channel_at_work = channel
@@ -293,55 +291,52 @@ class Incoming:
                 if self._reading.is_blocked:
                     # This publish waits, too: a client that connects again would get one in each
                     # time.
-                    raise self._turn_over(channel, target, chain((run,), runs), size)
-            part, rest = self._affordable(target, run)
-            if rest is not None:
-                runs = chain((rest,), runs)
-            if part is not None:
+                    runs.put_back(run)
+                    raise self._turn_over(channel, target, runs, size)
+            count = self._affordable(target, run)
+            if count == len(run.messages):
+                self._publish(channel, target, run, runs, size)
+                continue
+            part, rest = run.parts(count)
+            runs.put_back(rest)
+            if count:
                 self._publish(channel, target, part, runs, size)
-            if rest is not None:
-                raise self._turn_over(channel, target, runs, size)
+            raise self._turn_over(channel, target, runs, size)
 
-    def _turn_over(
-        self, channel: Channel, target: Target, runs: Iterator[Run], size: int
-    ) -> TurnOver:
+    def _turn_over(self, channel: Channel, target: Target, runs: Runs, size: int) -> TurnOver:
         return TurnOver(partial(self._publish_runs, channel, target, runs, size))
 
-    def _keep_rest(self, channel: Channel, target: Target, runs: Iterator[Run], size: int) -> None:
+    def _keep_rest(self, channel: Channel, target: Target, runs: Runs, size: int) -> None:
         """Keep runs whose channel is held since the one before; if it closes, they are dropped."""
         number = channel.number
         if self._held.is_held(number):
             self._held.keep_first(number, size, self._publish_runs, channel, target, runs, size)
             self._reading.backlog_changed(self._held.is_full)
 
-    def _next_run(self, runs: Iterator[Run]) -> Run | None:
+    def _next_run(self, runs: Runs) -> Run | None:
         try:
-            return next(runs, None)
+            return runs.take()
         except PropertiesError as error:
             logger.error(
                 "%s: cannot decode the properties of a message: %s", str(self._connection), error
             )
             raise without_method(internal_error("")) from None
 
-    def _affordable(self, target: Target, run: Run) -> tuple[Run | None, Run | None]:
-        """The part of a run that may be published in this turn, and the rest; takes its work."""
+    def _affordable(self, target: Target, run: Run) -> int:
+        """How many messages of a run may be published in this turn; takes their work."""
         turns = self._turns
         turns.work_left -= HEADER_WORK * run.header_count
         count = len(run.messages)
         work = RUN_WORK + target.work * count
         if work > turns.work_left:
             affordable = turns.affordable(target.work)
-            if not affordable:
-                return None, run.parts(0)[1]
             if affordable < count:
-                turns.work_left -= RUN_WORK + target.work * affordable
-                return run.parts(affordable)
+                turns.work_left -= (RUN_WORK + target.work * affordable) if affordable else 0
+                return affordable
         turns.work_left -= work
-        return run, None
+        return count
 
-    def _publish(
-        self, channel: Channel, target: Target, run: Run, later: Iterator[Run], size: int
-    ) -> None:
+    def _publish(self, channel: Channel, target: Target, run: Run, later: Runs, size: int) -> None:
         """Publish a run. later: those that follow it, if this turn ends before it is published."""
         steps = publishing.publish(channel, target, run.messages, run.body_bytes)
         if steps is not None:

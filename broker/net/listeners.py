@@ -16,7 +16,7 @@ TLS_SHUTDOWN_SECONDS_MAX = 3.0
 def open_listener(
     listener: Listener,
     config: Config,
-    make_connection: Callable[[], asyncio.Protocol],
+    make_connection: Callable[[], asyncio.BaseProtocol],
     context: ssl.SSLContext | None = None,
 ) -> list[Acceptor]:
     """Accept clients on one address. Raises OSError, with the address in its text.

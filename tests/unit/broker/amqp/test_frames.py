@@ -1,6 +1,7 @@
 """The scanner that splits the byte stream into frames, for any chunks."""
 
 import pytest
+from pamqp import commands
 
 from leveret.broker.amqp.content import header_frame
 from leveret.broker.amqp.errors import ConnectionFault
@@ -15,7 +16,9 @@ from leveret.broker.amqp.frames import (
     FrameScanner,
     encode_frame,
     is_known_frame,
+    settlement_frame,
 )
+from leveret.broker.amqp.methods import method_frame
 
 ARGUMENTS = b"\0\0" + b"\0" + b"\5queue" + b"\0"
 PROPERTIES = b"\x10\x00\x02"
@@ -297,3 +300,13 @@ def test_after_the_sink_raised_at_a_body_in_pieces_the_scan_goes_on_behind_it():
 )
 def test_frames_that_exist(kind, payload, is_known):
     assert is_known_frame(kind, payload) is is_known
+
+
+@pytest.mark.parametrize("multiple", [False, True])
+def test_the_frames_of_settlements_are_those_of_the_methods(multiple):
+    tag = 1 << 40
+    settled = {"delivery_tag": tag, "multiple": multiple}
+    ack = method_frame(7, commands.Basic.Ack, **settled)
+    nack = method_frame(7, commands.Basic.Nack, **settled, requeue=True)
+    assert settlement_frame(7, True, tag, multiple) == ack
+    assert settlement_frame(7, False, tag, multiple) == nack

@@ -1,17 +1,17 @@
 """Publisher confirms: the same frames, as few as RabbitMQ sends."""
 
-from leveret.broker.channel.confirms import Confirms, Settlement
+from leveret.broker.channel.confirms import Confirms
 from leveret.broker.queues.confirm_holder import ConfirmHolder
 
 LOG = "the log"
 
 
 def acked(tag, multiple=False):
-    return Settlement(True, tag, multiple)
+    return (True, tag, multiple)
 
 
 def nacked(tag, multiple=False):
-    return Settlement(False, tag, multiple)
+    return (False, tag, multiple)
 
 
 def published(count):

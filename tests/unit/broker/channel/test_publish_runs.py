@@ -3,19 +3,12 @@
 import pytest
 
 from leveret.broker.amqp.properties import PropertiesError, encode_properties
-from leveret.broker.channel.publish_runs import Run, runs_of
+from leveret.broker.channel.publish_runs import Run, Runs
+from leveret.broker.channel.targets import Target
 from leveret.storage.message import Address, Message
 
+ARGUMENTS = b"\0\0" + b"\0" + b"\1q" + b"\0"
 ADDRESS = Address("", "q", b"\0\1q")
-
-
-class Target:
-    """Where messages are published to."""
-
-    def __init__(self):
-        self.address, self.header = ADDRESS, None
-
-
 NO_LIMIT = 1 << 40
 
 
@@ -23,7 +16,8 @@ def runs(*properties, bodies=None, bytes_max=NO_LIMIT):
     """The runs that messages with these properties make."""
     raw = [one if isinstance(one, bytes) else encode_properties(one) for one in properties]
     bodies = bodies or [b"%d" % number for number in range(len(raw))]
-    yield from runs_of(Target(), raw, bodies, sum(map(len, bodies)), bytes_max)
+    found = Runs(Target(ARGUMENTS), raw, bodies, sum(map(len, bodies)), bytes_max)
+    yield from iter(found.take, None)
 
 
 def bodies_of(found):
@@ -36,7 +30,7 @@ def test_messages_of_one_kind_are_one_run():
     assert [message.header.properties for message in run.messages] == [
         {"delivery_mode": 1, "message_id": "1"}, {"timestamp": 2}, {"headers": {}}, {},
     ]  # fmt: skip
-    assert {message.address for message in run.messages} == {ADDRESS}
+    assert {message.address.encoded for message in run.messages} == {ADDRESS.encoded}
     assert run.body_bytes == 4
 
 
@@ -54,15 +48,16 @@ def test_a_message_that_needs_care_is_a_run_by_itself():
     assert bodies_of(runs({}, care, care, {}, {})) == [[b"0"], [b"1"], [b"2"], [b"3", b"4"]]
 
 
-def test_messages_that_expire_are_a_run_if_they_have_the_same_properties():
+def test_messages_that_expire_are_a_run_if_they_live_as_long():
     soon, later = {"expiration": "5"}, {"expiration": "50"}
-    assert bodies_of(runs(soon, soon, later, {}, {})) == [[b"0", b"1"], [b"2"], [b"3", b"4"]]
+    found = runs(soon, {**soon, "message_id": "1"}, later, {}, {})
+    assert bodies_of(found) == [[b"0", b"1"], [b"2"], [b"3", b"4"]]
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():
-    target, raw = Target(), encode_properties({"message_id": "1"})
+    target, raw = Target(ARGUMENTS), encode_properties({"message_id": "1"})
     first, second = [
-        next(runs_of(target, [bytes(bytearray(raw))], [b""], 0, NO_LIMIT)) for _ in range(2)
+        Runs(target, [bytes(bytearray(raw))], [b""], 0, NO_LIMIT).take() for _ in range(2)
     ]
     assert first.messages[0].header is second.messages[0].header
 
@@ -89,5 +84,13 @@ def test_what_comes_before_malformed_properties_is_published():
 def test_the_parts_of_a_run():
     messages = [Message(ADDRESS, None, bytes(size)) for size in (1, 2, 3)]
     first, rest = Run(messages, 6).parts(2)
-    assert first == Run(messages[:2], 3)
-    assert rest == Run(messages[2:], 3)
+    assert (first.messages, first.body_bytes) == (messages[:2], 3)
+    assert (rest.messages, rest.body_bytes) == (messages[2:], 3)
+
+
+def test_a_run_that_is_put_back_is_the_next():
+    found = Runs(Target(ARGUMENTS), [b"\0\0"] * 2, [b"a", b"b"], 2, NO_LIMIT)
+    run = found.take()
+    found.put_back(run)
+    assert found.take() is run
+    assert found.take() is None

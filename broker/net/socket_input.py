@@ -1,0 +1,86 @@
+"""What comes from one connection's socket: counted, measured, and passed to the frame scanner.
+
+The transport calls `SocketInput.receive` directly, as the protocol's `data_received`. A connection
+itself cannot be compiled, as it is referred to weakly; its input is, since a program that sends one
+message at a time has a read for each.
+"""
+
+from functools import partial
+from typing import Protocol
+
+from leveret.broker.amqp.frames import FrameScanner
+from leveret.broker.loop_watch import NOTED_SECONDS
+from leveret.broker.net.incoming import Incoming
+from leveret.broker.net.reading import BIG_READ_BYTES, Reading
+from leveret.broker.turns import Turns
+
+
+class Greeting(Protocol):
+    """What takes the protocol header."""
+
+    @property
+    def is_waiting_for_header(self) -> bool:
+        """Whether the protocol header has not been received yet."""
+
+    def read_protocol_header(self, data: bytes) -> bytes:
+        """Returns the bytes after the header."""
+
+
+class SocketInput:
+    """The bytes that one connection receives. bytes_in, reads: totals."""
+
+    __slots__ = (
+        "_connection", "_greeting", "_incoming", "_reading", "_scanner", "_turns", "bytes_in",
+        "reads",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        turns: Turns,
+        incoming: Incoming,
+        scanner: FrameScanner,
+        reading: Reading,
+        greeting: Greeting,
+        connection: object,
+    ) -> None:
+        """connection: is named as the cause of a turn that takes long."""
+        self._turns = turns
+        self._incoming = incoming
+        self._scanner = scanner
+        self._reading = reading
+        self._connection = connection
+        self._greeting: Greeting | None = greeting
+        self.bytes_in = self.reads = 0
+
+    def receive(self, data: bytes) -> None:
+        """Process bytes from the socket."""
+        turns = self._turns
+        started = turns.begin_read()
+        size = len(data)
+        self.bytes_in += size
+        self.reads += 1
+        try:
+            if self._greeting is not None:
+                data = self._greet(self._greeting, data)
+            if data:
+                self._scan(data)
+        finally:
+            elapsed = turns.end_read(started, size)
+            if elapsed > NOTED_SECONDS:
+                turns.watch.note(elapsed, str(self._connection))
+
+    def _greet(self, greeting: Greeting, data: bytes) -> bytes:
+        rest = greeting.read_protocol_header(data)
+        if not greeting.is_waiting_for_header:
+            self._greeting = None
+        return rest
+
+    def _scan(self, data: bytes) -> None:
+        incoming, scanner = self._incoming, self._scanner
+        if self._turns.work_left <= 0 or incoming.steps.waiting:
+            incoming.steps.wait_with(partial(scanner.add, data), scanner.scan)
+            return
+        scanner.add(data)
+        incoming.handle(scanner.scan)
+        if len(data) >= BIG_READ_BYTES:
+            self._reading.pause_after_large_reads(len(data))
