@@ -127,9 +127,9 @@ def test_a_cluster_that_cannot_be_joined_stops_the_node():
 class World:
     """Nodes that start for the first time and ask each other, one step of one node at a time."""
 
-    def __init__(self, names):
+    def __init__(self, *names, attempts):
         self.nodes = tuple(NodeAddress(name) for name in names)
-        self.machines = {name: Formation(name, ATTEMPTS, has_lock=False) for name in names}
+        self.machines = {name: Formation(name, attempts, has_lock=False) for name in names}
         self.members = {}
         self.pending = {name: self.machines[name].start() for name in names}
         self.started = set()
@@ -164,14 +164,23 @@ class World:
                 if isinstance(self.pending[name], Form | Join):
                     self.step(name)
 
+    def run(self, order):
+        """Let nodes take their steps, by their names, until all are members of a cluster."""
+        for name in order:
+            if name not in self.members:
+                self.step(name)
+        assert set(self.members) == set(self.machines), order
+        assert len(set(self.members.values())) == 1, order
+
 
 def test_nodes_that_all_run_make_one_cluster_in_whatever_order_they_take_their_steps():
     names = ("a@host", "b@host", "c@host")
-    for order in itertools.product(range(3), repeat=6):
-        world = World(names)
+    for order in itertools.product(names, repeat=6):
+        world = World(*names, attempts=ATTEMPTS)
         world.started.update(names)
-        for number in (*order, *(0, 1, 2) * 8):
-            if names[number] not in world.members:
-                world.step(names[number])
-        assert set(world.members) == set(names), order
-        assert len(set(world.members.values())) == 1, order
+        world.run((*order, *names * 8))
+
+
+def test_a_node_that_starts_during_the_last_attempt_of_another_is_in_one_cluster_with_it():
+    for order in itertools.product(("a@host", "b@host"), repeat=8):
+        World("a@host", "b@host", attempts=2).run((*order, *("b@host", "a@host") * 12))
