@@ -230,8 +230,9 @@ class PutQueue(Declaration, frozen=True):
     """Add a queue. arguments: an encoded field table.
 
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
+    owner_node: the node of that connection; empty for this node, if it is not in a cluster.
     storage_id: the number under which the queue's node stores its messages; 0 if it stores none.
-    That node sets it.
+    That node sets it. node, identity: see `QueueHome`.
     """
 
     vhost: str
@@ -241,6 +242,9 @@ class PutQueue(Declaration, frozen=True):
     arguments: bytes = NO_ARGUMENTS
     owner: str = ""
     storage_id: int = 0
+    owner_node: str = ""
+    node: str = ""
+    identity: int = 0
 
 
 class DeleteQueue(Declaration, frozen=True):

@@ -322,6 +322,7 @@ class Broker:
                 self.config.dead_letter_worker_consumer_prefetch,
                 self.config.dead_letter_worker_retry_ms,
             ),
+            services.queue_places,
         )  # fmt: skip
 
     def new_storage_id(self) -> int:

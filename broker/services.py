@@ -16,6 +16,7 @@ from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.queue_places import QueuePlaces
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import DeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -55,6 +56,7 @@ class Services:
     reply_consumers: the direct reply-to names in use, and their channels.
     audit: told of changes, with their requester.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
+    queue_places: where queues live, if the node is in a cluster; set before the broker starts.
     """
 
     config: Config
@@ -68,6 +70,7 @@ class Services:
     events: Events
     audit: Audit
     queue_kinds: QueueKinds = field(default_factory=served_kinds)
+    queue_places: QueuePlaces | None = None
     vhosts: dict[str, VirtualHost] = field(init=False)
     users: UserDirectory = field(init=False)
     permissions: PermissionTable = field(init=False)

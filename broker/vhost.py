@@ -31,7 +31,9 @@ from leveret.broker.queues.letter_source import LetterSource
 from leveret.broker.queues.levels import Levels
 from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_home import HERE, QueueHome
 from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.queue_places import QueuePlaces
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.requester import THE_NODE, Requester
 from leveret.broker.routing import publish_delayed
@@ -86,10 +88,12 @@ class VirtualHost:
         events: Events | None = None,
         kinds: QueueKinds | None = None,
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
+        places: QueuePlaces | None = None,
     ) -> None:
         self.name = name
         self.kinds = kinds if kinds is not None else served_kinds()
         self.is_as_rabbitmq_4 = is_as_rabbitmq_4
+        self.places = places
         self._policing = policing
         self.counts = counts or NodeCounts()
         self.events = events or Events()
@@ -154,15 +158,26 @@ class VirtualHost:
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
         storage_id: int,
+        home: QueueHome = HERE,
     ) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found."""
-        queue = self.kinds.make(
-            self, name, durable, auto_delete, arguments, owner_connection, storage_id
-        )
+        places = self.places
+        if places is None or home.node in ("", places.node):
+            queue = self.kinds.make(
+                self, name, durable, auto_delete, arguments, owner_connection, storage_id
+            )
+        else:
+            queue = places.make_remote(
+                self, self.kinds.kind_of(arguments), name, durable, auto_delete, arguments,
+                owner_connection, home,
+            )  # fmt: skip
+        queue.home = home
         self.queues[name] = queue
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
         self.routes_changed()
+        if places is not None:
+            places.added(self.name, queue)
         return queue
 
     def delete_queue(

@@ -159,10 +159,12 @@ class LaterQueue:
         behind = self._consumers[consumer] = LaterConsumer(consumer)
         self._later(lambda: self._queue.subscribe(behind, answer), answer)
 
-    def cancel(self, consumer, channel_ended=False):
+    def cancel(self, consumer, channel_ended=False, answer=None):
         behind = self._consumers.pop(consumer)
         behind.is_cancelled = True
         self._later(lambda: self._queue.cancel(behind, channel_ended))
+        if answer is not None:
+            answer.give(None)
 
     def credit(self, consumer):
         behind = self._consumers[consumer]

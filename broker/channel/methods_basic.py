@@ -102,10 +102,14 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     if tag and tag == channel.reply_consumer_tag:
         del channel.connection.services.reply_consumers[channel.reply_name]
         channel.reply_name = channel.reply_consumer_tag = ""
-    consumer = channel.consumers.pop(tag, None)
+    consumer = channel.consumers.get(tag)
     if consumer is not None:
-        consumer.queue.cancel(consumer)
-        consumer_deleted(consumer)
+        cancelled: Answer[None] = Answer()
+        consumer.queue.cancel(consumer, answer=cancelled)
+        await cancelled
+        # It may have lost its queue meanwhile.
+        if channel.consumers.pop(tag, None) is not None:
+            consumer_deleted(consumer)
     if not method.nowait:
         channel.send(commands.Basic.CancelOk, consumer_tag=tag)
 

@@ -26,6 +26,7 @@ from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import check_dead_letter_exchange
 from leveret.broker.queues.queue_client import QueueClient, QueueLength
+from leveret.broker.queues.queue_home import HERE
 from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
 from leveret.broker.queues.queue_kinds import queue_type
 
@@ -122,9 +123,16 @@ async def _create(
     connection = channel.connection
     if method.exclusive:
         connection.services.registry.topology.add_owner(connection)
+    vhost = channel.vhost
+    places, node, home = vhost.places, "", HERE
+    if places is not None:
+        node = places.node
+        home = places.choose(vhost.name, name, vhost.kinds.kind_of(arguments), arguments)
     put = PutQueue(
-        channel.vhost.name, name, durable, method.auto_delete, encode_table(arguments),
-        owner=connection.name if method.exclusive else "", acting_user=connection.user.name,
+        vhost.name, name, durable, method.auto_delete, encode_table(arguments),
+        owner=connection.name if method.exclusive else "",
+        owner_node=node if method.exclusive else "",
+        node=home.node, identity=home.identity, acting_user=connection.user.name,
     )  # fmt: skip
     await channel.submit(put, method.nowait)
 

@@ -3,7 +3,7 @@
 A binding may lead to another exchange, so exchanges form a graph that may have cycles. The router
 walks it breadth first and visits each exchange once. Each is matched with every routing key of the
 message (its own, then those of CC and BCC), unless its type uses the first key only. Each queue is
-collected once, in the order of discovery.
+collected once, in the order of discovery, unless its node is down.
 
 If a message matches nothing at an exchange, anywhere on the route, it continues at the alternate
 exchange, if there is one. A match of destinations that were visited already, as in a cycle, is a
@@ -77,7 +77,8 @@ def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: Conte
         destinations: Collection[Any] = matched or _alternate(current)
         for destination in destinations:
             if not destination.is_exchange:
-                queues[destination] = None
+                if not destination.is_down:
+                    queues[destination] = None
             elif destination not in seen:
                 seen.add(destination)
                 walk.append(destination)

@@ -38,6 +38,7 @@ from leveret.broker.queues.queue_client import (
     Publisher,
     QueueLength,
 )
+from leveret.broker.queues.queue_home import HERE, QueueHome
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
@@ -66,12 +67,13 @@ class ClassicQueue:
     __slots__ = (
         "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
         "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
-        "declared", "durable", "figures", "is_awake", "is_deleted", "is_exclusive", "is_plain",
+        "declared", "durable", "figures", "home", "is_awake", "is_deleted", "is_exclusive", "is_plain",
         "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
         "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
+    is_down: ClassVar[bool] = False
     kind: ClassVar[QueueKind] = CLASSIC_QUEUE
     levels: ClassVar[Levels | None] = None
     elects_by_priority: ClassVar[bool] = True
@@ -101,6 +103,7 @@ class ClassicQueue:
         self.policy: Any = None
         self.operator_policy: Any = None
         self.storage_id = storage_id
+        self.home: QueueHome = HERE
         self.bindings: dict[Any, Any] = {}
         self.is_awake = False
         self.is_deleted = False
@@ -400,10 +403,16 @@ class ClassicQueue:
         if self.backing.ready_count:
             self._turns.wake(self)
 
-    def cancel(self, consumer: Consumer, channel_ended: bool = False) -> None:
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
         """A consumer leaves; an auto-delete queue is deleted with its last one."""
-        if self.is_deleted:
-            return
+        if not self.is_deleted:
+            self._remove_consumer(consumer, channel_ended)
+        if answer is not None:
+            answer.give(None)
+
+    def _remove_consumer(self, consumer: Consumer, channel_ended: bool) -> None:
         if not channel_ended:
             self.settle_deliveries()
         self.ring.remove(consumer)

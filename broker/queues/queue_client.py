@@ -13,7 +13,7 @@ Q1. Calls of one caller take effect in their order: a message that is published 
 Q2. Each run is confirmed or refused: `publish` counts as a confirm when it returns, unless the
     queue held the run by then (`Publisher.hold`) or refused messages of it.
 Q3. Each `Answer` is given exactly once, even if the queue is deleted meanwhile.
-Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel`, and
+Q4. A consumer gets no message before its `subscribe` is answered, none after its `cancel` is, and
     never more than its room. When the queue is deleted or crashes, `Consumer.queue_deleted` is
     called once. `tell_cancelled` follows at once, or for a deletion when its caller calls it.
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.pending import Answer
 from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_kind import QueueKind
 from leveret.broker.queues.status import ConsumerFigures, QueueFigures
 from leveret.broker.requester import Requester
@@ -129,6 +130,7 @@ class QueueClient(Protocol):
     owner_connection: the only connection that may use it, if it is exclusive.
     may_redeliver: some of its messages may have been delivered before.
     bindings: the bindings to it, by their keys. figures: its figures for management.
+    home: the node that it lives on.
     """
 
     name: str
@@ -143,6 +145,7 @@ class QueueClient(Protocol):
     operator_policy: Any
     bindings: dict[Any, Any]
     storage_id: int
+    home: QueueHome
     is_deleted: bool
     may_redeliver: bool
 
@@ -157,6 +160,10 @@ class QueueClient(Protocol):
     @property
     def figures(self) -> QueueFigures:
         """Its counts and status as plain data; for a remote queue, those received last."""
+
+    @property
+    def is_down(self) -> bool:
+        """Its node cannot be reached: no message is routed to it. The routes change with it."""
 
     @property
     def is_exchange(self) -> bool:
@@ -202,10 +209,14 @@ class QueueClient(Protocol):
     def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
         """Add a consumer. Refused with 403 if the queue is in exclusive use."""
 
-    def cancel(self, consumer: Consumer, channel_ended: bool = False) -> None:
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
         """Remove a consumer; an auto-delete queue is deleted with its last one.
 
-        Unless its channel ended, it first gets what was published and requeued before (Q1).
+        Unless its channel ended, it first gets what was published and requeued before (Q1). answer:
+        given when it gets nothing more. A consumer whose channel ends before that is cancelled
+        again.
         """
 
     def credit(self, consumer: Consumer) -> None:

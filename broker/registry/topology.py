@@ -22,6 +22,8 @@ from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
 from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.registry import object_events
 from leveret.broker.routing import replay_history
 from leveret.broker.vhost import VirtualHost
@@ -42,7 +44,8 @@ class Topology:
     """The exchanges, queues and bindings of all vhosts of a node.
 
     A declaration names the connection that owns an exclusive queue; `add_owner` registers the
-    connection's object. A queue without a registered owner is skipped: its connection has ended.
+    connection's object. A queue without a registered owner is skipped: its connection has ended. In
+    a cluster, where other nodes cannot know that, it is added, and then deleted by this node.
 
     cancelled: consumers of deleted queues, whose clients are not told yet.
     """
@@ -174,20 +177,27 @@ class Topology:
     @apply.register
     def put_queue(self, it: PutQueue) -> None:
         """Add a queue, unless the name exists."""
-        vhost, owner = self._vhost(it), self._owners.get(it.owner)
+        vhost = self._vhost(it)
         if vhost is None or it.name in vhost.queues:
             return
-        if it.owner and owner is None:
+        is_own = vhost.places is None or it.owner_node in ("", vhost.places.node)
+        owner = self._owners.get(it.owner) if is_own else None
+        is_orphan = bool(it.owner) and is_own and owner is None
+        if is_orphan and vhost.places is None:
             logger.info("%r is skipped: the connection that owns the queue has ended", it)
             return
+        owner_elsewhere = RemoteOwner(it.owner, it.owner_node) if it.owner else None
         queue = vhost.add_queue(
-            it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0], owner,
-            it.storage_id,
+            it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0],
+            owner or owner_elsewhere, it.storage_id, QueueHome(it.node, it.identity),
         )  # fmt: skip
         if owner is not None:
             owner.exclusive_queues[it.name] = queue
         vhost.counts.queues_created += 1
         object_events.queue_created(vhost, queue, it.acting_user)
+        if is_orphan:
+            # Not here: applying one declaration submits no other (R1).
+            vhost.turns.after_round(lambda: vhost.delete_queue(queue))
 
     @apply.register
     def delete_queue(self, it: DeleteQueue) -> None:

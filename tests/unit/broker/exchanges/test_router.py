@@ -14,6 +14,7 @@ HEADER = read_header(b"\0\0")
 
 class Queue:
     is_exchange = False
+    is_down = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,0 +1,61 @@
+"""Where queues live in a cluster. A node on its own has no `QueuePlaces`: all its queues are here.
+
+A queue's declaration names its home: the node that keeps its messages. On that node the queue is a
+queue of its kind; on the others the virtual host has a client of it, which `QueuePlaces` makes.
+"""
+
+from typing import Protocol
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.queue_owner import QueueOwner
+
+
+class RemoteOwner:
+    """A connection of another node that owns an exclusive queue; see `ExclusiveOwner`."""
+
+    __slots__ = ("name", "node", "peer_host", "peer_port")
+
+    def __init__(self, name: str, node: str) -> None:
+        """name: the connection's, such as `127.0.0.1:4711 -> 127.0.0.1:5672`."""
+        self.name = name
+        self.node = node
+        host, _, port = name.partition(" ")[0].rpartition(":")
+        self.peer_host = host
+        self.peer_port = int(port) if port.isascii() and port.isdigit() else 0
+
+    def forget_queue(self, name: str) -> None:
+        """Do nothing: the connection's own node tells it."""
+
+
+class QueuePlaces(Protocol):
+    """The nodes of the cluster, as virtual hosts see them. node: the name of this one."""
+
+    node: str
+
+    def choose(
+        self, vhost: str, name: str, kind: QueueKind, arguments: Table, wanted: str = ""
+    ) -> QueueHome:
+        """The home of a queue that is about to be declared on this node.
+
+        wanted: the node that an operator asks for; empty for what the arguments, the policies or
+        the configuration say.
+        """
+
+    def make_remote(
+        self,
+        owner: QueueOwner,
+        kind: QueueKind,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None,
+        home: QueueHome,
+    ) -> QueueClient:
+        """The client of a queue that lives on another node."""
+
+    def added(self, vhost: str, queue: QueueClient) -> None:
+        """A queue that lives here was declared."""

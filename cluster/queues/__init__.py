@@ -1,0 +1,1 @@
+"""Queues that live on other nodes."""
