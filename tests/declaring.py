@@ -28,8 +28,19 @@ class NeverTurns(Turns):
         self.now_ms = 0
         self.work_left = 1_000_000
 
+        self._after = []
+
     def wake(self, sleeper):
         pass
+
+    def after_round(self, callback):
+        self._after.append(callback)
+
+    def end_round(self):
+        """Call back those that wait for the end of a round."""
+        after, self._after = self._after, []
+        for callback in after:
+            callback()
 
 
 class NoDependents:
@@ -170,7 +181,7 @@ def state_of(registry, durable_only=False):
                 "queues": {
                     one.name: (
                         one.durable, one.auto_delete, one.arguments, one.storage_id, one.options,
-                        one.policy, one.operator_policy,
+                        one.policy, one.operator_policy, one.home,
                     )
                     for one in vhost.queues.values() if is_kept(one)
                 },

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.clock import Clock
 from leveret.broker.events.taps import PURGE, QUEUE_DELETED
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import QUEUE, resource
@@ -58,7 +57,6 @@ class ClassicQueue:
     """See `QueueClient`.
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
-    figures: what management shows of it (status.py).
     is_plain: runs are published as they are: no limit, time to live or duplicate has to be checked.
     levels: for a kind whose queues always have some.
     elects_by_priority: the single active consumer is the one of the highest priority.
@@ -67,9 +65,9 @@ class ClassicQueue:
     __slots__ = (
         "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
         "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
-        "declared", "durable", "figures", "home", "is_awake", "is_deleted", "is_exclusive", "is_plain",
-        "may_redeliver", "name", "operator_policy", "options", "owner_connection", "policy",
-        "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
+        "declared", "durable", "figures", "home", "is_awake", "is_deleted", "is_exclusive",
+        "is_plain", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
+        "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -90,7 +88,7 @@ class ClassicQueue:
     ) -> None:
         self._owner = owner
         self._turns = owner.turns
-        self._clock: Clock = owner.clock
+        self._clock = owner.clock
         self.vhost_name = owner.name
         self.name = name
         self.durable = durable
@@ -125,7 +123,11 @@ class ClassicQueue:
         self.publisher_hold = PublisherHold(self.backing, self.ring, self.counts, owner.turns)
         self._deaths = Deaths(self, owner)
         self._expiry = self._deaths.expiry
-        self._unused = UnusedExpiry(self._clock, self._has_consumers, self._unused_for)
+        self._unused = UnusedExpiry(
+            self._clock,
+            lambda: bool(self.ring.consumers),
+            lambda _: owner.delete_unused(self, False),
+        )
         self._unused.set_time(self.options.expires_ms)
         self._deaths.watch_head()
 
@@ -387,11 +389,7 @@ class ClassicQueue:
         """Add a consumer, which gets messages from the next turn on."""
         if self.reads.refuses(answer):
             return
-        ring = self.ring
-        wants_it_alone = consumer.is_exclusive and (
-            ring.consumers or self.options.single_active_consumer
-        )
-        if ring.has_exclusive or wants_it_alone:
+        if not self.ring.may_add(consumer):
             what = resource(QUEUE, self.name, self.vhost_name)
             answer.refuse(access_refused(f"{what} in exclusive use"))
             return
@@ -408,11 +406,11 @@ class ClassicQueue:
     ) -> None:
         """A consumer leaves; an auto-delete queue is deleted with its last one."""
         if not self.is_deleted:
-            self._remove_consumer(consumer, channel_ended)
+            self._remove(consumer, channel_ended)
         if answer is not None:
             answer.give(None)
 
-    def _remove_consumer(self, consumer: Consumer, channel_ended: bool) -> None:
+    def _remove(self, consumer: Consumer, channel_ended: bool) -> None:
         if not channel_ended:
             self.settle_deliveries()
         self.ring.remove(consumer)
@@ -427,12 +425,6 @@ class ClassicQueue:
         """A consumer that was passed over has room again."""
         if self.ring.wake(consumer) and self.backing.ready_count:
             self._turns.wake(self)
-
-    def _has_consumers(self) -> bool:
-        return bool(self.ring.consumers)
-
-    def _unused_for(self, _unused_ms: int) -> None:
-        self._owner.delete_unused(self, is_urgent=False)
 
     def _reading_changed(self) -> None:
         """The queue has crashed, or its messages can be read again."""

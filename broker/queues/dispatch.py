@@ -87,10 +87,14 @@ class ConsumerRing:
             return len(ring) == 1
         return sum(len(ring) for ring in rings.values()) == 1
 
-    @property
-    def has_exclusive(self) -> bool:
-        """A consumer has exclusive use of the queue."""
-        return any(consumer.is_exclusive for consumer in self.consumers)
+    def may_add(self, consumer: Consumer) -> bool:
+        """Whether neither it nor one of the others wants the queue for itself.
+
+        A queue with a single active consumer cannot be used exclusively.
+        """
+        if consumer.is_exclusive and (self.consumers or self.is_single_active):
+            return False
+        return not any(other.is_exclusive for other in self.consumers)
 
     def _elect(self) -> None:
         """Of several consumers the first one, or the first of the highest priority, is active."""

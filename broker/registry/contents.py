@@ -38,6 +38,8 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.queues.queue_client import ExclusiveOwner
+from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.registry.registry import Registry
 from leveret.broker.vhost import PREDECLARED, VirtualHost
 
@@ -89,7 +91,15 @@ def _exchanges_and_queues(vhost: VirtualHost) -> Iterator[Declaration]:
         yield PutQueue(
             vhost.name, queue.name, queue.durable, queue.auto_delete,
             encode_table(queue.arguments), "" if owner is None else owner.name,
+            owner_node=_node_of(vhost, owner), node=queue.home.node, identity=queue.home.identity,
         )  # fmt: skip
+
+
+def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:
+    """The node of the connection that owns a queue; empty without one, or without a cluster."""
+    if isinstance(owner, RemoteOwner):
+        return owner.node
+    return "" if owner is None or vhost.places is None else vhost.places.node
 
 
 def _bindings(vhost: VirtualHost) -> Iterator[Declaration]:

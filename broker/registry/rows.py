@@ -2,7 +2,8 @@
 
 Only objects that survive a restart have a row: durable exchanges and queues, bindings between them,
 and everything that operators set. Policies and limits are rows of the parameters table, with JSON
-values, and so is the storage id of an exchange that delays messages.
+values, and so is the storage id of an exchange that delays messages, and the home of a queue of a
+cluster.
 """
 
 import json
@@ -47,6 +48,7 @@ from leveret.broker.policies.parameters import (
     VHOST_LIMITS,
 )
 from leveret.broker.policies.runtime_parameters import VHOST_LIMITS_NAME, policy_value
+from leveret.broker.queues.queue_home import HERE
 from leveret.storage.metadata import Metadata
 from leveret.storage.metadata_rows import (
     BindingRow,
@@ -62,6 +64,9 @@ from leveret.storage.metadata_rows import (
 
 STORED_EXCHANGE = "stored-exchange"
 """The component of the parameters with storage ids of exchanges."""
+QUEUE_HOME = "queue-home"
+"""That of the parameters with the node and the identity of queues. A node that is not in a cluster
+has none of them."""
 
 
 @singledispatch
@@ -186,14 +191,20 @@ def _delete_exchange(it: DeleteExchange, metadata: Metadata) -> None:
 
 @write.register
 def _put_queue(it: PutQueue, metadata: Metadata) -> None:
-    metadata.put_queue(
-        QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
-    )
+    row = QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
+    if not it.identity:
+        metadata.put_queue(row)
+        return
+    with metadata.batch():
+        metadata.put_queue(row)
+        _put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
 
 
 @write.register
 def _delete_queue(it: DeleteQueue, metadata: Metadata) -> None:
-    metadata.delete_queue(it.vhost, it.name)
+    with metadata.batch():
+        metadata.delete_queue(it.vhost, it.name)
+        metadata.delete_parameter(it.vhost, QUEUE_HOME, it.name)
 
 
 @write.register
@@ -227,9 +238,12 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
     for topic_permission in definitions.topic_permissions:
         yield PutTopicPermission(TopicPermission(*topic_permission))
     storage_ids: dict[tuple[str, str], int] = {}
+    homes: dict[tuple[str, str], tuple[str, int]] = {}
     for parameter in definitions.parameters:
         if parameter.component == STORED_EXCHANGE:
             storage_ids[parameter.vhost, parameter.name] = json.loads(parameter.value)
+        elif parameter.component == QUEUE_HOME:
+            homes[parameter.vhost, parameter.name] = json.loads(parameter.value)
         else:
             yield _of_parameter(parameter)
 
@@ -240,9 +254,10 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
             storage_id=storage_ids.get((exchange.vhost, exchange.name), 0),
         )  # fmt: skip
     for queue in definitions.queues:
+        node, identity = homes.get((queue.vhost, queue.name), HERE)
         yield PutQueue(
             queue.vhost, queue.name, queue.durable, queue.auto_delete, queue.arguments,
-            storage_id=queue.storage_id,
+            storage_id=queue.storage_id, node=node, identity=identity,
         )  # fmt: skip
     for row in definitions.bindings:
         yield PutBinding(

@@ -43,7 +43,7 @@ def test_nobody_gets_what_nobody_wants():
     ring = ConsumerRing()
     assert ring.next() is None
     assert not ring.has_candidates
-    assert not ring.has_exclusive
+    assert ring.may_add(FakeConsumer("e", is_exclusive=True))
 
 
 def test_consumers_take_turns_in_the_order_in_which_they_came():
@@ -178,9 +178,15 @@ def test_of_those_who_remain_the_highest_priority_becomes_active():
     assert ring.active is high
 
 
-def test_an_exclusive_consumer_is_noticed():
-    exclusive = FakeConsumer("e", is_exclusive=True)
+def test_nobody_comes_beside_an_exclusive_consumer():
+    exclusive, other = FakeConsumer("e", is_exclusive=True), FakeConsumer("o")
     ring = ring_of(exclusive)
-    assert ring.has_exclusive
+    assert not ring.may_add(other)
     ring.remove(exclusive)
-    assert not ring.has_exclusive
+    assert ring.may_add(other)
+
+
+def test_an_exclusive_consumer_does_not_come_beside_others():
+    exclusive = FakeConsumer("e", is_exclusive=True)
+    assert not ring_of(FakeConsumer("o")).may_add(exclusive)
+    assert not ring_of(is_single_active=True).may_add(exclusive)

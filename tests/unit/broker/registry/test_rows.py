@@ -97,7 +97,10 @@ ANY = st.one_of(
         st.booleans(), st.booleans(), st.booleans(), EXCHANGE_ARGUMENTS,
     ),
     st.builds(DeleteExchange, VHOSTS, NAMES),
-    st.builds(PutQueue, VHOSTS, NAMES, st.booleans(), st.booleans(), QUEUE_ARGUMENTS),
+    st.builds(
+        PutQueue, VHOSTS, NAMES, st.booleans(), st.booleans(), QUEUE_ARGUMENTS,
+        node=st.sampled_from(["", "b@host"]), identity=st.integers(1, 3),
+    ),
     st.builds(DeleteQueue, VHOSTS, NAMES),
     st.builds(PutBinding, *BINDINGS), st.builds(PutBinding, *BINDINGS),
     st.builds(DeleteBinding, *BINDINGS),
