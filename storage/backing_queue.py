@@ -23,12 +23,11 @@ BQ5  Each call updates the counts before it returns. Later writes and reads do n
     except when the checksum of a message on disk is wrong, or its file is gone, and it is lost.
 BQ6  A cursor changes nothing, and reads no more from disk than it was asked for.
 BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may read do: `peek`,
-    `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`; all but the last may raise
-    `BeingRead`.
+    `fetchable`, `unexpired`, `fetch`, `drop` and `Cursor.read`. Each may raise `BeingRead`.
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
-in the event loop's thread, and none waits.
+in the event loop's thread, and none waits for the disk but `take`.
 
 **Message identities.** Positions name entries of one queue; a mirror must also recognise a message
 that reaches it twice, by the leader's broadcast and from the channel directly. It does so by
@@ -54,7 +53,7 @@ class Unreadable(Exception):
 
 
 class BeingRead(Unreadable):
-    """A large message on disk is being read by a thread, since that takes long.
+    """What the next message is in is being read by a thread, since the disk has to be waited for.
 
     when_done: has a callback called when it was read, or reading it failed. Who asks again in that
     callback gets it; who asks later has it read again.

@@ -24,6 +24,7 @@ E5  A message leaves delta only with its body, or because what was read proves t
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,14 +32,13 @@ from leveret.storage.backing_queue import Unreadable
 from leveret.storage.disk import FileMissing, StoreError
 from leveret.storage.formats import STORED, FormatError, Run
 from leveret.storage.intervals import NO_POSITION, Intervals
-from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.ledger import Ledger, positions_of, segment_number
 from leveret.storage.message import Address, Entry, Header, Message, StoredBody
 from leveret.storage.segment_entries import MessageSource, SegmentEntries, stored_body
 from leveret.storage.segments import Lost, SegmentWriter, segment_path
 
 BODIES_BYTES = 256 * 1024
-"""The bytes of large bodies that are read at once; at least one body is."""
+"""The bytes of bodies in the message store that are read at once; at least one body is."""
 
 logger = logging.getLogger("leveret.store")
 
@@ -137,7 +137,7 @@ class Delta:
         """
         self._put_back()
         wanted = [position for position in positions if position in self.positions]
-        segments = self.reader()
+        segments = SegmentEntries(self._source, self._writer, waits=True)
         entries: list[Entry] = []
         for position in wanted:
             try:
@@ -245,33 +245,42 @@ class Delta:
                 )
 
     def _read_bodies(self) -> list[Entry]:
-        """Read the bodies of the first messages of q3."""
+        """Read the bodies of the first messages of q3, as far as they are near each other."""
+        wanted = self._near_bodies()
+        try:
+            bodies = self._source.bodies.read_soon(wanted)
+        except FileMissing as error:
+            bodies = [None] * len(wanted)
+            logger.error("%s", error)
+        except StoreError as error:
+            raise Unreadable(str(error)) from error
         entries: list[Entry] = []
-        size = 0
-        bodies = self._source.bodies
-        while self.bodiless and size < BODIES_BYTES:
-            stored = self.bodiless[0].stored
-            if entries and stored.size >= LARGE_BODIES_BYTES:
-                break
-            try:
-                body = bodies.read_soon(stored)
-            except FileMissing as error:
-                body = None
-                logger.error("%s", error)
-            except StoreError as error:
-                if entries:
-                    break
-                raise Unreadable(str(error)) from error
+        for stored, body in zip(wanted, bodies, strict=True):
             found = self.bodiless.popleft()
             if body is None:
-                self._lose_body(found.position, stored.size, bodies.path_of(stored), stored.offset)
+                path = self._source.bodies.path_of(stored)
+                self._lose_body(found.position, stored.size, path, stored.offset)
                 continue
             message = Message(found.address, found.header, body, stored, found.number)
             redelivered = found.position < self._ledger.fetched_to
             entries.append(Entry(message, found.position, redelivered, found.expires_at_ms))
-            size += len(body)
             self.size -= len(body)
         return entries
+
+    def _near_bodies(self) -> list[StoredBody]:
+        """The first bodies of q3 that are in BODIES_BYTES of one file; at least one."""
+        first = self.bodiless[0].stored
+        near = [first]
+        end = first.offset + first.size
+        for found in islice(self.bodiless, 1, None):
+            stored = found.stored
+            after = stored.offset + stored.size
+            is_near = stored.number == first.number and stored.offset >= end
+            if not is_near or after - first.offset > BODIES_BYTES:
+                break
+            near.append(stored)
+            end = after
+        return near
 
     # Losing
 

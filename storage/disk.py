@@ -115,6 +115,7 @@ class Disk:
     def __init__(self, passed: Callable[[str], None] | None = None) -> None:
         self.counts = DiskCounts()
         self._kept_open = 0
+        self._buffer = bytearray()
         self._passed = passed
         self._libc = ctypes.CDLL(None, use_errno=True)
 
@@ -185,6 +186,25 @@ class Disk:
             raise failure("read", path, error, offset) from error
         self.counts.note_read(len(data), began)
         return data
+
+    def read_cached(self, descriptor: int, offset: int, size: int) -> bytes | None:
+        """`size` bytes of an open file, if the system has all of them in memory; otherwise None.
+
+        Also None near the end of the file, and if the file system cannot tell (tmpfs, NFS).
+        """
+        began = perf_counter()
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        view = memoryview(self._buffer)[:size]
+        try:
+            count = os.preadv(descriptor, [view], offset, os.RWF_NOWAIT)
+        except OSError:
+            # It is not in memory, or cannot be read, which a read that waits reports.
+            return None
+        if count < size:
+            return None
+        self.counts.note_read(size, began)
+        return bytes(view)
 
     def will_read(self, descriptor: int, offset: int, size: int) -> None:
         """Ask the system to read ahead, so that a later read does not wait for the disk."""

@@ -18,14 +18,16 @@ M3  A sweep looks only at files below the number that `begin_sweep` returned. Su
     appended to, and no new entry refers to a body in it.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from zlib import crc32
 
 from leveret.storage.disk import Disk, StoreError
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import BODIES_MAGIC, FILE_HEADER_BYTES
 from leveret.storage.intervals import Intervals
-from leveret.storage.large_reads import LargeReads, ReadingWorker
 from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.message import NO_CRC, Message, StoredBody
 from leveret.storage.planned_writes import PlannedWrite
@@ -33,6 +35,10 @@ from leveret.storage.planned_writes import PlannedWrite
 FILE_BYTES_MAX = 16 * 1024 * 1024
 GARBAGE_BYTES_MIN, GARBAGE_SHARE = 64 * 1024 * 1024, 0.5
 """With less garbage than this there is no sweep, unless the node is idle or its disk is short."""
+
+
+OPEN_MAX = 32
+"""Files that are kept open for reading."""
 
 
 def bodies_path(directory: Path, number: int) -> Path:
@@ -53,11 +59,12 @@ class MessageStore:
     twice as garbage. reads, writes: how many bodies, since the start.
     """
 
-    def __init__(self, directory: Path, disk: Disk, reader: ReadingWorker | None = None) -> None:
-        """reader: reads large bodies (`read_soon`)."""
-        self._reads = LargeReads(reader) if reader is not None else None
+    def __init__(self, directory: Path, disk: Disk, reads: FileReads) -> None:
+        """reads: for `read_soon`."""
+        self._reads = reads
         self._directory = directory
         self._disk = disk
+        self._open: dict[int, int] = {}
         numbers = bodies_numbers(disk, directory)
         # A file that a crash may have left unfinished is not appended to.
         self._number = numbers[-1] if numbers else 0
@@ -100,14 +107,42 @@ class MessageStore:
         """
         self.reads += 1
         body = self._disk.read(self.path_of(stored), stored.offset, stored.size)
-        return body if len(body) == stored.size and crc32(body) == stored.crc else None
+        return _checked(body, 0, stored)
 
-    def read_soon(self, stored: StoredBody) -> bytes | None:
-        """As `read`, for the event loop. Raises BeingRead for a large body, and has it read."""
-        if self._reads is None or stored.size < LARGE_BODIES_BYTES:
-            return self.read(stored)
-        what = f"{self.path_of(stored)}, from offset {stored.offset},"
-        return self._reads.read(stored, partial(self.read, stored), what)
+    def read_soon(self, bodies: Sequence[StoredBody]) -> list[bytes | None]:
+        """As `read`, for the event loop: raises BeingRead instead of waiting (file_reads.py).
+
+        bodies: of one file, in the order of their offsets, and all read together. A large one is
+        alone: the thread checks it, too.
+        """
+        first, last = bodies[0], bodies[-1]
+        number, path = first.number, self.path_of(first)
+        if first.size >= LARGE_BODIES_BYTES:
+            body = self._reads.done_by_thread(first, partial(self.read, first), path, first.offset)
+            return [body]
+        descriptor = self._open.get(number, -1)
+        size = last.offset + last.size - first.offset
+        data = self._reads.read(path, descriptor, first.offset, size)
+        if descriptor < 0:
+            self._keep_open(number, path)
+        self.reads += len(bodies)
+        return [_checked(data, stored.offset - first.offset, stored) for stored in bodies]
+
+    def _keep_open(self, number: int, path: Path) -> None:
+        """Keep a file open that a thread has read from (LR2), and close the one opened first."""
+        if len(self._open) >= OPEN_MAX:
+            self._disk.close_kept(self._open.pop(next(iter(self._open))))
+        # It was read without it.
+        with suppress(StoreError):
+            descriptor = self._disk.open(path)
+            if self._disk.keep_open(descriptor):
+                self._open[number] = descriptor
+
+    def close_files(self) -> None:
+        """Close all files: some may have been removed, and an open one keeps its space."""
+        for descriptor in self._open.values():
+            self._disk.close_kept(descriptor)
+        self._open.clear()
 
     def path_of(self, stored: StoredBody) -> Path:
         """The file that a body is in."""
@@ -158,3 +193,9 @@ class MessageStore:
             return None if self.read(stored) is not None else "its checksum is wrong"
         except StoreError as error:
             return str(error)
+
+
+def _checked(data: bytes, start: int, stored: StoredBody) -> bytes | None:
+    """A body that is in the data; None if its checksum is wrong, or the data end before it."""
+    body = data[start : start + stored.size]
+    return body if len(body) == stored.size and crc32(body) == stored.crc else None

@@ -4,10 +4,9 @@ Delta, which reads messages back into memory, and each cursor have a `SegmentEnt
 since it has the open file and the offset in it. They decide which positions are read, and what
 happens to messages that cannot be read.
 
-Reading is done in the event loop, in small pieces, and the system is asked to read ahead: a piece
-is nearly always in memory already, and reading it costs less than a job for a thread. Delta has
-large bodies read by a thread (large_reads.py); cursors and `take`, which serve management, wait for
-them.
+What the system has in memory is read at once, in pieces of 256 KiB, and for anything else a thread
+waits for the disk (file_reads.py). Only `take` waits itself: it is for a few messages, which
+management has read with a cursor just before.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,9 @@ from typing import NamedTuple, Protocol
 
 from leveret.storage.backing_queue import Unreadable
 from leveret.storage.disk import Disk, FileMissing, StoreError
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import PERSISTENT, STORED, FormatError, Run, VersionError
+from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.ledger import positions_of, segment_number
 from leveret.storage.message import ENTRY_BYTES, Address, Entry, Header, Message, StoredBody
 from leveret.storage.message_store import MessageStore
@@ -26,10 +27,11 @@ from leveret.storage.segments import Lost, SegmentReader, SegmentWriter, segment
 class MessageSource(Protocol):
     """What reading messages needs of the store (store.py).
 
-    disk_reads: messages that were read back, of all queues.
+    disk_reads: messages that were read back, of all queues. reads: for callers that do not wait.
     """
 
     disk: Disk
+    reads: FileReads
     disk_reads: int
     bodies: MessageStore
     make_header: Callable[[bytes], Header]
@@ -64,14 +66,16 @@ def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
 
 
 class SegmentEntries:
-    """A reader of one queue's segments."""
+    """A reader of one queue's segments. waits: for the disk; otherwise it raises BeingRead."""
 
-    __slots__ = ("_head", "_passed_to", "_reader", "_source", "_writer")
+    __slots__ = ("_head", "_passed_to", "_reader", "_source", "_waits", "_writer")
 
-    def __init__(self, source: MessageSource, writer: SegmentWriter) -> None:
+    def __init__(self, source: MessageSource, writer: SegmentWriter, waits: bool = False) -> None:
         self._source = source
         self._writer = writer
-        self._reader = SegmentReader(source.disk)
+        self._waits = waits
+        reads = FileReads(source.disk) if waits else source.reads
+        self._reader = SegmentReader(source.disk, reads)
         self._passed_to = 0
         self._head: RunHead | None = None
 
@@ -89,7 +93,8 @@ class SegmentEntries:
         """The first run that does not end before a position, in the segment of that position.
 
         None at the segment's end; a Lost for damaged bytes, or for a run whose properties cannot be
-        decoded; the next call skips them. Raises Unreadable if reading fails, FileMissing if there
+        decoded; the next call skips them. Raises Unreadable if reading fails, BeingRead among
+        these; FileMissing if there
         is no such file, and FormatError if it is not a segment. The next call begins anew then.
         """
         try:
@@ -121,10 +126,7 @@ class SegmentEntries:
         number = segment_number(first)
         if first < self._passed_to and reader.number == number:
             reader.close()
-        if number == writer.number:
-            size = writer.tail_bytes
-        else:
-            size = self._source.disk.size(segment_path(writer.directory, number))
+        size = writer.tail_bytes if number == writer.number else None
         reader.open(writer.directory, number, size)
         return reader.next_run(first)
 
@@ -186,6 +188,8 @@ class SegmentEntries:
         while position < stop and size < bytes_max:
             place = position - run_start
             stored = stored_body(run, place) if run.flags & STORED else None
+            if stored is not None and entries and stored.size >= LARGE_BODIES_BYTES:
+                break
             try:
                 body = self._body(run, place, stored)
             except Unreadable:
@@ -204,8 +208,9 @@ class SegmentEntries:
     def _body(self, run: Run, place: int, stored: StoredBody | None) -> bytes | None:
         if stored is None:
             return self._reader.bodies(run, place, place + 1)[0]
+        bodies = self._source.bodies
         try:
-            return self._source.bodies.read(stored)
+            return bodies.read(stored) if self._waits else bodies.read_soon([stored])[0]
         except FileMissing:
             return None
         except StoreError as error:

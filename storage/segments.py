@@ -24,6 +24,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from leveret.storage.disk import Disk
+from leveret.storage.file_reads import READ_AHEAD_BYTES, FileReads
 from leveret.storage.formats import (
     FILE_HEADER_BYTES,
     PERSISTENT,
@@ -48,8 +49,6 @@ RUN_MESSAGES_MAX = 128
 RUN_BYTES_MAX = 64 * 1024
 """Limits of a run, which is read and decoded at once."""
 READ_BYTES = 256 * 1024
-READ_AHEAD_BYTES = 4 * 1024 * 1024
-"""The bytes that the system is asked to read ahead, so that reads do not wait for the disk."""
 
 
 def segment_numbers(disk: Disk, directory: Path) -> list[int]:
@@ -194,43 +193,47 @@ class SegmentReader:
     """Reads a queue's segments in order, a run at a time. It keeps its offset between calls.
 
     It also keeps the file open, unless very many readers do: then it opens it for each read.
+
+    Methods that read raise BeingRead while a thread reads for them (file_reads.py). They have not
+    changed anything then, and are to be called again.
     """
 
     __slots__ = (
-        "_at", "_base", "_buffer", "_descriptor", "_disk", "_found", "_size", "number", "path",
+        "_ahead_to", "_at", "_base", "_buffer", "_descriptor", "_disk", "_found", "_reads",
+        "_size", "number", "path",
     )  # fmt: skip
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, reads: FileReads) -> None:
         self._disk = disk
+        self._reads = reads
         self.number = -1
         self.path = Path()
         self._descriptor = -1
-        self._size = 0
+        self._size = self._ahead_to = 0
         self._base = self._at = 0
         self._buffer = b""
         self._found: Record | None = None
 
-    def open(self, directory: Path, number: int, size: int) -> None:
-        """Open a segment, of which `size` bytes count; if it is open already, stay at the offset.
+    def open(self, directory: Path, number: int, size: int | None) -> None:
+        """Open a segment, of which `size` bytes count, or all; if it is open, stay at the offset.
 
         Raises StoreError if it is missing, FormatError if its header is damaged.
         """
-        if number == self.number:
-            self._size = size
-            return
-        self.close()
-        path = segment_path(directory, number)
+        if number != self.number:
+            self.close()
+            self._open(segment_path(directory, number), size)
+            self.number = number
+        # The last of what was planned for a segment may be written after the next one was begun.
+        self._size = self._disk.size(self.path) if size is None else size
+
+    def _open(self, path: Path, size: int | None) -> None:
+        beginning = READ_BYTES if size is None else min(size, READ_BYTES)
+        buffer = self._reads.read(path, -1, 0, beginning)
+        decode_file_header(buffer, SEGMENT_MAGIC)
         descriptor = self._disk.open(path)
-        try:
-            header = self._disk.read_from(descriptor, path, 0, FILE_HEADER_BYTES)
-            decode_file_header(header, SEGMENT_MAGIC)
-        except BaseException:
-            self._disk.close(descriptor)
-            raise
-        self.path, self.number, self._size = path, number, size
-        self._base, self._at, self._buffer = FILE_HEADER_BYTES, 0, b""
-        self._disk.will_read(descriptor, 0, READ_AHEAD_BYTES)
         self._descriptor = descriptor if self._disk.keep_open(descriptor) else -1
+        self.path, self._ahead_to = path, READ_AHEAD_BYTES
+        self._base, self._at, self._buffer = 0, FILE_HEADER_BYTES, buffer
 
     def close(self) -> None:
         """Close the file."""
@@ -294,16 +297,16 @@ class SegmentReader:
         return record
 
     def _fill(self, size: int) -> None:
-        self._base, self._at = self.offset, 0
-        size = min(size, self._size - self._base)
-        self._buffer = self._read(self._base, size)
-        if self._descriptor >= 0:
-            self._disk.will_read(self._descriptor, self._base + size, READ_AHEAD_BYTES)
+        base = self.offset
+        buffer = self._read(base, min(size, self._size - base))
+        self._base, self._at, self._buffer = base, 0, buffer
+        end = base + len(buffer)
+        if end + READ_AHEAD_BYTES // 2 > self._ahead_to and end < self._size:
+            self._ahead_to = end + READ_AHEAD_BYTES
+            self._reads.will_read(self.path, end)
 
     def _read(self, offset: int, size: int) -> bytes:
-        if self._descriptor < 0:
-            return self._disk.read(self.path, offset, size)
-        return self._disk.read_from(self._descriptor, self.path, offset, size)
+        return self._reads.read(self.path, self._descriptor, offset, size)
 
     def _pass_damage(self) -> Lost:
         """Skip to the next whole record."""

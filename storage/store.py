@@ -34,6 +34,7 @@ from pathlib import Path
 
 from leveret.storage.addresses import Addresses
 from leveret.storage.disk import Disk
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import Run
 from leveret.storage.large_records import LARGE_BODIES_BYTES
 from leveret.storage.log import Log
@@ -74,9 +75,9 @@ class Store:
     log: its clients are registered before `open`. pressure: whether publishers are held back.
     failed: called with the error when the store has stopped; the node has to stop.
     wall_offset_ms: what is added to the broker's clock to get the wall clock. embed_below: a body
-    with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk.
-    disk_reads, disk_writes: messages that were read from segments and written to them, those of
-    deleted queues included.
+    with fewer bytes is kept in segments. keeps_reserve: disk space is kept for a full disk. reads:
+    of messages, for callers in the event loop. disk_reads, disk_writes: messages that were read
+    from segments and written to them, those of deleted queues included.
     """
 
     def __init__(
@@ -113,7 +114,8 @@ class Store:
         self.log.failed = self._fail
         self.log.file_filled = self._look_at_files
         self._read_worker = Worker(loop, "leveret-reader")
-        self.bodies = MessageStore(directory / BODIES, self.disk, self._read_worker)
+        self.reads = FileReads(self.disk, self._read_worker)
+        self.bodies = MessageStore(directory / BODIES, self.disk, self.reads)
         self._unsynced = UnsyncedFiles(directory, self.disk)
         self.pager = Pager(self._unsynced, self._page_worker, self.log.sync, self._fail)
         reserve = Reserve(directory, self.disk) if keeps_reserve else None
@@ -328,3 +330,4 @@ class Store:
         self._unsynced.close()
         for queue in self.pager.queues.values():
             queue.delta.close()
+        self.bodies.close_files()

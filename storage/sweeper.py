@@ -91,6 +91,8 @@ class Sweeper:
         except (StoreError, FormatError) as error:
             logger.error("the sweep of the message store ended without freeing anything: %s", error)
             return
+        finally:
+            self._bodies.close_files()
         logger.info("the message store was swept: %d bytes are still needed", kept)
         self._bodies.total_bytes = kept
 

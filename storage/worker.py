@@ -1,7 +1,8 @@
 """A thread that runs jobs which wait for the disk, one after the other, outside the event loop.
 
-The loop submits a job, and a callback gets its result or its error. A store has two workers: one
-for the log, whose syncs publishers wait for, and one for segments and bodies.
+The loop submits a job, and a callback gets its result or its error. A store has three workers: one
+for the log, whose syncs publishers wait for, one that writes segments and bodies, and one that
+reads them.
 
 Invariant T1: jobs of one worker run in the order in which they were submitted, and none runs after
 `stop` has returned.

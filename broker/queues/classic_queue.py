@@ -324,7 +324,7 @@ class ClassicQueue:
     def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
         """Take the first message, as basic.get does; None if there is none."""
         self._unused.touch()
-        if self.reads.refuses(answer):
+        if self.reads.holds(answer, lambda: self.get(ack_required, answer)):
             return
         self.settle_deliveries()
         if not self._deaths.drop_expired():

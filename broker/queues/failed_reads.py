@@ -6,7 +6,8 @@ CRASHED_AFTER_MS the queue has crashed, in RabbitMQ's words: its consumers are c
 that ask for anything but its deletion get RabbitMQ's 404, publishers that want confirms get nacks,
 and management shows the state. Reading is tried further, and a success ends all that.
 
-A large message is read by a thread of the store, and the queue waits in the same way until it was.
+A message for which the disk has to be waited for is read by a thread of the store, and the queue
+waits in the same way until it was.
 
 Source: `rabbit_misc:absent` and `rabbit_amqqueue:delete_with` of RabbitMQ, for a queue whose
 process ended and could not be started again.
@@ -83,6 +84,15 @@ class FailedReads:
         if self.has_crashed:
             answer.refuse(not_found(f"{self._what} has crashed and failed to restart"))
         return self.has_crashed
+
+    def holds(self, answer: Answer[Any], ask_again: Callable[[], object]) -> bool:
+        """Refuse the answer if the queue has crashed; have it asked again later while reads fail.
+
+        So those who want the next message get theirs in the order in which they asked.
+        """
+        if self.is_failing and not self.has_crashed:
+            self.wait(answer, ask_again)
+        return self.refuses(answer) or self.is_failing
 
     def refuses_run(self, publisher: Publisher | None, first: int, count: int) -> bool:
         """Refuse a run, if the queue has crashed and the publisher wants to know.

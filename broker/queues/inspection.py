@@ -9,10 +9,11 @@ The name of a message is its position in the queue (`BackingQueue.position_of`),
 valid while the message is in the queue.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.storage.backing_queue import Cursor
+from leveret.storage.backing_queue import BeingRead, Cursor
 from leveret.storage.message import Entry
 
 NAME_DIGITS_MAX = 20
@@ -29,13 +30,13 @@ class Inspection:
         self.queue.settle_deliveries()
         return self.queue.backing.cursor(position)
 
-    def find(self, name: str) -> Entry | None:
-        """The ready message of this name, left where it is."""
+    async def find(self, name: str) -> Entry | None:
+        """The ready message of this name, left where it is. Raises Unreadable."""
         if not _is_name(name):
             return None
         cursor = self.cursor(int(name))
         try:
-            found = cursor.read(1)
+            found = await read_on(cursor, 1)
         finally:
             cursor.close()
         return next((entry for entry in found[:1] if self.name_of(entry) == name), None)
@@ -62,6 +63,25 @@ class Inspection:
         if entries and not queue.is_deleted:
             queue.backing.requeue(entries, redelivered=False)
             queue.wake()
+
+
+async def read_on(cursor: Cursor, bytes_max: int) -> list[Entry]:
+    """What `Cursor.read` returns, after a thread has read it if the disk has to be waited for."""
+    future: asyncio.Future[list[Entry]] = asyncio.get_running_loop().create_future()
+
+    def read() -> None:
+        if future.done():
+            # Nobody waits any more.
+            return
+        try:
+            future.set_result(cursor.read(bytes_max))
+        except BeingRead as error:
+            error.when_done(read)
+        except Exception as error:
+            future.set_exception(error)
+
+    read()
+    return await future
 
 
 def _is_name(name: str) -> bool:

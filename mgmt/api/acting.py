@@ -66,7 +66,7 @@ class Act:
         cursor = self._inspection.cursor()
         left = self._ready_count
         try:
-            while left > 0 and (entries := read_next(cursor)[:left]):
+            while left > 0 and (entries := (await read_next(cursor))[:left]):
                 left -= len(entries)
                 chosen = []
                 for entry in entries:

@@ -6,7 +6,8 @@ memory nor a turn of the event loop is taken by more.
 """
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -14,7 +15,7 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import field_to_json
 from leveret.broker.patterns import OutOfTimeError, Pattern, compile_pattern
 from leveret.broker.queues.classic_queue import ClassicQueue
-from leveret.broker.queues.inspection import Inspection
+from leveret.broker.queues.inspection import Inspection, read_on
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -111,10 +112,17 @@ async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
     return vhost, cast(ClassicQueue, queue)
 
 
-def read_next(cursor: Cursor) -> list[Entry]:
+async def read_next(cursor: Cursor) -> list[Entry]:
     """The next messages. Raises 503 if the disk does not let them be read."""
+    with readable():
+        return await read_on(cursor, READ_BYTES)
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Messages are read. Raises 503 if the disk does not let them be read."""
     try:
-        return cursor.read(READ_BYTES)
+        yield
     except Unreadable as error:
         raise ApiError(503, "service_unavailable", str(error)) from None
 
@@ -125,7 +133,7 @@ async def read(
     """The ready messages from a position on, with the node's other work between them."""
     cursor = inspection.cursor(position)
     try:
-        while entries := read_next(cursor):
+        while entries := await read_next(cursor):
             for entry in entries:
                 yield entry
                 await give_way()
@@ -154,7 +162,8 @@ class Selection:
                     yield entry
             return
         for one in self.ids:
-            found = self.inspection.find(one)
+            with readable():
+                found = await self.inspection.find(one)
             if found is not None:
                 yield found
             await give_way()

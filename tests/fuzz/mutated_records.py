@@ -19,6 +19,7 @@ from leveret.broker.amqp.content_header import read_stored
 from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.backing_queue import Unreadable
 from leveret.storage.disk import Disk, FileMissing, StoreError
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import (
     BODIES_MAGIC,
     CLOSED,
@@ -172,7 +173,10 @@ class MemoryDisk(Disk):
 
 def new_store(directory: Path) -> Store:
     """A store that was not opened."""
-    return Store(directory, NoMetadata(), read_stored, embed_below=300, log_file_bytes=20_000)
+    store = Store(directory, NoMetadata(), read_stored, embed_below=300, log_file_bytes=20_000)
+    # Those who read wait for the disk.
+    store.reads.worker = None
+    return store
 
 
 def read_log(chance: random.Random, store: Store) -> int:
@@ -211,6 +215,7 @@ class Source:
         self.disk, self.disk_reads = disk, 0
         self.bodies, self.make_header = store.bodies, store.make_header
         self.address, self.expires_at_ms = store.address, store.expires_at_ms
+        self.reads = FileReads(disk)
 
 
 def read_segment(chance: random.Random, store: Store) -> int:

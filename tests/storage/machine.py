@@ -75,6 +75,8 @@ class Machine:
             disk=self.disk,
             log_file_bytes=20_000,
         )
+        # Those who read wait for the disk.
+        self.store.reads.worker = None
         self.store.open()
         self.queues = {
             key: self.store.queue(key, 0, name, True, name == "lazy")

@@ -108,5 +108,7 @@ async def test_a_power_cut_loses_no_delayed_message(tmp_path, monkeypatch, seed,
         await node.cut()
     node.start(PowerCutDisk(chance, None))
     await node.release_all()
+    # Who looks at the result waits for the disk.
+    node.store.reads.worker = None
     assert node.confirmed <= set(map(number_of, ready_entries(node.queue)))
     await node.store.close()

@@ -29,6 +29,8 @@ def _often(monkeypatch):
 
 def started(directory, **options):
     store = Store(directory, NoMetadata(), read_header, **options)
+    # Those who read wait for the disk.
+    store.reads.worker = None
     store.open()
     store.queues = [
         store.queue(1, 0, "durable", True, False),

@@ -98,6 +98,8 @@ class Tiered(Implementation):
             Path(self._directory.name), NoMetadata(), read_header, 1_000_000, EMBED_BELOW,
             UnsyncedDisk(), log_file_bytes=2_000,
         )  # fmt: skip
+        # Those who read wait for the disk.
+        self._store.reads.worker = None
         self._store.open()
         self._tiers = {}
         return self._make_queue()

@@ -6,6 +6,7 @@ from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.storage.disk import Disk
+from leveret.storage.file_reads import FileReads
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.log import Log
 from leveret.storage.message import Address, Message
@@ -61,7 +62,8 @@ class FakeStore:
         self.directory = directory
         self.disk = Disk()
         self.disk.make_directory(directory / "bodies")
-        self.bodies = MessageStore(directory / "bodies", self.disk)
+        self.reads = FileReads(self.disk)
+        self.bodies = MessageStore(directory / "bodies", self.disk, self.reads)
         self.queue_log = FakeQueueLog()
         self.log = FakeLog(self.queue_log)
         self.disk_reads = self.disk_writes = 0

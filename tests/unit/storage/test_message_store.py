@@ -4,6 +4,7 @@ import pytest
 
 from leveret.storage import message_store
 from leveret.storage.disk import Disk
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import FILE_HEADER_BYTES
 from leveret.storage.intervals import Intervals
 from leveret.storage.message_store import MessageStore, bodies_numbers, bodies_path
@@ -23,7 +24,7 @@ def disk():
 
 @pytest.fixture
 def store(tmp_path, disk):
-    return MessageStore(tmp_path, disk)
+    return MessageStore(tmp_path, disk, FileReads(disk))
 
 
 def put(store, disk, body):
@@ -53,7 +54,7 @@ def test_m1_files_are_appended_to_and_then_left(store, disk, tmp_path):
 
 def test_a_file_that_a_crash_may_have_torn_is_not_appended_to(store, disk, tmp_path):
     put(store, disk, b"body")
-    assert put(MessageStore(tmp_path, disk), disk, b"later").stored.number == 2
+    assert put(MessageStore(tmp_path, disk, FileReads(disk)), disk, b"later").stored.number == 2
 
 
 def test_m3_after_a_sweep_began_bodies_go_to_later_files(store, disk):

@@ -7,6 +7,7 @@ import pytest
 from leveret.storage import disk as disk_module
 from leveret.storage import ledger, segments
 from leveret.storage.disk import KEPT_OPEN_SHARE, Disk
+from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import FILE_HEADER_BYTES, RUN, decode_run, read_records
 from leveret.storage.message import Entry, Message
 from leveret.storage.segments import Lost, SegmentReader, SegmentWriter, segment_numbers
@@ -39,7 +40,7 @@ def write(writer, disk, *ranges):
 
 def read(directory, disk, number, size, first=0):
     """All bodies of a segment from a position on, and what is lost."""
-    reader = SegmentReader(disk)
+    reader = SegmentReader(disk, FileReads(disk))
     reader.open(directory, number, size)
     found = []
     while (run := reader.next_run(first)) is not None:
@@ -126,7 +127,7 @@ def test_a_few_of_many_readers_keep_their_file_open(tmp_path, disk, monkeypatch)
     monkeypatch.setattr(disk_module.resource, "getrlimit", lambda which: (2 * KEPT_OPEN_SHARE, 0))
     kept, closed = [], []
     monkeypatch.setattr(disk, "close", lambda descriptor: closed.append(os.close(descriptor)))
-    readers = [SegmentReader(disk) for _ in range(5)]
+    readers = [SegmentReader(disk, FileReads(disk)) for _ in range(5)]
     for reader in readers:
         reader.open(tmp_path, 0, writer.tail_bytes)
         kept.append(reader._descriptor >= 0)

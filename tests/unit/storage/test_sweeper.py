@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leveret.storage.disk import StoreError
+from leveret.storage.file_reads import FileReads
 from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry
 from leveret.storage.message_store import MessageStore
@@ -20,7 +21,7 @@ async def rig(tmp_path):
     for name in ("log", "bodies"):
         (tmp_path / name).mkdir()
     rig = LogUnderTest(tmp_path / "log")
-    rig.bodies = MessageStore(tmp_path / "bodies", rig.disk)
+    rig.bodies = MessageStore(tmp_path / "bodies", rig.disk, FileReads(rig.disk))
     rig.writer = SegmentWriter(tmp_path / "256")
     rig.messages = persistent(b"x" * 50, b"y" * 50, b"z" * 50)
     writes = [rig.bodies.plan(message) for message in rig.messages]

@@ -251,6 +251,14 @@ class TestALargeMessageThatIsBeingRead:
         vhost.turns.run()
         assert consumer.bodies == [b"1", b"2"]
 
+    def test_gets_are_answered_in_their_order(self, queue):
+        first = asked(queue)
+        (call_back,), queue.backing.done = queue.backing.done, None
+        second = asked(queue)
+        assert not second.is_given
+        call_back()
+        assert [one.result().entry.message.body for one in (first, second)] == [b"1", b"2"]
+
     def test_it_is_no_failure_however_long_it_takes(self, vhost, queue):
         answer = asked(queue)
         vhost.clock.advance(60)
