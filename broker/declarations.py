@@ -286,7 +286,6 @@ class Submit(Protocol):
         self,
         *declarations: Declaration,
         answer: Answer[None] | None = None,
-        nowait: bool = False,
         requester: Requester = THE_NODE,
     ) -> Answer[None]:
         """See `DeclarationLog.submit`."""

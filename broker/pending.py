@@ -29,7 +29,7 @@ class Answer(Generic[Value]):
     is_given: a value or an error has been given.
     """
 
-    __slots__ = ("_accept", "_error", "_give_back", "_listener", "_value", "is_given")
+    __slots__ = ("_accept", "_error", "_give_back", "_listener", "_synced", "_value", "is_given")
 
     def __init__(
         self,
@@ -45,14 +45,16 @@ class Answer(Generic[Value]):
         self._value: Any = None
         self._error: Exception | None = None
         self._listener: Callable[[], object] | None = None
+        self._synced: Synced | None = None
 
-    def give(self, value: Value) -> None:
-        """Answer with a value."""
+    def give(self, value: Value, synced: "Synced | None" = None) -> None:
+        """Answer with a value. synced: see the method; None if nothing has to be on disk."""
         if self.is_given:
             if self._give_back is not None:
                 self._give_back(value)
             return
         self._value = value
+        self._synced = synced
         if self._accept is not None:
             self._accept(value)
         self._given()
@@ -71,10 +73,22 @@ class Answer(Generic[Value]):
             if first._error is not None:
                 self.refuse(first._error)
             else:
-                self.give(value)
+                self.give(value, first._synced)
 
         first.when_given(follow)
         return first
+
+    @property
+    def waits_for_sync(self) -> bool:
+        """Whether a value was given, and what it tells of is not on disk."""
+        return self._synced is not None and not self._synced.is_given
+
+    def synced(self) -> "Answer[None]":
+        """Another answer: it is given when what this one tells of is on disk.
+
+        Whoever tells a client of it waits for that.
+        """
+        return given(None) if self._synced is None else self._synced
 
     def abandon(self) -> None:
         """Stop waiting for the answer: a value that is given later is passed to `give_back`."""
@@ -107,6 +121,37 @@ class Answer(Generic[Value]):
         if not self.is_given:
             yield self
         return self.result()
+
+
+class Synced(Answer[None]):
+    """An answer that is given when the disk has what was written: see `Answer.synced`.
+
+    A method that awaits it has nothing left to do but to reply, so its channel need not be held
+    (net/unsynced_replies.py).
+    """
+
+    __slots__ = ("_when_synced",)
+
+    def __init__(
+        self, when_synced: Callable[[Callable[[Exception | None], object]], object]
+    ) -> None:
+        """when_synced: has a callback called after a sync, with its error if it failed. It is asked
+        when somebody waits: no sync is done for nobody.
+        """
+        super().__init__()
+        self._when_synced = when_synced
+
+    def when_given(self, listener: Callable[[], object]) -> None:
+        """Call the listener after a sync."""
+        super().when_given(listener)
+        if not self.is_given:
+            self._when_synced(self._ended)
+
+    def _ended(self, error: Exception | None) -> None:
+        if error is None:
+            self.give(None)
+        else:
+            self.refuse(error)
 
 
 def given(value: Value) -> Answer[Value]:
@@ -147,9 +192,14 @@ class PendingOperation:
         """Whether the method has ended or was closed."""
         return self._timer is None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the answer that the method awaits is not given yet."""
+        return self._awaited is not None and not self._awaited.is_given
+
     def step(self) -> None:
-        """Run the method until it ends or waits again. Raises the method's errors."""
-        if self.is_over:
+        """Run the method until it ends or waits again, unless it still waits. Raises its errors."""
+        if self.is_over or self.is_waiting:
             return
         self._awaited = None
         try:

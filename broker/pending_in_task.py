@@ -12,7 +12,17 @@ from leveret.broker.pending import Answer, Steps, Value, begin
 
 
 async def in_task(answer: Answer[Value]) -> Value:
-    """Wait for an answer in an asyncio task. Raises the error that is given instead."""
+    """Wait for an answer in an asyncio task, and until what it tells of is on disk.
+
+    Raises the error that is given instead.
+    """
+    value = await given_in_task(answer)
+    await given_in_task(answer.synced())
+    return value
+
+
+async def given_in_task(answer: Answer[Value]) -> Value:
+    """Wait for an answer only. Raises the error that is given instead."""
     await _until_given(answer)
     return answer.result()
 

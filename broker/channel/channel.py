@@ -46,7 +46,6 @@ class ConnectionOutput(Protocol):
 
     pieces, gathered_bytes: what was gathered in this round, and roughly how many bytes that is.
     is_congested: the client does not keep up; it gets no deliveries until it does.
-    confirming: channels that have confirms to send at the end of the round.
     """
 
     services: Services
@@ -54,10 +53,20 @@ class ConnectionOutput(Protocol):
     gathered_bytes: int
     is_congested: bool
     frame_bytes_max: int
-    confirming: "list[Channel]"
+
+    @property
+    def confirming(self) -> "list[Channel]":
+        """Channels that have confirms to send at the end of the round."""
 
     def flush_later(self) -> None:
         """Write what was gathered at the end of the round."""
+
+
+class UnsyncedReplies(Protocol):
+    """The replies of a channel that wait for the disk (net/unsynced_replies.py)."""
+
+    def close(self) -> None:
+        """Drop them: the channel ends."""
 
 
 class ConnectionLink(Protocol):
@@ -96,6 +105,7 @@ class Channel:
     last_queue: the queue declared last, which an empty queue name stands for.
     committing: transactions that are committed but not on disk yet, the oldest first.
     operation: the method that waits for an answer, if one does; the channel is held until then.
+    unsynced: the replies that wait for the disk, if some do; `output` is behind them until then.
     takes_methods: frames are handled as they arrive: the channel is neither held nor closing.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     is_of_a_client: a client opened it; management did not.
@@ -106,7 +116,7 @@ class Channel:
         "counts", "global_credit", "global_prefetch_count", "is_closing", "is_of_a_client",
         "last_queue", "next_delivery_tag", "number", "opened_at_s", "operation", "output",
         "prefetch_count", "reply_consumer_tag", "reply_name", "takes_methods", "transaction",
-        "unacked", "vhost",
+        "unacked", "unsynced", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +130,7 @@ class Channel:
         self.is_closing = False
         self.takes_methods = True
         self.operation: PendingOperation | None = None
+        self.unsynced: UnsyncedReplies | None = None
         self.assembler: ContentAssembler | None = None
         self.next_delivery_tag = 1
         self.unacked = UnackedMessages()
@@ -146,20 +157,18 @@ class Channel:
     def __repr__(self) -> str:
         return f"<Channel {self.number} of {self.connection.name}>"
 
-    def submit(self, declaration: Declaration, nowait: bool = False) -> Answer[None]:
-        """Have something declared; the answer is given when it is applied and on disk.
+    def submit(self, declaration: Declaration) -> Answer[None]:
+        """Have something declared; the answer is given when it is applied.
 
-        nowait: the client wants no answer, so the disk is not waited for.
+        Before the client is told, its `synced` is awaited.
         """
         connection = self.connection
-        return connection.services.declarations.submit(
-            declaration, nowait=nowait, requester=connection.requester
-        )
+        return connection.services.declarations.submit(declaration, requester=connection.requester)
 
     def synced(self) -> Answer[None]:
         """An answer that is given when all earlier declarations are on disk.
 
-        For a method that finds what it asks for already done.
+        It is awaited before the client is told that what it asks for was done already.
         """
         return self.connection.services.declarations.synced()
 
@@ -339,6 +348,8 @@ class Channel:
         if self.operation is not None:
             self.operation.close()
             self.operation = None
+        if self.unsynced is not None:
+            self.unsynced.close()
         if self.reply_name:
             self.connection.services.reply_consumers.pop(self.reply_name, None)
             self.reply_name = self.reply_consumer_tag = ""

@@ -23,6 +23,7 @@ from leveret.broker.channel.equivalence import require_same, require_same_argume
 from leveret.broker.declarations import DeleteBinding, DeleteExchange, PutBinding, PutExchange
 from leveret.broker.exchanges import EXCHANGE_TYPES, no_such_type
 from leveret.broker.names import EXCHANGE, RESERVED_PREFIX, resource, without_line_breaks
+from leveret.broker.pending import Answer, given
 
 ALTERNATE = "alternate-exchange"
 
@@ -33,13 +34,18 @@ async def declare(channel: Channel, method: commands.Exchange.Declare) -> None:
     if method.passive:
         check_not_default_exchange(name)
         find_exchange(channel, name)
+        synced: Answer[None] = given(None)
     else:
-        await _declare_actively(channel, name, method)
+        synced = await _declare_actively(channel, name, method)
     if not method.nowait:
+        await synced
         channel.send(commands.Exchange.DeclareOk)
 
 
-async def _declare_actively(channel: Channel, name: str, method: commands.Exchange.Declare) -> None:
+async def _declare_actively(
+    channel: Channel, name: str, method: commands.Exchange.Declare
+) -> Answer[None]:
+    """Declare an exchange; the answer is given when it is on disk."""
     if method.exchange_type not in EXCHANGE_TYPES:
         raise no_such_type(method.exchange_type)
     check_not_default_exchange(name)
@@ -54,9 +60,11 @@ async def _declare_actively(channel: Channel, name: str, method: commands.Exchan
             channel.vhost.name, name, method.exchange_type, method.durable, method.auto_delete,
             method.internal, encode_table(arguments), acting_user=channel.connection.user.name,
         )  # fmt: skip
-        await channel.submit(put, method.nowait)
-    elif exchanges[name].durable and not method.nowait:
-        await channel.synced()
+        declared = channel.submit(put)
+        await declared
+        synced = declared.synced()
+    else:
+        synced = channel.synced() if exchanges[name].durable else given(None)
     # Another client may have declared or deleted it meanwhile.
     exchange = find_exchange(channel, name)
     what = resource(EXCHANGE, name, channel.vhost.name)
@@ -65,6 +73,7 @@ async def _declare_actively(channel: Channel, name: str, method: commands.Exchan
     require_same("auto_delete", method.auto_delete, exchange.auto_delete, what)
     require_same("internal", method.internal, exchange.internal, what)
     require_same_arguments((ALTERNATE,), arguments, exchange.arguments, what)
+    return synced
 
 
 async def _check_alternate(channel: Channel, name: str, arguments: Table) -> None:
@@ -94,11 +103,13 @@ async def delete(channel: Channel, method: commands.Exchange.Delete) -> None:
             what = resource(EXCHANGE, name, channel.vhost.name)
             raise precondition_failed(f"{what} in use")
         user = channel.connection.user.name
-        declaration = DeleteExchange(channel.vhost.name, name, acting_user=user)
-        await channel.submit(declaration, method.nowait)
-    elif not method.nowait:
-        await channel.synced()
+        deleted = channel.submit(DeleteExchange(channel.vhost.name, name, acting_user=user))
+        await deleted
+        synced = deleted.synced()
+    else:
+        synced = channel.synced()
     if not method.nowait:
+        await synced
         channel.send(commands.Exchange.DeleteOk)
 
 
@@ -109,8 +120,10 @@ async def bind(channel: Channel, method: commands.Exchange.Bind) -> None:
         raise _missing(channel, method.source)
     if destination is None:
         raise _missing(channel, method.destination)
-    await channel.submit(_binding(channel, PutBinding, method), method.nowait)
+    bound = channel.submit(_binding(channel, PutBinding, method))
+    await bound
     if not method.nowait:
+        await bound.synced()
         channel.send(commands.Exchange.BindOk)
 
 
@@ -118,10 +131,13 @@ async def unbind(channel: Channel, method: commands.Exchange.Unbind) -> None:
     """Remove a binding; succeeds if the binding or an exchange does not exist."""
     destination, source = await _ends(channel, method)
     if destination is not None and source is not None:
-        await channel.submit(_binding(channel, DeleteBinding, method), method.nowait)
-    elif not method.nowait:
-        await channel.synced()
+        unbound = channel.submit(_binding(channel, DeleteBinding, method))
+        await unbound
+        synced = unbound.synced()
+    else:
+        synced = channel.synced()
     if not method.nowait:
+        await synced
         channel.send(commands.Exchange.UnbindOk)
 
 

@@ -23,7 +23,7 @@ from leveret.broker.channel.equivalence import require_same, require_same_argume
 from leveret.broker.declarations import DeleteBinding, PutBinding, PutQueue
 from leveret.broker.generated_names import generate_name
 from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
-from leveret.broker.pending import Answer
+from leveret.broker.pending import Answer, given
 from leveret.broker.queues.arguments import check_dead_letter_exchange
 from leveret.broker.queues.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.queue_home import HERE
@@ -38,15 +38,16 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
         _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
-        queue = find_queue(channel, expand_queue_name(channel, name))
+        queue, synced = find_queue(channel, expand_queue_name(channel, name)), given(None)
     else:
-        queue = await _declare_actively(channel, name, method)
+        queue, synced = await _declare_actively(channel, name, method)
     answer: Answer[QueueLength] = Answer()
     queue.length(answer)
     length = await answer
     channel.connection.services.counts.queues_declared += 1
     channel.last_queue = queue.name
     if not method.nowait:
+        await synced
         channel.send(
             commands.Queue.DeclareOk,
             queue=queue.name,
@@ -66,7 +67,8 @@ def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
 
 async def _declare_actively(
     channel: Channel, name: str, method: commands.Queue.Declare
-) -> QueueClient:
+) -> tuple[QueueClient, Answer[None]]:
+    """Declare a queue; the answer is given when it is on disk."""
     arguments = table_argument(method.arguments)
     if name:
         check_not_reserved_or_present(channel, name)
@@ -79,13 +81,13 @@ async def _declare_actively(
     if name not in queues:
         await _check_new(channel, name, durable, arguments, method)
     if name not in queues:
-        await _create(channel, name, durable, arguments, method)
-    elif queues[name].durable and not method.nowait:
-        await channel.synced()
+        synced = await _create(channel, name, durable, arguments, method)
+    else:
+        synced = channel.synced() if queues[name].durable else given(None)
     # Another client may have declared or deleted it meanwhile.
     queue = find_queue(channel, name)
     check_equivalence(channel, queue, durable, arguments, method)
-    return queue
+    return queue, synced
 
 
 def check_not_reserved_or_present(channel: Channel, name: str) -> None:
@@ -119,7 +121,8 @@ async def _create(
     durable: bool,
     arguments: Table,
     method: commands.Queue.Declare,
-) -> None:
+) -> Answer[None]:
+    """Create a queue; the answer is given when it is on disk."""
     connection = channel.connection
     if method.exclusive:
         connection.services.registry.topology.add_owner(connection)
@@ -134,7 +137,9 @@ async def _create(
         owner_node=node if method.exclusive else "",
         node=home.node, identity=home.identity, acting_user=connection.user.name,
     )  # fmt: skip
-    await channel.submit(put, method.nowait)
+    created = channel.submit(put)
+    await created
+    return created.synced()
 
 
 def check_equivalence(
@@ -164,19 +169,28 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     await check(channel, QUEUE, name, "configure")
     queue = channel.vhost.queues.get(name)
 
-    def send_ok(count: int) -> None:
+    if queue is None:
+        if not method.nowait:
+            await channel.synced()
+            channel.send(commands.Queue.DeleteOk, message_count=0)
+        return
+    check_exclusive_access(channel, queue)
+
+    def reply(count: int) -> None:
         if not method.nowait:
             channel.send(commands.Queue.DeleteOk, message_count=count)
 
-    if queue is None:
-        await channel.synced()
-        send_ok(0)
-        return
-    check_exclusive_access(channel, queue)
-    # Sent when the answer is given: before basic.cancel to this channel's consumers.
-    deleted: Answer[int] = Answer(send_ok)
+    def reply_at_once(count: int) -> None:
+        # Now, as basic.cancel to this channel's consumers follows immediately.
+        if not deleted.waits_for_sync:
+            reply(count)
+
+    deleted: Answer[int] = Answer(reply_at_once)
     queue.delete(method.if_unused, method.if_empty, channel.connection.requester, deleted)
-    await deleted
+    count = await deleted
+    if deleted.waits_for_sync and not method.nowait:
+        await deleted.synced()
+        reply(count)
 
 
 async def purge(channel: Channel, method: commands.Queue.Purge) -> None:
@@ -204,8 +218,10 @@ async def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     if queue is None:
         raise not_found(f"no {resource(QUEUE, name, vhost.name)}")
     check_exclusive_access(channel, queue)
-    await channel.submit(_binding(channel, PutBinding, method), method.nowait)
+    bound = channel.submit(_binding(channel, PutBinding, method))
+    await bound
     if not method.nowait:
+        await bound.synced()
         channel.send(commands.Queue.BindOk)
 
 
@@ -215,7 +231,9 @@ async def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     queue, exchange = await _ends(channel, name, method.exchange, routing_key)
     if queue is not None and exchange is not None:
         check_exclusive_access(channel, queue)
-        await channel.submit(_binding(channel, DeleteBinding, method))
+        unbound = channel.submit(_binding(channel, DeleteBinding, method))
+        await unbound
+        await unbound.synced()
     else:
         await channel.synced()
     channel.send(commands.Queue.UnbindOk)

@@ -9,6 +9,8 @@ generator: for a message that comes alone a compiled generator and its run as a 
 half a microsecond more.
 """
 
+from typing import Final
+
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import (
     EXPIRES,
@@ -18,7 +20,13 @@ from leveret.broker.amqp.properties import (
     scan,
 )
 from leveret.broker.channel.targets import Target
+from leveret.broker.turns import Turns
 from leveret.storage.message import Message
+
+RUN_WORK: Final = 8
+HEADER_WORK: Final = 8
+"""The work of a run of messages in addition to that of each, and that of a message's own
+properties, in the units of broker/turns.py."""
 
 
 class Run:
@@ -39,6 +47,22 @@ class Run:
         first, rest = self.messages[:count], self.messages[count:]
         first_bytes = sum([len(message.body) for message in first])
         return Run(first, first_bytes), Run(rest, self.body_bytes - first_bytes)
+
+    def take_work(self, turns: Turns, work: int) -> int:
+        """How many of its messages may be published in this turn; takes their work.
+
+        work: that of one message.
+        """
+        turns.work_left -= HEADER_WORK * self.header_count
+        count = len(self.messages)
+        total = RUN_WORK + work * count
+        if total > turns.work_left:
+            affordable = turns.affordable(work)
+            if affordable < count:
+                turns.work_left -= (RUN_WORK + work * affordable) if affordable else 0
+                return affordable
+        turns.work_left -= total
+        return count
 
 
 class Runs:

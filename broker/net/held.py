@@ -2,7 +2,8 @@
 
 A method that waits for an answer (broker/pending.py) holds its own channel and no other. Frames
 that the client sends on a held channel are kept in order and handled when the operation ends.
-Number 0 is the connection itself: a pending login or connection.update-secret.
+Number 0 is the connection itself: a pending login or connection.update-secret. A method that waits
+only for a sync does not hold its channel (net/unsynced_replies.py).
 
 The kept frames are bounded: above `KEPT_BYTES_MAX` the socket is not read.
 """
@@ -11,10 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from leveret.broker.amqp.errors import internal_error
+from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.channel import dispatch
 from leveret.broker.channel.channel import Channel
-from leveret.broker.pending import Answer, PendingOperation, Steps
+from leveret.broker.net.unsynced_replies import UnsyncedReplies
+from leveret.broker.pending import Answer, PendingOperation, Steps, Synced, begin
 from leveret.broker.services import Services
 
 KEPT_BYTES_MAX = 1024 * 1024
@@ -45,10 +47,15 @@ class HeldChannels:
     waiting: pending operations; an ended one stays until its channel's kept frames are handled.
     """
 
-    __slots__ = ("_clock", "_frames", "_kept_bytes", "_resume", "_timeout_ms", "waiting")
+    __slots__ = (
+        "_clock", "_frames", "_kept_bytes", "_resume", "_timeout_ms", "_unsynced", "waiting"
+    )  # fmt: skip
 
-    def __init__(self, services: Services, resume: Callable[[int], object]) -> None:
+    def __init__(
+        self, services: Services, resume: Callable[[int], object], unsynced: UnsyncedReplies
+    ) -> None:
         """resume: called with the number of a channel whose answer was given."""
+        self._unsynced = unsynced
         self._clock = services.clock
         self._timeout_ms = services.config.channel_operation_timeout_ms
         self._resume = resume
@@ -58,8 +65,41 @@ class HeldChannels:
 
     @property
     def is_full(self) -> bool:
-        """Whether the kept frames exceed `KEPT_BYTES_MAX`."""
-        return self._kept_bytes > KEPT_BYTES_MAX
+        """Whether the kept frames, or what is gathered behind replies, exceed their limit."""
+        return self._kept_bytes > KEPT_BYTES_MAX or self._unsynced.is_full
+
+    def wait(
+        self,
+        channel: Channel | None,
+        steps: Steps,
+        awaited: Answer[Any],
+        method_index: int,
+        describe: Callable[[], str],
+    ) -> None:
+        """A method waits for an answer: hold its channel, unless it waits only for a sync.
+
+        Arguments: as of `hold`.
+        """
+        unsynced = self._unsynced
+        if channel is not None and isinstance(awaited, Synced) and unsynced.has_room:
+            unsynced.wait(channel, steps, awaited, method_index, describe)
+        else:
+            self.hold(channel, steps, awaited, method_index, describe)
+
+    def hold_for_replies(self, channel: Channel | None, fault: Fault, method_index: int) -> bool:
+        """Hold a channel whose method failed until its replies are sent; then the fault is raised.
+
+        False if none waits, or if the channel is held already: the fault is not a method's.
+        """
+        if channel is None or not self._unsynced.is_waiting(channel):
+            return False
+        if self.is_held(channel.number):
+            return False
+        sent = self._unsynced.sent(channel)
+        steps = _fail_after(sent, fault)
+        begin(steps)
+        self.hold(channel, steps, sent, method_index, lambda: "channel.close")
+        return True
 
     def hold(
         self,
@@ -122,6 +162,7 @@ class HeldChannels:
     def disconnect(self) -> None:
         """The socket is closed: no channel is resumed."""
         self._resume = _resume_nothing
+        self._unsynced.disconnect()
 
     def close(self) -> None:
         """The connection ends: close all operations and discard the kept frames."""
@@ -130,6 +171,12 @@ class HeldChannels:
             one.operation.close()
         self._frames = {}
         self._kept_bytes = 0
+        self._unsynced.close()
+
+
+async def _fail_after(sent: Answer[None], fault: Fault) -> None:
+    await sent
+    raise fault
 
 
 def _resume_nothing(number: int) -> None:

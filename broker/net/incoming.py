@@ -2,8 +2,9 @@
 
 The frame scanner calls back for each frame (`on_publish`, `on_ack`, `on_frame`). `_handle` is the
 only place that catches `ChannelFault` and `ConnectionFault`; it closes the channel or connection.
-A method that waits for an answer holds its channel but no other one (net/held.py). Input that is
-more than a turn's work waits for the next turn (net/input_steps.py).
+A method that waits for an answer holds its channel but no other one (net/held.py), and none if it
+waits only for the disk (net/unsynced_replies.py). Input that is more than a turn's work waits for
+the next turn (net/input_steps.py).
 """
 
 import logging
@@ -17,7 +18,6 @@ from leveret.broker.amqp.errors import (
     ChannelFault,
     ConnectionFault,
     Fault,
-    channel_error,
     format_snippet,
     frame_error,
     internal_error,
@@ -43,17 +43,18 @@ from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
 from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
 from leveret.broker.net.input_steps import InputSteps
 from leveret.broker.net.open_channels import OpenChannels
+from leveret.broker.net.output import Output
 from leveret.broker.net.reading import Reading
+from leveret.broker.net.unsynced_replies import UnsyncedReplies
 from leveret.broker.pending import Steps, begin
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
 from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
-RUN_WORK, HEADER_WORK, METHOD_WORK, ACK_WORK, FRAME_WORK = 8, 8, 250, 16, 8
-"""The work of a run of messages in addition to that of each, that of a message's own properties,
-that of a method other than basic.publish and basic.ack, that of an ack which is not passed on in a
-run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
+METHOD_WORK, ACK_WORK, FRAME_WORK = 250, 16, 8
+"""The work of a method other than basic.publish and basic.ack, that of an ack which is not passed
+on in a run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
 microseconds.
 """
 
@@ -71,6 +72,7 @@ class Receiver(Protocol):
 
     services: Services
     closing: Closing
+    output: Output
     reading: Reading
     open_channels: OpenChannels
     targets: Targets
@@ -92,7 +94,7 @@ class Incoming:
     __slots__ = (
         "_acked", "_acked_queue", "_channel_at_work", "_channels", "_closing", "_connection",
         "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_recent_targets",
-        "_services", "_targets", "_turns", "steps",
+        "_services", "_targets", "_turns", "_unsynced", "steps",
     )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
@@ -106,7 +108,12 @@ class Incoming:
         self._channels = connection.open_channels.by_number
         self._targets = connection.targets
         self._recent_targets = connection.targets.recent
-        self._held = HeldChannels(connection.services, self._resume)
+        self._unsynced = UnsyncedReplies(
+            connection.services, connection.output,
+            lambda channel: self.handle(partial(self._send_replies, channel)),
+            self._backlog_changed, self._open_channels.resume_consumers,
+        )  # fmt: skip
+        self._held = HeldChannels(connection.services, self._resume, self._unsynced)
         self._method_at_work = 0
         self._channel_at_work: Channel | None = None
         self._acked: list[Entry] = []
@@ -131,13 +138,8 @@ class Incoming:
                 step()
                 self._settle_acked()
                 return
-            except ChannelFault as fault:
-                self._blame_method(fault)
-                assert self._channel_at_work is not None
-                self._channel_at_work.fail(fault)
-            except ConnectionFault as fault:
-                self._blame_method(fault)
-                self._closing.fail(fault)
+            except Fault as fault:
+                self._fail(fault)
             except TurnOver:
                 raise
             except UnreadableMethod as unreadable:
@@ -150,6 +152,19 @@ class Incoming:
                     "%s: an internal error; the connection is closed", str(self._connection)
                 )
                 self._closing.drop()
+
+    def _fail(self, fault: Fault) -> None:
+        """Close a channel or the connection, after the channel's replies to what came before."""
+        self._blame_method(fault)
+        channel = self._channel_at_work
+        has_method = self._connection.blames_methods
+        if has_method and self._held.hold_for_replies(channel, fault, self._method_at_work):
+            return
+        if isinstance(fault, ChannelFault):
+            assert channel is not None, "it is of a channel"
+            channel.fail(fault)
+        elif isinstance(fault, ConnectionFault):
+            self._closing.fail(fault)
 
     def _blame_method(self, fault: Fault) -> None:
         """Set the fault's class and method ids, unless it has them or no method failed."""
@@ -183,7 +198,7 @@ class Incoming:
             raise TurnOver(partial(self._run_on, channel, steps, describe, self._method_at_work,
                                    awaited))  # fmt: skip
         if awaited is not None:
-            self._held.hold(channel, steps, awaited, self._method_at_work, describe)
+            self._held.wait(channel, steps, awaited, self._method_at_work, describe)
 
     def _run_on(
         self,
@@ -204,8 +219,18 @@ class Incoming:
         if not self._held.is_held(held_number):
             return False
         self._held.keep(held_number, size, handle, *arguments)
-        self._reading.backlog_changed(self._held.is_full)
+        self._backlog_changed()
         return True
+
+    def _backlog_changed(self) -> None:
+        """What waits is more or less than before."""
+        self._reading.backlog_changed(self._held.is_full)
+
+    def _send_replies(self, channel: Channel) -> None:
+        """Send the replies of a channel that need not wait any more."""
+        while (method_index := self._unsynced.next_due(channel)) is not None:
+            self._channel_at_work, self._method_at_work = channel, method_index
+            self._unsynced.send_next(channel)
 
     def _resume(self, number: int) -> None:
         """Resume a held channel after its answer; if another step is running, after that one."""
@@ -226,7 +251,7 @@ class Incoming:
         try:
             self._held.handle_kept(number)
         finally:
-            self._reading.backlog_changed(self._held.is_full)
+            self._backlog_changed()
 
     def release(self) -> None:
         """The connection ends: close all pending operations."""
@@ -257,8 +282,8 @@ class Incoming:
             if not self._keep(
                 channel, size, self.on_publish, channel, arguments, properties, bodies, body_bytes
             ):
-                self._method_at_work = BASIC_PUBLISH
-                self._require_channel(channel)
+                self._method_at_work, self._channel_at_work = BASIC_PUBLISH, None
+                self._open_channels.require(channel, self._closing.state)
             return
         if self._acked_queue is not None:
             self._settle_acked()
@@ -293,7 +318,7 @@ class Incoming:
                     # time.
                     runs.put_back(run)
                     raise self._turn_over(channel, target, runs, size)
-            count = self._affordable(target, run)
+            count = run.take_work(self._turns, target.work)
             if count == len(run.messages):
                 self._publish(channel, target, run, runs, size)
                 continue
@@ -311,7 +336,7 @@ class Incoming:
         number = channel.number
         if self._held.is_held(number):
             self._held.keep_first(number, size, self._publish_runs, channel, target, runs, size)
-            self._reading.backlog_changed(self._held.is_full)
+            self._backlog_changed()
 
     def _next_run(self, runs: Runs) -> Run | None:
         try:
@@ -321,20 +346,6 @@ class Incoming:
                 "%s: cannot decode the properties of a message: %s", str(self._connection), error
             )
             raise without_method(internal_error("")) from None
-
-    def _affordable(self, target: Target, run: Run) -> int:
-        """How many messages of a run may be published in this turn; takes their work."""
-        turns = self._turns
-        turns.work_left -= HEADER_WORK * run.header_count
-        count = len(run.messages)
-        work = RUN_WORK + target.work * count
-        if work > turns.work_left:
-            affordable = turns.affordable(target.work)
-            if affordable < count:
-                turns.work_left -= (RUN_WORK + target.work * affordable) if affordable else 0
-                return affordable
-        turns.work_left -= work
-        return count
 
     def _publish(self, channel: Channel, target: Target, run: Run, later: Runs, size: int) -> None:
         """Publish a run. later: those that follow it, if this turn ends before it is published."""
@@ -354,8 +365,8 @@ class Incoming:
         if target_channel is None or not target_channel.takes_methods:
             size = FRAME_COST_BYTES * (len(delivery_tags) - 1)
             if not self._keep(channel, size, self.on_ack, channel, delivery_tags, multiple):
-                self._method_at_work = BASIC_ACK
-                self._require_channel(channel)
+                self._method_at_work, self._channel_at_work = BASIC_ACK, None
+                self._open_channels.require(channel, self._closing.state)
             return
         self._method_at_work = BASIC_ACK
         self._channel_at_work = target_channel
@@ -410,7 +421,7 @@ class Incoming:
     def on_frame(self, kind: int, channel: int, payload: bytes) -> None:
         """A frame that is neither part of a publish nor a basic.ack."""
         self._settle_acked()
-        self._method_at_work = 0
+        self._method_at_work, self._channel_at_work = 0, None
         state = self._closing.state
         if state is GONE or (
             self._held.waiting
@@ -456,11 +467,12 @@ class Incoming:
         if isinstance(method, commands.Channel.Open):
             self._open_channels.open(number)
         elif channel is None:
-            self._require_channel(number)
+            self._open_channels.require(number, self._closing.state)
         elif channel.is_closing:
             self._open_channels.handle_on_closing(channel, method)
         elif isinstance(method, commands.Channel.Close):
-            self._open_channels.close(channel)
+            steps = self._open_channels.close(channel, self._unsynced.sent(channel))
+            self.run(channel, steps, lambda: "channel.close")
         elif isinstance(method, commands.Basic.Publish):
             channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])
         else:
@@ -481,13 +493,3 @@ class Incoming:
         channel.assembler = None
         body = content.body
         self.on_publish(channel.number, content.arguments, [content.properties], [body], len(body))
-
-    def _require_channel(self, number: int) -> None:
-        """Raise the connection error for a method on a channel that is not open."""
-        state = self._closing.state
-        if state is HANDSHAKE:
-            raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
-        if number == 0:
-            raise channel_error("unexpected method in connection state running")
-        if state is RUNNING and number not in self._channels:
-            raise channel_error("expected 'channel.open'")

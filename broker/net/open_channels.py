@@ -6,12 +6,20 @@ from typing import Protocol
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.errors import channel_error, not_allowed, without_method
+from leveret.broker.amqp.errors import (
+    channel_error,
+    not_allowed,
+    unexpected_frame,
+    without_method,
+)
+from leveret.broker.amqp.frames import METHOD
 from leveret.broker.channel.channel import Channel, ConnectionLink
 from leveret.broker.events.channel_events import channel_created
 from leveret.broker.net import connection_limits as limits
+from leveret.broker.net.closing import HANDSHAKE, RUNNING
 from leveret.broker.net.handshake import Tuning
 from leveret.broker.net.output import Output
+from leveret.broker.pending import Answer
 
 
 class Holder(limits.Counted, ConnectionLink, Protocol):
@@ -60,8 +68,21 @@ class OpenChannels:
         channel.send(commands.Channel.OpenOk)
         channel_created(channel)
 
-    def close(self, channel: Channel) -> None:
-        """Close a channel at the client's request."""
+    def require(self, number: int, state: str) -> None:
+        """Raise the connection error for a method on a channel that is not open.
+
+        state: the connection's (net/closing.py).
+        """
+        if state is HANDSHAKE:
+            raise unexpected_frame(f"type {METHOD} on channel {number} before connection.open")
+        if number == 0:
+            raise channel_error("unexpected method in connection state running")
+        if state is RUNNING and number not in self.by_number:
+            raise channel_error("expected 'channel.open'")
+
+    async def close(self, channel: Channel, sent: Answer[None]) -> None:
+        """Close a channel at the client's request. sent: given when its replies are."""
+        await sent
         if channel.has_confirms_due:
             channel.send_confirms()
         channel.release()

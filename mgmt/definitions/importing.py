@@ -31,7 +31,7 @@ from leveret.broker.declarations import (
     TopicPermission,
 )
 from leveret.broker.names import QUEUE
-from leveret.broker.pending_in_task import in_task
+from leveret.broker.pending_in_task import given_in_task, in_task
 from leveret.broker.policies.limits import LimitError
 from leveret.broker.policies.parameters import (
     GLOBAL,
@@ -113,7 +113,7 @@ class Import:
         try:
             made = [one for item in items for one in declarations(item)]
             made = [replace(one, acting_user=self._acting_user) for one in made]
-            await in_task(submit(*made, nowait=True, requester=self._of_items))
+            await given_in_task(submit(*made, requester=self._of_items))
         except (PolicyError, LimitError, UserError, LookupError) as error:
             raise DefinitionsError(f"{kind}: {error}") from None
         except Fault as fault:

@@ -172,6 +172,37 @@ def test_many_channels_share_a_sync(stored, client):
     assert stored.metadata.syncs == before + 2
 
 
+def test_declarations_of_one_channel_share_a_sync(stored, client):
+    before = stored.metadata.syncs
+    stored.metadata.may_sync.clear()
+    client.send_method(1, commands.Queue.Declare, queue="first", durable=True, **ARGUMENTS)
+    wait_until(lambda: stored.metadata.syncs > before)
+    queues = [f"q{number}" for number in range(100)]
+    client.send(b"".join(declare_bytes(1, queue) for queue in queues))
+    wait_until(lambda: stored.call(queue_count) == 2 + len(queues))
+    stored.metadata.may_sync.set()
+    for queue in ("first", *queues):
+        assert client.read_method(1, commands.Queue.DeclareOk).queue == queue
+    assert stored.metadata.syncs == before + 2
+
+
+def test_requests_of_management_share_a_sync(stored):
+    before = stored.metadata.syncs
+    queues = [f"q{number}" for number in range(20)]
+
+    async def put_all(embedded):
+        await asyncio.gather(*(put_queue(embedded, queue) for queue in queues))
+
+    declared = stored.call(lambda embedded: asyncio.ensure_future(put_all(embedded)))
+    wait_until(declared.done)
+    assert stored.call(queue_count) == len(queues)
+    assert stored.metadata.syncs == before + 1
+
+
+def queue_count(embedded):
+    return len(embedded.broker.services.vhosts["/"].queues)
+
+
 def declare_bytes(channel, queue, **flags):
     return method_bytes(
         channel, commands.Queue.Declare, queue=queue, durable=True, **ARGUMENTS, **flags

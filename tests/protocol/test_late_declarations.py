@@ -14,7 +14,7 @@ class LateLog:
         self.log = log
         self.waiting = []
 
-    def submit(self, *declarations, answer=None, nowait=False, requester=None):
+    def submit(self, *declarations, answer=None, requester=None):
         answer = answer or Answer()
         self.waiting.append((declarations, answer))
         return answer

@@ -4,6 +4,8 @@ import pytest
 
 from leveret.broker.amqp.errors import ConnectionFault, channel_error
 from leveret.broker.net.held import FRAME_COST_BYTES, KEPT_BYTES_MAX, HeldChannels
+from leveret.broker.net.output import Output
+from leveret.broker.net.unsynced_replies import UnsyncedReplies
 from leveret.broker.pending import Answer, begin
 from tests.unit.broker.net.fakes import make_services
 
@@ -26,8 +28,13 @@ def held(services):
         del held.waiting[number]
         held.handle_kept(number)
 
-    held = HeldChannels(services, go_on)
+    unsynced = UnsyncedReplies(services, Output(services, ignore), ignore, ignore, ignore)
+    held = HeldChannels(services, go_on, unsynced)
     return held
+
+
+def ignore(*_):
+    """Nothing of this is tested here."""
 
 
 async def wait_for(answer):

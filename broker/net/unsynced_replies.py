@@ -1,0 +1,273 @@
+"""Replies that wait for the disk, and what their channels send behind them.
+
+A method whose declaration is applied and not on disk yet has nothing left to do but to reply
+(`Synced`, broker/pending.py). It does not hold its channel: the client's next methods are handled,
+and their declarations share the next sync. What the channel sends meanwhile waits behind the reply.
+So the client gets everything in the order in which it would if each method held its channel: as in
+RabbitMQ, where one process handles a channel's methods and sends its deliveries and confirms.
+
+Mechanism: while replies wait, the channel's `output` is an `OutputBehindReplies`. It gathers what
+the channel sends, in one list for each reply, and passes a list on when its reply was sent. The
+message path does not notice.
+
+U1. A reply is sent after its own sync, and after the replies before it.
+U2. Nothing that a channel sends overtakes a reply that waits: deliveries, confirms, returned
+    messages and other replies wait behind it. A fault of the channel and channel.close hold the
+    channel until all of its replies are sent (net/incoming.py).
+U3. If a reply fails, what waits behind it is dropped, and the fault follows what was sent.
+U4. No more than `WAITING_MAX` replies of a connection wait: a further one holds its channel. No
+    more than `GATHERED_BYTES_MAX` of contents are gathered behind them: above that, consumers get
+    no deliveries, and the socket is not read.
+
+Not promised: that the replies of different channels come in the order of their methods. When the
+connection is closed, the replies that wait are not sent.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from leveret.broker.amqp.content import Piece
+from leveret.broker.channel import dispatch
+from leveret.broker.channel.channel import Channel
+from leveret.broker.net.output import Output
+from leveret.broker.pending import Answer, PendingOperation, Steps, Synced, given
+from leveret.broker.services import Services
+
+WAITING_MAX = 1000
+"""Declarations of 200 milliseconds: more than come during a sync, unless the disk is stalled."""
+GATHERED_BYTES_MAX = 1024 * 1024
+
+
+class WaitingReply:
+    """A method that waits for a sync, then replies.
+
+    method_index: the method that its faults name. behind: what its channel sends after it, and
+    content_bytes: roughly how many bytes of contents that is.
+    """
+
+    __slots__ = ("behind", "content_bytes", "method_index", "operation")
+
+    def __init__(self, operation: PendingOperation, method_index: int) -> None:
+        self.operation = operation
+        self.method_index = method_index
+        self.behind: list[Piece] = []
+        self.content_bytes = 0
+
+
+class UnsyncedReplies:
+    """The replies of one connection that wait for a sync.
+
+    is_full: more is gathered behind them than should be.
+    """
+
+    __slots__ = (
+        "_caught_up", "_channels", "_clock", "_fullness_changed", "_output", "_resume",
+        "_timeout_ms", "content_bytes", "count", "is_full",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        services: Services,
+        output: Output,
+        resume: Callable[[Channel], object],
+        fullness_changed: Callable[[], object],
+        caught_up: Callable[[], object],
+    ) -> None:
+        """resume: called with a channel of which a reply may be sent; it calls `send_next` where
+        faults are handled. fullness_changed: called when `is_full` has changed. caught_up: called
+        when consumers may have deliveries again.
+        """
+        self._clock = services.clock
+        self._timeout_ms = services.config.channel_operation_timeout_ms
+        self._output = output
+        self._resume = resume
+        self._fullness_changed = fullness_changed
+        self._caught_up = caught_up
+        self._channels: dict[int, OutputBehindReplies] = {}
+        self.count = self.content_bytes = 0
+        self.is_full = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more reply may wait (U4)."""
+        return self.count < WAITING_MAX
+
+    def is_waiting(self, channel: Channel) -> bool:
+        """Whether replies of this channel wait."""
+        return channel.number in self._channels
+
+    def wait(
+        self,
+        channel: Channel,
+        steps: Steps,
+        awaited: Synced,
+        method_index: int,
+        describe: Callable[[], str],
+    ) -> None:
+        """Have a method's reply wait for its sync. describe: see `HeldChannels.hold`."""
+        behind = self._channels.get(channel.number)
+        if behind is None:
+            if channel.has_confirms_due:
+                channel.send_confirms()
+            behind = OutputBehindReplies(self, channel, self._output)
+            self._channels[channel.number] = channel.output = behind
+            channel.unsynced = behind
+        operation = PendingOperation(
+            steps, awaited, lambda _: self._resume(channel), self._clock, self._timeout_ms,
+            lambda: dispatch.timed_out(describe(), self._timeout_ms),
+        )  # fmt: skip
+        behind.add(WaitingReply(operation, method_index))
+
+    def sent(self, channel: Channel) -> Answer[None]:
+        """The answer is given when all replies of a channel are sent; then nothing waits any more
+        of what it sent before. Asked once at a time.
+        """
+        behind = self._channels.get(channel.number)
+        return given(None) if behind is None else behind.all_sent
+
+    def next_due(self, channel: Channel) -> int | None:
+        """The method whose reply is the next of its channel; None if it has to wait."""
+        behind = self._channels.get(channel.number)
+        return None if behind is None else behind.next_due()
+
+    def send_next(self, channel: Channel) -> None:
+        """Send the reply that is due, and what waits behind it. Raises its fault."""
+        self._channels[channel.number].send_next()
+
+    def forget(self, channel: Channel) -> None:
+        """No replies of this channel wait any more."""
+        del self._channels[channel.number]
+
+    def gathered(self, content_bytes: int) -> None:
+        """So many more bytes of contents are gathered; a negative number if fewer are."""
+        self.content_bytes += content_bytes
+        is_full = self.content_bytes > GATHERED_BYTES_MAX
+        if is_full != self.is_full:
+            self.is_full = is_full
+            self._fullness_changed()
+            if not is_full:
+                self._caught_up()
+
+    def close(self) -> None:
+        """The connection ends: the replies that wait are dropped."""
+        for behind in tuple(self._channels.values()):
+            behind.close()
+
+    def disconnect(self) -> None:
+        """The socket is closed: nothing is sent any more."""
+        self._resume = _nobody_resumes
+        self._fullness_changed = self._caught_up = _nobody_listens
+
+
+class OutputBehindReplies:
+    """What one channel sends behind replies that wait. The channel uses it as `ConnectionOutput`.
+
+    all_sent: given when none waits any more.
+    """
+
+    __slots__ = (
+        "_all", "_channel", "_output", "_waiting", "all_sent", "frame_bytes_max", "pieces",
+        "services",
+    )  # fmt: skip
+
+    def __init__(self, replies: UnsyncedReplies, channel: Channel, output: Output) -> None:
+        """output: the connection's."""
+        self._all = replies
+        self._channel = channel
+        self._output = output
+        self._waiting: deque[WaitingReply] = deque()
+        self.all_sent: Answer[None] = Answer()
+        self.pieces: list[Piece] = []
+        self.services = output.services
+        self.frame_bytes_max = output.frame_bytes_max
+
+    # As the channel uses it
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Roughly how many bytes of contents are gathered behind all replies of the connection."""
+        return self._all.content_bytes
+
+    @gathered_bytes.setter
+    def gathered_bytes(self, value: int) -> None:
+        added = value - self._all.content_bytes
+        self._waiting[-1].content_bytes += added
+        self._all.gathered(added)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether consumers of the channel get no deliveries."""
+        return self._all.is_full or self._output.is_congested
+
+    @is_congested.setter
+    def is_congested(self, value: bool) -> None:
+        """It follows from what is gathered."""
+
+    @property
+    def confirming(self) -> list[Channel]:
+        """Channels that have confirms to send at the end of the round."""
+        return self._output.confirming
+
+    def flush_later(self) -> None:
+        """Have confirms sent at the end of the round: to here. The rest waits."""
+        self._output.flush_later()
+
+    # The replies
+
+    def add(self, reply: WaitingReply) -> None:
+        """One more reply waits, and what the channel sends from now on waits behind it."""
+        self._waiting.append(reply)
+        self.pieces = reply.behind
+        self._all.count += 1
+
+    def next_due(self) -> int | None:
+        """See `UnsyncedReplies.next_due`."""
+        first = self._waiting[0]
+        return None if first.operation.is_waiting else first.method_index
+
+    def send_next(self) -> None:
+        """See `UnsyncedReplies.send_next`."""
+        channel = self._channel
+        if channel.has_confirms_due:
+            # They were due after the reply was.
+            channel.send_confirms()
+        reply = self._waiting[0]
+        channel.output = self._output
+        try:
+            reply.operation.step()
+        except BaseException:
+            self.close()
+            raise
+        assert reply.operation.is_over, "U2: a method that waited for a sync does nothing but reply"
+        self._waiting.popleft()
+        self._output.pieces += reply.behind
+        self._output.gathered_bytes += reply.content_bytes
+        if self._waiting:
+            channel.output = self
+        else:
+            self.close()
+        self._let_go(reply)
+
+    def _let_go(self, reply: WaitingReply) -> None:
+        self._all.count -= 1
+        self._all.gathered(-reply.content_bytes)
+
+    def close(self) -> None:
+        """The channel sends to the connection's output again; the replies that wait are dropped."""
+        channel = self._channel
+        channel.output, channel.unsynced = self._output, None
+        self._all.forget(channel)
+        waiting, self._waiting = self._waiting, deque()
+        for reply in waiting:
+            reply.operation.close()
+            self._let_go(reply)
+        self.all_sent.give(None)
+
+
+def _nobody_resumes(channel: Any) -> None:
+    """The connection has ended."""
+
+
+def _nobody_listens() -> None:
+    """The connection has ended."""
