@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.config import Config, SettingError
+from leveret.broker.config import SETTINGS, Config, SettingError
 from leveret.broker.config.formation_settings import EtcdSettings, FormationSettings
 from leveret.broker.node_address import NodeAddress
 from leveret.cluster.discovery.backends import discovery_of
@@ -48,3 +48,4 @@ def test_a_setting_that_is_missing_is_named(backend, attribute):
     with pytest.raises(SettingError) as error:
         made(backend=backend)
     assert error.value.attribute == attribute
+    assert attribute in {setting.attribute for setting in SETTINGS}
