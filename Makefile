@@ -5,6 +5,7 @@
 # make pictures  take the pictures of docs/management.md
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
+# make sim    run the simulated cluster; SEEDS says how many runs, FIRST with which one to begin
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -18,8 +19,10 @@ JOBS ?= 2
 FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
+SEEDS ?= 10000
+FIRST ?= 1
 
-.PHONY: run compile test test-pure fuzz lint format pictures bench clean
+.PHONY: run compile test test-pure sim fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
 BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
@@ -72,6 +75,9 @@ pictures: $(BIN)/.test-ready
 
 fuzz: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.fuzz.sanitized --frames $(FRAMES) --records $(RECORDS) --seed $(SEED)
+
+sim: $(BIN)/.test-ready
+	$(BIN)/python -m tests.sim.scenario --seeds $(SEEDS) --first $(FIRST)
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run

@@ -1,0 +1,1 @@
+"""Metadata: every node of a cluster has all declarations, applied in one order."""

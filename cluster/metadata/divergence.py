@@ -1,0 +1,81 @@
+"""Partitions, found after contact has returned: running views whose logs have diverged.
+
+A coordinator that meets the coordinator of another running view compares. If neither view is behind
+the other (next_view.py), both logs have what the other lacks, and no order of the two would be what
+clients were told: the cluster is partitioned. Each side sees only its own half of the comparison,
+so it tells the other one; who finds the other not behind, and hears the same of itself, reports it
+to its view. What happens then is decided elsewhere (partitions/).
+"""
+
+from leveret.cluster.metadata.messages import (
+    RUNNING,
+    Diverged,
+    Partitioned,
+    View,
+    ViewId,
+)
+from leveret.cluster.metadata.next_view import Peers, is_behind
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outbox import Outbox
+from leveret.cluster.metadata.outputs import PartitionedFrom
+
+
+class Divergence:
+    """The partitions that one node knows of. names: the running nodes of the other sides."""
+
+    def __init__(self, out: Outbox) -> None:
+        self._out = out
+        self._heard: dict[str, Diverged] = {}
+        self._said: dict[str, tuple[ViewId, ViewId]] = {}
+        self.names: tuple[str, ...] = ()
+
+    def begin(self, view: View) -> None:
+        """A view is installed: its members are on this side."""
+        for name in view.names:
+            self.forget(name)
+        self._report(tuple(name for name in self.names if name not in view.names))
+
+    def forget(self, name: str) -> None:
+        """The link with a node is over, or it is on this side."""
+        self._heard.pop(name, None)
+        self._said.pop(name, None)
+
+    def heard(self, name: str, diverged: Diverged) -> None:
+        """A coordinator found that this node's view is not behind its own."""
+        self._heard[name] = diverged
+
+    def told(self, names: tuple[str, ...]) -> None:
+        """The coordinator of this node's view reports partitions."""
+        self._report(names)
+
+    def compare(self, view: View, log: OrderedLog, peers: Peers) -> None:
+        """As the coordinator of a view, compare it with those of the other linked nodes."""
+        others: set[str] = set()
+        for name, linked in peers.items():
+            status = linked.status
+            if (
+                status is None
+                or status.phase != RUNNING
+                or status.view.coordinator != name
+                or status.member in view.members
+                or is_behind(status, log, peers)
+            ):
+                continue
+            both = (view.id, status.view)
+            if self._said.get(name) != both:
+                self._said[name] = both
+                self._out.send(name, Diverged(*both, log.position))
+            heard = self._heard.get(name)
+            if heard is not None and (heard.other, heard.own) == both:
+                others.update(member.name for member in status.members)
+        names = tuple(sorted(others))
+        if names != self.names:
+            for member in view.names[1:]:
+                if member in peers:
+                    self._out.send(member, Partitioned(view.id, names))
+            self._report(names)
+
+    def _report(self, names: tuple[str, ...]) -> None:
+        if names != self.names:
+            self.names = names
+            self._out.add(PartitionedFrom(names))

@@ -1,0 +1,60 @@
+"""Whether a node keeps its answers back because it may not be in the view that it knows of.
+
+A node that was suspended may have been left out meanwhile, and one that hears of a later view
+without it was. While it is fenced it orders and answers nothing. The fence falls when all members
+of its view confirm it, when the node is in a new view, or after so many ticks: then it goes on by
+itself, and the rule for partitions decides what that means.
+"""
+
+from collections.abc import Iterable
+
+FENCE_TICKS = 20
+"""How long a node waits to be taken back before it goes on by itself."""
+
+
+class Fence:
+    """The fence of one node. is_up: it answers nobody. number: of the question that is asked."""
+
+    def __init__(self, ticks: int = FENCE_TICKS) -> None:
+        self._ticks = ticks
+        self._ticks_left = 0
+        self._unconfirmed: set[str] | None = None
+        self.number = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node waits."""
+        return self._ticks_left > 0
+
+    def ask(self, members: Iterable[str]) -> int:
+        """Wait until these have confirmed the view; returns the number to ask them with."""
+        self._ticks_left = self._ticks
+        self._unconfirmed = set(members)
+        self.number += 1
+        return self.number
+
+    def wait(self) -> None:
+        """Wait to be taken into a view."""
+        self._ticks_left = self._ticks
+        self._unconfirmed = None
+
+    def confirmed(self, name: str, number: int) -> None:
+        """A member is in the same view, as it answered to a question."""
+        if number != self.number or self._unconfirmed is None:
+            return
+        self._unconfirmed.discard(name)
+        if not self._unconfirmed:
+            self.fall()
+
+    def doubt(self) -> None:
+        """The link with a member of the view is lost: nobody can confirm the view any more."""
+        self._unconfirmed = None
+
+    def tick(self) -> None:
+        """Time passes."""
+        self._ticks_left = max(0, self._ticks_left - 1)
+
+    def fall(self) -> None:
+        """The node knows where it belongs."""
+        self._ticks_left = 0
+        self._unconfirmed = None

@@ -1,0 +1,259 @@
+"""What the nodes of a cluster say to each other about metadata, as MessagePack structs.
+
+The values come first: views, positions, entries. Then one struct for each message, with its name as
+tag. `encode` and `decode` are the one way to and from a frame's payload. docs/design/cluster.md,
+section Metadata, says when each message is sent; replication.py sends and receives them.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+# Values
+
+
+class ViewId(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """The name of a view: unique, since an incarnation never uses an epoch twice.
+
+    Of two ids the one with the higher epoch is higher.
+    """
+
+    epoch: int
+    coordinator: str
+    incarnation: int
+
+
+NO_VIEW = ViewId(0, "", 0)
+"""Before the first view: the position of an empty log."""
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """One run of a node. incarnation: grows with each start. is_disc: it keeps metadata on disk."""
+
+    name: str
+    incarnation: int
+    is_disc: bool = True
+
+
+class View(msgspec.Struct, frozen=True, array_like=True):
+    """The nodes that agree on the log, in the order in which they joined; the first coordinates."""
+
+    id: ViewId
+    members: tuple[Member, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The members' names, in the same order."""
+        return tuple(member.name for member in self.members)
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """The end of a log: the index of its last entry and the view that ordered this entry."""
+
+    view: ViewId
+    index: int
+
+
+class ViewStart(msgspec.Struct, frozen=True, array_like=True):
+    """A view of a log's past. first: the index of its first entry, if it ordered any."""
+
+    view: ViewId
+    first: int
+
+
+class SubmissionId(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """The name of a submission: the run of the node that submitted it, and a number of this run."""
+
+    origin: str
+    incarnation: int
+    number: int
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """The outcome of a submission, at its place in the log.
+
+    payload: what to apply, or, if is_refused, the fault for the client: then nothing is applied.
+    """
+
+    view: ViewId
+    index: int
+    submission: SubmissionId
+    payload: bytes
+    is_refused: bool = False
+
+
+# Messages
+
+STARTING = "starting"
+"""The phase of a node that is not in a view yet."""
+RUNNING = "running"
+"""The phase of a member of a view."""
+LEFT = "left"
+"""The phase of a node whose view is over for it, and that is in no other one."""
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, tag_field="message"):
+    """What one node says to another one."""
+
+
+class Status(Message, frozen=True):
+    """How a node stands; sent to every linked node at first contact and after each change.
+
+    view: installed last, perhaps before a restart. members: those of the view. is_fenced: it waits
+    to be taken into a view. links: the names of the nodes that it has links with. asked: the number
+    of the question that this answers, or 0. takes_from: see `Replication`.
+    """
+
+    view: ViewId
+    members: tuple[Member, ...]
+    member: Member
+    position: Position
+    phase: str
+    is_fenced: bool
+    links: tuple[str, ...]
+    asked: int = 0
+    takes_from: tuple[str, ...] = ()
+
+
+class Ask(Message, frozen=True):
+    """A request for the status."""
+
+    number: int
+
+
+class Propose(Message, frozen=True):
+    """A proposal of the next view. source, position: the proposer's view and the end of its log."""
+
+    view: View
+    source: ViewId
+    position: Position
+
+
+class Accept(Message, frozen=True):
+    """Agreement to a proposal. The node's log stays at its position until the view is installed.
+
+    source: the view that the node is in. entries: those after the proposer's position, if the
+    proposer's log is a part of this node's.
+    """
+
+    view: ViewId
+    source: ViewId
+    position: Position
+    is_starting: bool
+    entries: tuple[Entry, ...]
+
+
+class Refuse(Message, frozen=True):
+    """A proposal is refused, or no longer agreed to. promised: the highest view agreed to.
+
+    is_outdated: a proposal with an epoch above `promised` would be accepted.
+    """
+
+    view: ViewId
+    reason: str
+    promised: ViewId
+    is_outdated: bool = False
+
+
+class Cancel(Message, frozen=True):
+    """A proposal is withdrawn by its proposer."""
+
+    view: ViewId
+
+
+class Install(Message, frozen=True):
+    """The view that was proposed holds; what the receiver's log lacks of the base is here.
+
+    starts: the log's views. base: the index at which the view begins. entries: those after the
+    receiver's position; or snapshot: everything up to the base.
+    """
+
+    view: View
+    starts: tuple[ViewStart, ...]
+    base: int
+    entries: tuple[Entry, ...] = ()
+    snapshot: bytes | None = None
+
+
+class Obsolete(Message, frozen=True):
+    """The receiver's log cannot be extended to that of the view: it has to restart to join it."""
+
+    view: ViewId
+
+
+class Submit(Message, frozen=True):
+    """A submission, to the coordinator of the view."""
+
+    view: ViewId
+    submission: SubmissionId
+    payload: bytes
+
+
+class Append(Message, frozen=True):
+    """The next entry of the log, from the coordinator."""
+
+    entry: Entry
+
+
+class Written(Message, frozen=True):
+    """A member has applied everything up to the index, and has it on disk if it is a disc node."""
+
+    view: ViewId
+    index: int
+
+
+class Stable(Message, frozen=True):
+    """All members of the view have applied everything up to the index."""
+
+    view: ViewId
+    index: int
+
+
+class Diverged(Message, frozen=True):
+    """The receiver's view is not behind the sender's: what its log has, the sender's has not.
+
+    own, other: the two views. position: the end of the sender's log.
+    """
+
+    own: ViewId
+    other: ViewId
+    position: Position
+
+
+class Partitioned(Message, frozen=True):
+    """The coordinator tells its view with which running nodes the cluster is partitioned."""
+
+    view: ViewId
+    names: tuple[str, ...]
+
+
+AnyMessage: TypeAlias = (
+    Status
+    | Ask
+    | Propose
+    | Accept
+    | Refuse
+    | Cancel
+    | Install
+    | Obsolete
+    | Submit
+    | Append
+    | Written
+    | Stable
+    | Diverged
+    | Partitioned
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def encode(message: AnyMessage) -> bytes:
+    """The payload of a frame."""
+    return _encoder.encode(message)
+
+
+def decode(payload: bytes) -> AnyMessage:
+    """The message of a payload. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    message: AnyMessage = _decoder.decode(payload)
+    return message

@@ -1,0 +1,147 @@
+"""Who is to be in the next view, as the node that proposes it sees the others.
+
+A view needs a link between any two of its members. Members of the present view are taken first, in
+the order in which they joined, then those that join: nodes that start, nodes that wait to be taken
+back, and whole views of other nodes that are behind this one. Whoever lacks a link with one that
+was taken before is left out; so of two members that cannot reach each other the younger one goes.
+
+A node is *behind* if everything that was answered in its view is in this node's log: because this
+node was in that view as well, and went on from it, or because its log is a part of this one. If two
+views are behind each other, the one with more members goes on, and of equal ones the one with the
+higher id.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from leveret.cluster.metadata.messages import (
+    LEFT,
+    RUNNING,
+    STARTING,
+    Member,
+    Position,
+    Status,
+    View,
+    ViewId,
+)
+from leveret.cluster.metadata.ordered_log import OrderedLog
+
+
+class Linked:
+    """A node that this one has a link with. status: the last one that it sent."""
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.status: Status | None = None
+
+    def is_still_in(self, view: View) -> bool:
+        """Whether it is in no later view, as far as is known."""
+        return self.status is None or self.status.view <= view.id
+
+    def has_left(self, view: View) -> bool:
+        """Whether the view is over for it, and it is in no other one."""
+        status = self.status
+        return status is not None and status.view == view.id and status.phase == LEFT
+
+    def correct(self, view: ViewId, position: Position) -> None:
+        """Its log is further than its status said."""
+        if self.status is not None and self.status.view == view:
+            self.status = structs.replace(self.status, position=position)
+
+
+Peers = Mapping[str, Linked]
+
+
+class NextView:
+    """The choice of one proposer. me: comes first. view: the present one."""
+
+    def __init__(self, me: Member, view: View, log: OrderedLog, peers: Peers) -> None:
+        self._view = view
+        self._log = log
+        self._peers = peers
+        self._chosen = [me]
+
+    def staying(self) -> tuple[Member, ...]:
+        """The members of the present view that can go on together."""
+        mine = [one for one in self._view.members if one != self._chosen[0]]
+        for member in mine:
+            linked = self._peers.get(member.name)
+            if (
+                linked is not None
+                and linked.incarnation == member.incarnation
+                and linked.is_still_in(self._view)
+            ):
+                self._take((member,))
+        return tuple(self._chosen)
+
+    def joined(self, admitted: frozenset[str]) -> tuple[Member, ...]:
+        """Those, and then who joins. admitted: the names of the cluster's nodes."""
+        for name in sorted(self._peers):
+            status = self._peers[name].status
+            if status is not None and name in admitted:
+                self._take(self._joining(status))
+        return tuple(self._chosen)
+
+    def _joining(self, status: Status) -> tuple[Member, ...]:
+        """Those who join when this node does: itself, its whole view, or nobody."""
+        if status.phase == STARTING:
+            takes_it = not status.takes_from or self._chosen[0].name in status.takes_from
+            return (status.member,) if takes_it else ()
+        if status.view == self._view.id or not is_behind(status, self._log, self._peers):
+            return ()
+        if status.is_fenced:
+            return (status.member,)
+        if status.phase != RUNNING or not self._goes_first(status):
+            return ()
+        return status.members if self._is_whole(status) else ()
+
+    def _is_whole(self, status: Status) -> bool:
+        """Whether all members of another view say that they are in it."""
+        for member in status.members:
+            linked = self._peers.get(member.name)
+            if linked is None or linked.incarnation != member.incarnation:
+                return False
+            if linked.status is None or linked.status.view != status.view:
+                return False
+        return True
+
+    def _goes_first(self, status: Status) -> bool:
+        """Whether this node's view takes the other one in, and not the other way round."""
+        if status.position != self._log.position or self._log.went_through(status.view):
+            return True
+        mine, other = self._view, status
+        return (len(mine.members), mine.id) > (len(other.members), other.view)
+
+    def _take(self, group: tuple[Member, ...]) -> None:
+        new = [member for member in group if member not in self._chosen]
+        everybody = [*self._chosen, *new]
+        for member in new:
+            linked = self._peers[member.name]
+            links = () if linked.status is None else linked.status.links
+            for other in everybody:
+                if other.name == member.name:
+                    if other != member:
+                        return
+                elif other is self._chosen[0]:
+                    continue
+                elif other.name not in links or member.name not in self._links_of(other):
+                    return
+        self._chosen = everybody
+
+    def _links_of(self, member: Member) -> tuple[str, ...]:
+        status = self._peers[member.name].status
+        return () if status is None else status.links
+
+
+def is_behind(status: Status, log: OrderedLog, peers: Peers) -> bool:
+    """Whether everything that was answered in the node's view is in this log.
+
+    A status is as old as the last change of the node's view or links. So the node counts as behind
+    only if all do that say they are in its view.
+    """
+    if log.went_through(status.view):
+        return True
+    fellows = (linked.status for linked in peers.values())
+    positions = [one.position for one in fellows if one is not None and one.view == status.view]
+    return all(map(log.contains, [status.position, *positions]))

@@ -1,0 +1,66 @@
+"""The coordinator's part in a view: it orders submissions and counts what the members have applied.
+
+It is made anew for each view, so nothing of an earlier one can be mixed up with this one. One
+submission is checked at a time, after everything that was ordered before it has been applied to the
+coordinator's registry. While a member is more than `window` entries behind, none is ordered (V8).
+"""
+
+from collections import deque
+
+from leveret.cluster.metadata.messages import SubmissionId, View
+
+WINDOW = 1000
+"""Entries that not all members have applied. A tenth of what logs keep, so that survivors of a
+coordinator always have the entries that one of them lacks."""
+
+
+class Ordering:
+    """The order of one view. base: the index after which the view begins.
+
+    last: the index of the last entry. stable: all members have applied everything up to it.
+    """
+
+    def __init__(self, view: View, base: int, window: int = WINDOW) -> None:
+        self._window = window
+        self.base = base
+        self._applied = dict.fromkeys(view.names, -1)
+        self._waiting: deque[tuple[SubmissionId, bytes]] = deque()
+        self._checking: SubmissionId | None = None
+        self.stable = -1
+        self.last = base
+
+    def __len__(self) -> int:
+        """How many submissions wait here."""
+        return len(self._waiting)
+
+    def add(self, submission: SubmissionId, payload: bytes) -> None:
+        """A submission for this view came."""
+        self._waiting.append((submission, payload))
+
+    def take_next(self) -> tuple[SubmissionId, bytes] | None:
+        """The submission to check next, if it is time for one."""
+        is_behind = self.last - max(self.base, self.stable) >= self._window
+        if self._checking is not None or not self._waiting or is_behind:
+            return None
+        submission, payload = self._waiting.popleft()
+        self._checking = submission
+        return submission, payload
+
+    def checked(self, submission: SubmissionId) -> int:
+        """The submission is checked; returns the index of its entry."""
+        assert submission == self._checking, f"{submission} is not being checked"
+        self._checking = None
+        self.last += 1
+        return self.last
+
+    def applied(self, name: str, index: int) -> bool:
+        """A member has applied everything up to the index. Whether more is stable by that."""
+        if name not in self._applied or index < self._applied[name]:
+            return False
+        assert index <= self.last, f"V4: {name} has applied {index} of {self.last}"
+        self._applied[name] = index
+        stable = min(self._applied.values())
+        if stable <= self.stable:
+            return False
+        self.stable = stable
+        return True

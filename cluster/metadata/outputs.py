@@ -1,0 +1,140 @@
+"""What the replication of metadata asks its service to do, as values.
+
+Outputs are carried out in the order in which they are returned. Those with a `number` are answered
+by `Replication.written(number)` when they, and all with lower numbers, are on disk; a RAM node
+answers immediately.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from leveret.cluster.metadata.messages import (
+    AnyMessage,
+    Entry,
+    Install,
+    SubmissionId,
+    View,
+    ViewStart,
+)
+
+DONE = "done"
+"""The operation is applied on all members of the view."""
+REFUSED = "refused"
+"""The coordinator refused the operation; nothing was changed. The answer has the fault."""
+FAILED = "failed"
+"""Nobody can tell whether the operation was or will be applied. The answer has the reason."""
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a message to a linked node."""
+
+    to: str
+    message: AnyMessage
+
+
+class SendSnapshot(msgspec.Struct, frozen=True):
+    """Complete the message with the state after all outputs before this one, and send it."""
+
+    to: str
+    install: Install
+
+
+class Apply(msgspec.Struct, frozen=True):
+    """Apply an entry to the registry and write it, with its position, in one transaction."""
+
+    number: int
+    entry: Entry
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """A view holds: apply what it brings, write all of this in one transaction, tell who asks.
+
+    starts: the views of the log, as `OrderedLog` keeps them. base: the index after which the view
+    begins. snapshot: replaces everything that is declared, or None; entries: to be applied.
+    companions: see `Established`.
+    """
+
+    number: int
+    view: View
+    starts: tuple[ViewStart, ...]
+    base: int
+    entries: tuple[Entry, ...]
+    snapshot: bytes | None
+    companions: frozenset[str]
+
+
+class Established(msgspec.Struct, frozen=True):
+    """All members have installed the view. Write the companions, at any time.
+
+    companions: the disc nodes that may run on when this one stops, by which a restart decides
+    whether to wait (membership/start_order.py). Until a view is established nobody can tell whether
+    its members follow it, so those of the views before it are among them.
+    """
+
+    companions: frozenset[str]
+
+
+class Discarded(msgspec.Struct, frozen=True):
+    """What this node alone had is about to be replaced by a snapshot: name it in the log, keep it.
+
+    first, last: indexes. entries: those of them that are kept.
+    """
+
+    first: int
+    last: int
+    entries: tuple[Entry, ...]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """Check and complete a submission against the registry; call `checked` before anything else."""
+
+    submission: SubmissionId
+    payload: bytes
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """Answer the client. outcome: DONE, REFUSED or FAILED. detail: the fault or the reason."""
+
+    submission: SubmissionId
+    outcome: str
+    detail: bytes = b""
+
+
+class PartitionedFrom(msgspec.Struct, frozen=True):
+    """The running nodes whose log has diverged from this one's; empty if there are none."""
+
+    names: tuple[str, ...]
+
+
+class Restart(msgspec.Struct, frozen=True):
+    """Stop and start again with a snapshot: the log cannot be extended to that of the others.
+
+    takes_from: the members of the view that has everything; see `Replication`.
+    """
+
+    takes_from: tuple[str, ...]
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Stop, and start again when enough nodes can be reached: the partition rule asks for it.
+
+    members: the nodes that this one could have gone on with.
+    """
+
+    members: tuple[str, ...]
+
+
+Output: TypeAlias = (
+    Send
+    | SendSnapshot
+    | Apply
+    | Installed
+    | Established
+    | Discarded
+    | Check
+    | Answered
+    | PartitionedFrom
+    | Restart
+    | Pause
+)

@@ -1,0 +1,78 @@
+"""A proposal of the next view: who has agreed, and what each of them lacks.
+
+When all have agreed, the longest log is taken over: first among those that were in the proposer's
+view, whose logs are parts of each other, then among the others, if they extend it. A node whose log
+is a part of that gets the entries that it lacks. One that starts gets a snapshot if they are not
+kept, or if its log has diverged. Others cannot be taken in: the *obsolete* have nothing that was
+answered and would be lost, and restart; the *diverged* are another side of a partition.
+"""
+
+from leveret.cluster.metadata.messages import Accept, Entry, Position, View
+from leveret.cluster.metadata.ordered_log import OrderedLog
+
+
+class Proposal:
+    """The proposal of one view. view: the proposed one; source: the one that the proposer is in."""
+
+    def __init__(self, view: View, source: View, log: OrderedLog) -> None:
+        self.view = view
+        self._source = source
+        self._log = log
+        self._missing = set(view.names[1:])
+        self.accepts: dict[str, Accept] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all others have agreed."""
+        return not self._missing
+
+    def accept(self, name: str, accept: Accept) -> None:
+        """A node agrees."""
+        self._missing.discard(name)
+        self.accepts[name] = accept
+
+    def tail(self) -> tuple[Entry, ...]:
+        """The entries that the proposer lacks."""
+        tail: tuple[Entry, ...] = ()
+        mine = [one for one in self.accepts.values() if one.source == self._source.id]
+        others = [one for one in self.accepts.values() if one.source != self._source.id]
+        for accept in (*mine, *others):
+            entries = accept.entries
+            if len(entries) > len(tail) and entries[: len(tail)] == tail:
+                tail = entries
+        return tail
+
+    def obsolete(self, tail: tuple[Entry, ...]) -> list[str]:
+        """Those who have to restart before they can join."""
+        return [
+            name
+            for name, accept in self.accepts.items()
+            if not accept.is_starting
+            and not self._can_follow(accept, tail)
+            and (self._covers(accept.position, tail) or self._log.went_through(accept.source))
+        ]
+
+    def diverged(self, tail: tuple[Entry, ...]) -> list[str]:
+        """Those who are another side of a partition."""
+        return [
+            name
+            for name, accept in self.accepts.items()
+            if not accept.is_starting
+            and not self._covers(accept.position, tail)
+            and not self._log.went_through(accept.source)
+        ]
+
+    def lacks(self, name: str) -> tuple[Entry, ...] | None:
+        """The entries that a member gets, or None for a snapshot; after the tail is in the log."""
+        position = self.accepts[name].position
+        return self._log.after(position.index) if self._log.contains(position) else None
+
+    def _can_follow(self, accept: Accept, tail: tuple[Entry, ...]) -> bool:
+        index = accept.position.index
+        return self._covers(accept.position, tail) and self._log.would_keep(index, len(tail))
+
+    def _covers(self, position: Position, tail: tuple[Entry, ...]) -> bool:
+        """Whether the log with the tail contains the position."""
+        if position.index <= self._log.last:
+            return self._log.contains(position)
+        return any((one.index, one.view) == (position.index, position.view) for one in tail)

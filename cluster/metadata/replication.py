@@ -1,0 +1,365 @@
+"""Replication of metadata: views, and the log that the members of a view agree on.
+
+docs/design/cluster.md, section Metadata, has what is promised and why it is done so. This machine
+is the whole protocol of one run of one node. It knows no clock, no disk and no network: each input
+returns a list of outputs (outputs.py) for its service. Its parts: which view the node is in
+(views.py, with next_view.py, proposal.py, fence.py and divergence.py), the end of its log
+(ordered_log.py), the coordinator's order (ordering.py), what this node has submitted
+(submissions.py).
+
+V1. A view is installed at its members only, and only after all of them have agreed to it; a node
+    agrees to proposals in the order of their ids, and is bound to the last one.
+V2. Entries of a view are ordered by its coordinator alone, so two logs with the same entry at an
+    index are equal up to it.
+V3. A log has no gaps. The members of a view begin with the same log, and append the coordinator's
+    entries in its order.
+V4. An operation is answered when all members of the view have applied it, on disk if they are disc
+    nodes. So a node that was in a view has everything that was answered in it.
+V5. A view begins with all that its members have from the view of its proposer. So what was answered
+    in a view is in every later one that goes back to it (`OrderedLog.went_through`).
+V6. A submission is in a log at most once, as done or as refused.
+V7. A log is never merged with one that has diverged. It is replaced by a snapshot when the node
+    starts, and what it alone had is reported before.
+V8. What the machine holds is bounded: kept entries, views, submissions in flight, entries that not
+    all have applied.
+V9. A fenced node orders and answers nothing.
+"""
+
+from collections import deque
+
+import msgspec
+
+from leveret.cluster.metadata.fence import FENCE_TICKS, Fence
+from leveret.cluster.metadata.messages import (
+    NO_VIEW,
+    STARTING,
+    Accept,
+    AnyMessage,
+    Append,
+    Ask,
+    Cancel,
+    Diverged,
+    Entry,
+    Install,
+    Member,
+    Obsolete,
+    Partitioned,
+    Propose,
+    Refuse,
+    Stable,
+    Status,
+    SubmissionId,
+    Submit,
+    View,
+    Written,
+)
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.ordering import WINDOW, Ordering
+from leveret.cluster.metadata.outbox import Outbox
+from leveret.cluster.metadata.outputs import (
+    FAILED,
+    Answered,
+    Apply,
+    Check,
+    Discarded,
+    Established,
+    Installed,
+    Output,
+)
+from leveret.cluster.metadata.submissions import IN_FLIGHT_MAX, PENDING_MAX, Submissions
+from leveret.cluster.metadata.views import MayGoOn, Views
+
+NOT_RUNNING = b"the node is not a running member of its cluster"
+NO_DISC_NODE = b"no disc node is running, and only disc nodes keep changes"
+TOO_MANY = b"too many changes wait to be applied on all nodes"
+STOPS = b"the node stops, to take the metadata of the other nodes"
+REPLACED = b"the metadata of this node were replaced by those of the other nodes"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the machine holds at most. See the constants of the same names."""
+
+    window: int = WINDOW
+    in_flight_max: int = IN_FLIGHT_MAX
+    pending_max: int = PENDING_MAX
+    fence_ticks: int = FENCE_TICKS
+
+
+class Replication:
+    """One run of one node.
+
+    me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
+    admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
+    a view that one of these coordinates (the winners of an autoheal). may_go_on: the rule for
+    partitions. companions: as they were written last (`Established`).
+
+    views: which view the node is in. submissions: what it has submitted and not answered.
+    """
+
+    def __init__(
+        self,
+        me: Member,
+        log: OrderedLog,
+        last_view: View | None,
+        admitted: frozenset[str],
+        limits: Limits | None = None,
+        takes_from: tuple[str, ...] = (),
+        may_go_on: MayGoOn = lambda names: True,
+        companions: frozenset[str] = frozenset(),
+    ) -> None:
+        limits = limits or Limits()
+        self.me = me
+        self.log = log
+        self.admitted = admitted
+        self.submissions = Submissions(
+            me.name, me.incarnation, limits.in_flight_max, limits.pending_max
+        )
+        self.ordering: Ordering | None = None
+        self._window = limits.window
+        self._out = Outbox()
+        last_view = last_view or View(NO_VIEW, ())
+        fence = Fence(limits.fence_ticks)
+        self.views = Views(me, log, last_view, fence, self._out, self._begin, takes_from, may_go_on)
+        self._number = 0
+        self._to_write: deque[tuple[int, int]] = deque()
+        self._number_of_view = 0
+        self._stable = 0
+        self._base = 0
+        self._companions = companions
+
+    # Inputs
+
+    def linked(self, name: str, incarnation: int) -> list[Output]:
+        """A link with a node is up. One with an earlier run of the node is over by that."""
+        self.views.linked(name, incarnation)
+        return self._end_of_step()
+
+    def unlinked(self, name: str) -> list[Output]:
+        """The link with a node is down."""
+        self.views.unlinked(name)
+        return self._end_of_step()
+
+    def received(self, sender: str, message: AnyMessage) -> list[Output]:
+        """A message came from a linked node."""
+        if sender in self.views.peers and not self.views.is_over:
+            self._handle(sender, message)
+        return self._end_of_step()
+
+    def tick(self) -> list[Output]:
+        """Time passes: a fraction of a second. What was refused is tried again."""
+        self.views.tick()
+        return self._end_of_step()
+
+    def suspended(self) -> list[Output]:
+        """The process did not run for so long that the others may have gone on without it."""
+        self.views.unsettle()
+        self.views.suspended()
+        return self._end_of_step()
+
+    def form(self) -> list[Output]:
+        """No other node has to be waited for: begin a view without the others, who join it."""
+        self.views.form()
+        return self._end_of_step()
+
+    def admit(self, names: frozenset[str]) -> list[Output]:
+        """The nodes of the cluster have changed."""
+        self.admitted = names
+        self.views.unsettle()
+        return self._end_of_step()
+
+    def written(self, number: int) -> list[Output]:
+        """Outputs up to this number are on disk."""
+        index = None
+        while self._to_write and self._to_write[0][0] <= number:
+            index = self._to_write.popleft()[1]
+        if index is not None and number >= self._number_of_view and self.views.takes_part:
+            if self.ordering is not None:
+                self._applied(self.me.name, index)
+            else:
+                self._send(self.views.view.names[0], Written(self.views.view.id, index))
+        return self._end_of_step()
+
+    def submit(self, payload: bytes) -> tuple[SubmissionId, list[Output]]:
+        """Submit an operation; its answer is among the outputs of this step or of a later one."""
+        reason = self._why_not()
+        if reason:
+            submission = self.submissions.next_id()
+            self._out.add(Answered(submission, FAILED, reason))
+        else:
+            submission = self.submissions.add(payload)
+        return submission, self._end_of_step()
+
+    def checked(self, submission: SubmissionId, payload: bytes, is_refused: bool) -> list[Output]:
+        """The answer to `Check`: what to apply, or the fault with which it is refused."""
+        assert self.ordering is not None, "V2: only the coordinator orders"
+        index = self.ordering.checked(submission)
+        entry = Entry(self.views.view.id, index, submission, payload, is_refused)
+        self._append(entry)
+        self._send_to_members(Append(entry))
+        return self._end_of_step()
+
+    # What follows from every input
+
+    def _end_of_step(self) -> list[Output]:
+        if self.views.is_over:
+            self._fail(self.submissions.drain(), STOPS)
+        else:
+            self.views.settle(self.admitted)
+            self._pump()
+            self.views.tell_status()
+        return self._out.take()
+
+    def _pump(self) -> None:
+        """Answer, send on what waits, and check the next submission, as far as that may be."""
+        views = self.views
+        if not views.fence.is_up:
+            self._out.add(*self.submissions.stable(self._stable))
+        if not views.is_in_service:
+            return
+        while (taken := self.submissions.take_next()) is not None:
+            if self.ordering is not None:
+                self.ordering.add(*taken)
+            else:
+                self._send(views.view.names[0], Submit(views.view.id, *taken))
+        if self.ordering is not None and views.may_order:
+            taken = self.ordering.take_next()
+            if taken is not None:
+                self._out.add(Check(*taken))
+
+    def _why_not(self) -> bytes:
+        """Why nothing can be submitted."""
+        if self.views.is_over or self.views.phase == STARTING:
+            return NOT_RUNNING
+        if not self._disc_nodes():
+            return NO_DISC_NODE
+        return TOO_MANY if self.submissions.is_full else b""
+
+    def _disc_nodes(self) -> frozenset[str]:
+        return frozenset(member.name for member in self.views.view.members if member.is_disc)
+
+    def _fail(self, submissions: list[SubmissionId], reason: bytes) -> None:
+        self._out.add(*(Answered(one, FAILED, reason) for one in submissions))
+
+    def _send(self, name: str, message: AnyMessage) -> None:
+        if name in self.views.peers:
+            self._out.send(name, message)
+
+    def _send_to_members(self, message: AnyMessage) -> None:
+        for name in self.views.view.names:
+            if name != self.me.name:
+                self._send(name, message)
+
+    # Messages
+
+    def _handle(self, sender: str, message: AnyMessage) -> None:
+        views = self.views
+        if not isinstance(message, Append | Submit | Written | Stable):
+            views.unsettle()
+        match message:
+            case Status():
+                views.handle_status(sender, message)
+            case Ask():
+                views.handle_ask(sender, message)
+            case Propose():
+                views.handle_propose(sender, message)
+            case Accept():
+                views.handle_accept(sender, message)
+            case Refuse():
+                views.handle_refuse(message)
+            case Cancel():
+                views.handle_cancel(message)
+            case Install():
+                views.handle_install(message)
+            case Obsolete():
+                views.handle_obsolete(message)
+            case Diverged():
+                views.handle_diverged(sender, message)
+            case Append() if message.entry.view == views.view.id:
+                if views.takes_entries:
+                    self._append(message.entry)
+            case Submit() | Written() | Stable() | Partitioned() if message.view == views.view.id:
+                self._handle_in_view(sender, message)
+
+    def _handle_in_view(
+        self, sender: str, message: Submit | Written | Stable | Partitioned
+    ) -> None:
+        match message:
+            case Submit() if self.ordering is not None:
+                self.ordering.add(message.submission, message.payload)
+            case Written() if self.ordering is not None:
+                self._applied(sender, message.index)
+            case Stable():
+                self._is_stable(message.index)
+            case Partitioned():
+                self.views.divergence.told(message.names)
+
+    # The log
+
+    def _append(self, entry: Entry) -> None:
+        self.log.append(entry)
+        self.submissions.appeared(entry)
+        self._out.add(Apply(self._next_number(entry.index), entry))
+
+    def _next_number(self, index: int) -> int:
+        """The number of an output that is to be written. index: the log's end after it."""
+        self._number += 1
+        self._to_write.append((self._number, index))
+        return self._number
+
+    def _applied(self, name: str, index: int) -> None:
+        """A member has applied everything up to an index of this node's view."""
+        assert self.ordering is not None
+        if self.ordering.applied(name, index):
+            self._is_stable(self.ordering.stable)
+            self._send_to_members(Stable(self.views.view.id, self.ordering.stable))
+
+    def _is_stable(self, index: int) -> None:
+        """All members of the view have applied everything up to an index, so the view as well."""
+        self._stable = max(self._stable, index)
+        companions = self._disc_nodes()
+        if index >= self._base and companions != self._companions:
+            self._companions = companions
+            self._out.add(Established(companions))
+
+    def _begin(self, install: Install) -> None:
+        """A view begins at this node. The proposer's own message has no views of the log."""
+        view, log = install.view, self.log
+        if install.snapshot is not None:
+            self._replace(install)
+        for entry in install.entries:
+            log.append(entry)
+            self.submissions.appeared(entry)
+        assert log.last == install.base, f"V3: the log ends at {log.last}, not {install.base}"
+        if install.starts:
+            log.follow(install.starts)
+        else:
+            log.begin(view.id)
+        self.views.installed(view)
+        is_mine = view.members[0] == self.me
+        self.ordering = Ordering(view, log.last, self._window) if is_mine else None
+        self.submissions.start_again()
+        number = self._number_of_view = self._next_number(log.last)
+        self._base = log.last
+        self._companions |= self._disc_nodes()
+        self._out.add(
+            Installed(
+                number,
+                view,
+                log.starts,
+                log.last,
+                install.entries,
+                install.snapshot,
+                self._companions,
+            )
+        )
+        if not self._disc_nodes():
+            self._fail(self.submissions.drain(of_log=False), NO_DISC_NODE)
+
+    def _replace(self, install: Install) -> None:
+        """A snapshot takes the place of the log; what this node alone had is reported (V7)."""
+        common = self.log.last_common(install.starts, install.base)
+        alone = tuple(entry for entry in self.log.kept if entry.index > common)
+        if self.log.last > common:
+            self._out.add(Discarded(common + 1, self.log.last, alone))
+        self._fail(self.submissions.drain(), REPLACED)
+        self.log.replace(install.starts, install.base)

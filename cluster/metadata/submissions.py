@@ -1,0 +1,111 @@
+"""What this node has submitted and not answered.
+
+A submission goes to the coordinator of the view. When another view is installed, those that are not
+in the log by then go to the new coordinator under the same id: the log tells which they are, so
+that each is applied once (V6). Submissions are sent in their order, and only so many at a time; the
+others wait here.
+
+    submit ─► waiting ─► sent ─► in the log (at an index) ─► stable ─► answered
+                 ▲        │
+                 └────────┘ another view, and not in its log
+"""
+
+from collections import OrderedDict
+
+from leveret.cluster.metadata.messages import Entry, SubmissionId
+from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
+
+IN_FLIGHT_MAX = 500
+"""Submissions of one node at the coordinator: they bound its memory, and fill a sync's time."""
+PENDING_MAX = 50_000
+"""Unanswered submissions of one node; above it they fail at once. Channels submit one at a time."""
+
+
+class Submissions:
+    """The pending submissions of one run of a node."""
+
+    def __init__(
+        self,
+        origin: str,
+        incarnation: int,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        pending_max: int = PENDING_MAX,
+    ) -> None:
+        self._origin = origin
+        self._incarnation = incarnation
+        self._in_flight_max = in_flight_max
+        self._pending_max = pending_max
+        self._number = 0
+        self._waiting: OrderedDict[SubmissionId, bytes] = OrderedDict()
+        self._sent: OrderedDict[SubmissionId, bytes] = OrderedDict()
+        self._in_log: OrderedDict[SubmissionId, Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many are not answered."""
+        return len(self._waiting) + len(self._sent) + len(self._in_log)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more are taken."""
+        return len(self) >= self._pending_max
+
+    def add(self, payload: bytes) -> SubmissionId:
+        """A new submission waits for its turn."""
+        submission = self.next_id()
+        self._waiting[submission] = payload
+        return submission
+
+    def next_id(self) -> SubmissionId:
+        """An id that was not used before."""
+        self._number += 1
+        return SubmissionId(self._origin, self._incarnation, self._number)
+
+    def take_next(self) -> tuple[SubmissionId, bytes] | None:
+        """The next one to send, if there is room at the coordinator; it counts as sent."""
+        if not self._waiting or len(self._sent) + len(self._in_log) >= self._in_flight_max:
+            return None
+        submission, payload = self._waiting.popitem(last=False)
+        self._sent[submission] = payload
+        return submission, payload
+
+    def appeared(self, entry: Entry) -> None:
+        """An entry is in the log; it may be the outcome of one of these."""
+        submission = entry.submission
+        known = self._sent.pop(submission, None)
+        if known is None:
+            known = self._waiting.pop(submission, None)
+        if known is not None:
+            self._in_log[submission] = entry
+
+    def start_again(self) -> None:
+        """Another view holds: what was sent and is not in the log waits again, before the rest."""
+        for submission in reversed(self._sent):
+            self._waiting[submission] = self._sent[submission]
+            self._waiting.move_to_end(submission, last=False)
+        self._sent.clear()
+
+    def stable(self, index: int) -> list[Answered]:
+        """The answers to those in the log up to the index."""
+        answers = []
+        while self._in_log:
+            submission, entry = next(iter(self._in_log.items()))
+            if entry.index > index:
+                break
+            del self._in_log[submission]
+            refused = entry.is_refused
+            answers.append(
+                Answered(submission, REFUSED, entry.payload)
+                if refused
+                else Answered(submission, DONE)
+            )
+        return answers
+
+    def drain(self, *, of_log: bool = True) -> list[SubmissionId]:
+        """Give up all of them; of_log: also those in the log."""
+        given_up = [*self._sent, *self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        if of_log:
+            given_up = [*self._in_log, *given_up]
+            self._in_log.clear()
+        return given_up

@@ -1,0 +1,1 @@
+"""Partitions: what the nodes of each side do."""

@@ -1,0 +1,317 @@
+"""One simulated run: a cluster, faults by the seed, then quiet, and what has to hold at the end.
+
+    python -m tests.sim.scenario --seed 17          one seed, with its trace
+    python -m tests.sim.scenario --seeds 1000       many of them, from --first on
+
+The mode, which the seed chooses, says which faults there are and how partitions are handled:
+`crashes` has no cut links and no suspended nodes, so nothing that was answered may be undone;
+`pause_minority` has all faults, and promises the same; in `ignore` each side of a partition goes
+on, until an operator restarts the nodes of all sides but one in the end; in `autoheal` that happens
+at once.
+"""
+
+from collections.abc import Callable
+from itertools import combinations
+
+import typer
+
+from leveret.cluster.metadata.messages import RUNNING, Member, View, ViewId, ViewStart
+from leveret.cluster.partitions.autoheal import Autoheal, Report, has_lost
+from leveret.cluster.partitions.rules import PauseMinority, always
+from tests.sim.properties import Broken, History, require
+from tests.sim.simulated_node import SimulatedNode
+from tests.sim.world import TICK_TIME, Events, Link
+
+CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL = "crashes", "ignore", "pause_minority", "autoheal"
+MODES = (CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL)
+QUIET = 24_000
+"""Milliseconds without faults, in which everything has to converge."""
+
+
+class Scenario:
+    """The run of one seed. sizes: the least and the greatest number of nodes."""
+
+    def __init__(self, seed: int, sizes: tuple[int, int] = (2, 5)) -> None:
+        self.events = Events(seed)
+        self.random = self.events.random
+        self.history = History()
+        self.mode = self.random.choice(MODES)
+        names = "abcde"[: self.random.randint(*sizes)]
+        self.cluster = frozenset(names)
+        rule = PauseMinority(self.cluster) if self.mode == PAUSE_MINORITY else always
+        has_ram = self.random.random() < 0.3
+        self.nodes = {
+            name: SimulatedNode(
+                name,
+                name == "a" or not has_ram or self.random.random() < 0.6,
+                self.events,
+                self.history,
+                self.cluster,
+                self.send,
+                rule,
+            )
+            for name in names
+        }
+        self.history.nodes = self.nodes
+        for node in self.nodes.values():
+            node.restarts, node.pauses = self._restart, self._pause_by_rule
+        self._give_first_view()
+        self.links = {
+            frozenset(pair): Link(self.events, *(self.nodes[name] for name in sorted(pair)))
+            for pair in combinations(names, 2)
+        }
+        self.submitted = 0
+        self.is_quiet = False
+
+    def _give_first_view(self) -> None:
+        """All nodes have run together, and were stopped at once before anything was declared."""
+        view = View(
+            ViewId(1, "a", 0), tuple(Member(n.name, 0, n.is_disc) for n in self.nodes.values())
+        )
+        for node in self.nodes.values():
+            node.disk.view, node.disk.starts = view, (ViewStart(view.id, 1),)
+            node.disk.companions = frozenset(one.name for one in view.members if one.is_disc)
+
+    def send(self, sender: str, receiver: str, item: object) -> None:
+        """Over the link of two nodes."""
+        self.links[frozenset((sender, receiver))].send(sender, item)
+
+    def run(self) -> None:
+        """Run it all. Raises Broken, or AssertionError from the machines."""
+        self.events.note("mode", self.mode, "nodes", *self.nodes)
+        for node in self.nodes.values():
+            self.events.later(self.random.randint(1, 500), node.start)
+        duration = self.random.randint(5_000, 25_000)
+        for _ in range(self.random.randint(10, 80)):
+            self.events.later(self.random.randint(500, duration), self._submit)
+        for _ in range(self.random.randint(0, 8)):
+            self.events.later(self.random.randint(500, duration), self._fault)
+        if self.mode == AUTOHEAL:
+            self.events.later(1000, self._autoheal)
+        self.events.run_until(duration)
+        self._heal()
+        self.events.run_until(duration + QUIET)
+        self._check_end()
+
+    def _submit(self) -> None:
+        self.submitted += 1
+        node = self.random.choice(sorted(self.nodes))
+        for _ in range(self.random.choice((1, 1, 1, 3, 12))):
+            self.nodes[node].submit(f"operation {self.submitted}".encode())
+
+    # Faults
+
+    def _fault(self) -> None:
+        if self.is_quiet:
+            return
+        faults: list[Callable[[SimulatedNode], None]] = [self._crash, self._crash, self._slow_disk]
+        faults += [self._slow_links, self._crash_all]
+        if self.mode != CRASHES:
+            faults += [self._suspend, self._partition, self._partition, self._cut, self._one_way]
+            faults += [self._flap]
+        node = self.nodes[self.random.choice(sorted(self.nodes))]
+        self.random.choice(faults)(node)
+
+    def _in_a_while(self, act: Callable[[], None], most: int = 3 * TICK_TIME) -> None:
+        self.events.later(self.random.randint(1, most), act)
+
+    def _links_of(self, name: str) -> list[Link]:
+        return [link for pair, link in self.links.items() if name in pair]
+
+    def _crash(self, node: SimulatedNode) -> None:
+        if node.is_alive:
+            node.crash()
+            for link in self._links_of(node.name):
+                link.break_off()
+            incarnation = node.incarnation
+            self._in_a_while(lambda: self._start_again(node, incarnation))
+
+    def _start_again(self, node: SimulatedNode, incarnation: int) -> None:
+        if not node.is_alive and node.incarnation == incarnation:
+            node.start()
+
+    def _crash_all(self, node: SimulatedNode) -> None:
+        for one in self.nodes.values():
+            self._crash(one)
+
+    def _slow_disk(self, node: SimulatedNode) -> None:
+        node.write_delay_max = self.random.choice((5, 50, 1000))
+
+    def _slow_links(self, node: SimulatedNode) -> None:
+        delay = self.random.choice((2, 40, 400))
+        for link in self._links_of(node.name):
+            link.slow_down(delay)
+
+    def _suspend(self, node: SimulatedNode) -> None:
+        if node.is_alive and not node.is_paused:
+            node.pause()
+            for link in self._links_of(node.name):
+                link.watch(node.name)
+            incarnation = node.incarnation
+            self._in_a_while(lambda: self._resume(node, incarnation))
+
+    def _resume(self, node: SimulatedNode, incarnation: int) -> None:
+        if node.is_paused and node.incarnation == incarnation:
+            node.resume()
+
+    def _partition(self, node: SimulatedNode) -> None:
+        side = {name for name in self.nodes if self.random.random() < 0.5}
+        self.events.note("partition of", sorted(side), "from the others")
+        for pair, link in self.links.items():
+            if len(pair & side) == 1:
+                self._cut_link(pair, link)
+
+    def _cut(self, node: SimulatedNode) -> None:
+        pair = self.random.choice(sorted(self.links, key=sorted))
+        self.events.note("cut between", sorted(pair))
+        self._cut_link(pair, self.links[pair])
+
+    def _cut_link(self, pair: frozenset[str], link: Link) -> None:
+        for name in sorted(pair):
+            link.block(name)
+        if self.random.random() < 0.3:
+            link.break_off()
+        self._in_a_while(lambda: [link.unblock(name) for name in sorted(pair)])
+
+    def _one_way(self, node: SimulatedNode) -> None:
+        self.events.note("nothing of", node.name, "arrives any more")
+        for link in self._links_of(node.name):
+            if self.random.random() < 0.7:
+                link.block(node.name)
+                self._in_a_while(lambda link=link: link.unblock(node.name))
+
+    def _flap(self, node: SimulatedNode) -> None:
+        for link in self._links_of(node.name):
+            link.break_off()
+
+    # What operators and services do
+
+    def _restart(self, node: SimulatedNode, takes_from: tuple[str, ...]) -> None:
+        self.events.note(node.name, "has to restart, with a snapshot of", takes_from)
+        self._stop_and_start(node, takes_from)
+
+    def _stop_and_start(self, node: SimulatedNode, takes_from: tuple[str, ...]) -> None:
+        node.crash()
+        for link in self._links_of(node.name):
+            link.break_off()
+        incarnation = node.incarnation
+
+        def start() -> None:
+            if not node.is_alive and node.incarnation == incarnation:
+                node.start(takes_from=takes_from)
+
+        self.events.later(self.random.randint(1, 200), start)
+
+    def _pause_by_rule(self, node: SimulatedNode, members: tuple[str, ...]) -> None:
+        self.events.note(node.name, "pauses: reaches only", members)
+        node.crash()
+        for link in self._links_of(node.name):
+            link.break_off()
+        self._end_pause(node, node.incarnation)
+
+    def _end_pause(self, node: SimulatedNode, incarnation: int) -> None:
+        """A paused node looks every second whether it reaches enough others."""
+        if node.is_alive or node.incarnation != incarnation:
+            return
+        reached = {node.name}
+        reached.update(
+            name
+            for pair, link in self.links.items()
+            if node.name in pair and not link.is_blocked
+            for name in sorted(pair)
+        )
+        if PauseMinority(self.cluster)(frozenset(reached)):
+            node.start()
+        else:
+            self.events.later(1000, lambda: self._end_pause(node, incarnation))
+
+    def _autoheal(self) -> None:
+        """Every second each node tells the first one how it stands, if they are linked."""
+        self.events.later(1000, self._autoheal)
+        first = Autoheal(min(self.cluster), self.cluster)
+        verdict = None
+        for name, node in self.nodes.items():
+            machine = node.machine
+            if machine is None or machine.views.phase != RUNNING or node.is_paused:
+                return
+            if machine.views.fence.is_up or len(machine.views.peers) + 1 < len(self.nodes):
+                return
+            side = machine.views.view.names
+            connections = ord(name) % 3
+            verdict = first.reported(Report(name, side, node.partitioned_from, connections))
+        if verdict is not None:
+            self.events.note("autoheal: the winners are", verdict.winners)
+            for name, node in self.nodes.items():
+                if has_lost(name, verdict):
+                    self._stop_and_start(node, verdict.winners)
+
+    # The end
+
+    def _heal(self) -> None:
+        self.events.note("no more faults")
+        self.is_quiet = True
+        for pair, link in self.links.items():
+            link.slow_down(40)
+            for name in sorted(pair):
+                link.unblock(name)
+        for node in self.nodes.values():
+            node.write_delay_max = 5
+            if node.is_paused:
+                node.resume()
+            if not node.is_alive:
+                self._start_again(node, node.incarnation)
+        if self.mode == IGNORE:
+            self.events.later(QUIET // 3, self._autoheal)
+
+    def _check_end(self) -> None:
+        views = set()
+        for node in self.nodes.values():
+            require(node.machine is not None, node.name, "does not run in the end")
+            machine = node.machine
+            require(machine.views.phase == RUNNING, node.name, "is", machine.views.phase)
+            require(not machine.views.fence.is_up, node.name, "is fenced in the end")
+            require(not node.unanswered, node.name, "leaves clients waiting:", node.unanswered)
+            require(not node.partitioned_from, node.name, "is partitioned in the end")
+            views.add((machine.views.view, node.applied.hashes[-1]))
+        require(len(views) == 1, "the nodes have not converged:", views)
+        if self.mode in {CRASHES, PAUSE_MINORITY}:
+            node = self.nodes["a"]
+            hashes = set(node.applied.hashes)
+            lost = [one for one, at in self.history.answered_entries.items() if at not in hashes]
+            require(not lost, "V4: answered and undone without a partition:", lost)
+
+
+def run_seed(seed: int, sizes: tuple[int, int] = (2, 5)) -> Scenario:
+    """Run one seed; a failure names it."""
+    scenario = Scenario(seed, sizes)
+    try:
+        scenario.run()
+    except AssertionError as error:
+        raise Broken(
+            f"seed {seed} ({scenario.mode}, {len(scenario.nodes)} nodes): {error}\n"
+            f"replay: python -m tests.sim.scenario --seed {seed}"
+            f" --least {sizes[0]} --most {sizes[1]}"
+        ) from error
+    return scenario
+
+
+def main(
+    seed: int | None = None, first: int = 1, seeds: int = 1000, least: int = 2, most: int = 5
+) -> None:
+    """Run seeds of the simulation."""
+    if seed is None:
+        for number in range(first, first + seeds):
+            run_seed(number, (least, most))
+        print(f"{seeds} seeds from {first} on hold")
+        return
+    scenario = Scenario(seed, (least, most))
+    try:
+        scenario.run()
+    finally:
+        print("\n".join(scenario.events.lines()))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

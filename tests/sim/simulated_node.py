@@ -1,0 +1,321 @@
+"""A node of the simulated cluster: the machines, a disk, and what a service does with outputs.
+
+A crash loses what was not on disk. A pause holds everything that comes until the node goes on, and
+then tells the machine that it was suspended, as the service will when its clock has jumped.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from leveret.cluster.membership.start_order import MayStart, StartOrder
+from leveret.cluster.metadata.messages import (
+    STARTING,
+    Entry,
+    Member,
+    View,
+    ViewStart,
+    decode,
+    encode,
+)
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outputs import (
+    FAILED,
+    Answered,
+    Apply,
+    Check,
+    Discarded,
+    Established,
+    Installed,
+    Output,
+    PartitionedFrom,
+    Pause,
+    Restart,
+    Send,
+    SendSnapshot,
+)
+from leveret.cluster.metadata.replication import Limits, Replication
+from leveret.cluster.partitions.rules import MayGoOn
+from tests.sim.properties import Applied, History, require
+from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
+
+KEPT = 12
+LIMITS = Limits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
+_entries = msgspec.msgpack.Decoder(tuple[Entry, ...])
+
+
+class Disk:
+    """What a node finds after a restart."""
+
+    def __init__(self) -> None:
+        self.applied = Applied()
+        self.starts: tuple[ViewStart, ...] = ()
+        self.view: View | None = None
+        self.companions: frozenset[str] = frozenset()
+
+    def write(self, output: Apply | Installed) -> None:
+        """Carry out one transaction."""
+        if isinstance(output, Apply):
+            self.applied.append(output.entry)
+            return
+        if output.snapshot is not None:
+            self.applied = Applied(_entries.decode(output.snapshot))
+        for entry in output.entries:
+            self.applied.append(entry)
+        self.starts, self.view = output.starts, output.view
+        self.companions = output.companions
+
+    def log(self) -> OrderedLog:
+        """The log as it is on disk."""
+        entries = self.applied.entries
+        return OrderedLog(KEPT, self.starts, len(entries), entries[-KEPT:])
+
+
+class SimulatedNode(Endpoint):
+    """One node through all its runs.
+
+    send: to another node. stopped: called when the node has to stop, with the reason.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        is_disc: bool,
+        events: Events,
+        history: History,
+        cluster: frozenset[str],
+        send: Callable[[str, str, object], None],
+        may_go_on: MayGoOn,
+    ) -> None:
+        self.name = name
+        self.is_disc = is_disc
+        self.incarnation = 0
+        self.is_alive = False
+        self.is_paused = False
+        self.disk = Disk()
+        self.write_delay_max = 5
+        self.machine: Replication | None = None
+        self.applied = Applied()
+        self.unanswered: set[object] = set()
+        self.restarts: Callable[[SimulatedNode, tuple[str, ...]], None] = lambda node, names: None
+        self.pauses: Callable[[SimulatedNode, tuple[str, ...]], None] = lambda node, names: None
+        self.partitioned_from: tuple[str, ...] = ()
+        self._events = events
+        self._history = history
+        self._cluster = cluster
+        self._send = send
+        self._may_go_on = may_go_on
+        self._inbox: deque[Callable[[], list[Output]]] = deque()
+        self._to_write: deque[Apply | Installed] = deque()
+        self._start_order: StartOrder | None = None
+        self._was_paused_at = 0
+
+    # Life and death
+
+    def start(self, *, takes_from: tuple[str, ...] = (), is_forced: bool = False) -> None:
+        """A new run begins from the disk."""
+        self.incarnation += 1
+        self.is_alive, self.is_paused = True, False
+        if not self.is_disc:
+            self.disk = Disk()
+        self.applied = Applied(self.disk.applied.entries)
+        self.partitioned_from = ()
+        me = Member(self.name, self.incarnation, self.is_disc)
+        machine = Replication(
+            me,
+            self.disk.log(),
+            self.disk.view,
+            self._cluster,
+            LIMITS,
+            takes_from,
+            self._may_go_on,
+            self.disk.companions,
+        )
+        self.machine = machine
+        known = self.disk.companions if self.is_disc else self._cluster
+        self._start_order = StartOrder(machine.views.status(), known, is_forced=is_forced)
+        self._events.note(self.name, "starts as", self.incarnation, machine.log.position)
+        self._later_for_this_run(1, self._tick)
+
+    def crash(self) -> None:
+        """The process is gone, with all that it has not written."""
+        self._events.note(self.name, "crashes")
+        self.is_alive, self.is_paused, self.machine = False, False, None
+        self._inbox.clear()
+        self._to_write.clear()
+        self.unanswered.clear()
+
+    def pause(self) -> None:
+        """The process is suspended."""
+        self._events.note(self.name, "is suspended")
+        self.is_paused = True
+        self._was_paused_at = self._events.now
+
+    def resume(self) -> None:
+        """The process goes on."""
+        self._events.note(self.name, "goes on")
+        self.is_paused = False
+        if self._events.now - self._was_paused_at > TICK_TIME // 2 and self.machine is not None:
+            self._inbox.appendleft(self.machine.suspended)
+        while self._inbox and not self.is_paused and self.machine is not None:
+            self._carry_out(self._inbox.popleft()())
+
+    def _later_for_this_run(self, delay: int, act: Callable[[], None]) -> None:
+        incarnation = self.incarnation
+
+        def guarded() -> None:
+            if self.is_alive and self.incarnation == incarnation:
+                act()
+
+        self._events.later(delay, guarded)
+
+    def _tick(self) -> None:
+        if not self.is_paused:
+            assert self.machine is not None
+            self._step(self.machine.tick)
+        self._later_for_this_run(TICK, self._tick)
+
+    # Inputs
+
+    def linked(self, name: str, incarnation: int) -> None:
+        """See `Endpoint`."""
+        self._events.note(self.name, "has a link with", name, incarnation)
+        machine = self.machine
+        self._step(lambda: machine.linked(name, incarnation))
+
+    def unlinked(self, name: str) -> None:
+        """See `Endpoint`."""
+        self._events.note(self.name, "lost the link with", name)
+        machine = self.machine
+        self._step(lambda: machine.unlinked(name))
+
+    def receive(self, sender: str, item: bytes) -> None:
+        """See `Endpoint`."""
+        machine = self.machine
+        self._step(lambda: machine.received(sender, decode(item)))
+
+    def submit(self, payload: bytes) -> None:
+        """A client submits an operation."""
+        if self.machine is None or self.is_paused:
+            return
+        submission, outputs = self.machine.submit(payload)
+        self._events.note(self.name, "submits", submission.number)
+        self.unanswered.add(submission)
+        self._carry_out(outputs)
+
+    def _step(self, act: Callable[[], list[Output]]) -> None:
+        if self.is_paused or self._inbox:
+            self._inbox.append(act)
+        elif self.machine is not None:
+            self._carry_out(act())
+
+    # Outputs
+
+    def _carry_out(self, outputs: list[Output]) -> None:
+        todo = deque(outputs)
+        while todo and self.machine is not None:
+            todo.extendleft(reversed(self._carry_out_one(todo.popleft())))
+        self._check_bounds()
+        self._consider_start()
+
+    def _carry_out_one(self, output: Output) -> list[Output]:
+        machine = self.machine
+        match output:
+            case Send():
+                self._events.note(self.name, "->", output.to, output.message)
+                self._send(self.name, output.to, encode(output.message))
+            case SendSnapshot():
+                snapshot = msgspec.msgpack.encode(self.applied.entries)
+                install = msgspec.structs.replace(output.install, snapshot=snapshot)
+                require(len(self.applied.entries) == install.base, "a snapshot of another state")
+                self._send(self.name, output.to, encode(install))
+            case Apply():
+                self._apply(output.entry)
+                self._write(output)
+            case Installed():
+                self._install(output)
+            case Established():
+                self.disk.companions = output.companions
+            case Check():
+                require(not machine.views.fence.is_up, "V9: a fenced node orders")
+                is_refused = output.payload.endswith(b"7")
+                return machine.checked(output.submission, output.payload, is_refused)
+            case Answered():
+                self._answer(output)
+            case PartitionedFrom():
+                self._events.note(self.name, "is partitioned from", output.names)
+                self.partitioned_from = output.names
+            case Discarded():
+                self._events.note(self.name, "discards", output.first, "to", output.last)
+            case Restart():
+                self.restarts(self, output.takes_from)
+            case Pause():
+                self.pauses(self, output.members)
+        return []
+
+    def _apply(self, entry: Entry) -> None:
+        self.applied.append(entry)
+        self._history.applied(self.applied)
+
+    def _install(self, output: Installed) -> None:
+        self._events.note(self.name, "installs", output.view, "at", output.base)
+        if output.snapshot is not None:
+            self.applied = Applied(_entries.decode(output.snapshot))
+        for entry in output.entries:
+            self._apply(entry)
+        self._history.installed(output.view, output.starts, self.applied)
+        self._write(output)
+
+    def _write(self, output: Apply | Installed) -> None:
+        self._to_write.append(output)
+        delay = self._events.random.randint(0, self.write_delay_max) if self.is_disc else 0
+        self._later_for_this_run(delay, lambda: self._written(output))
+
+    def _written(self, output: Apply | Installed) -> None:
+        """One sync writes everything up to an output."""
+        if output not in self._to_write:
+            return
+        while True:
+            written = self._to_write.popleft()
+            self.disk.write(written)
+            if written is output:
+                break
+        machine = self.machine
+        self._step(lambda: machine.written(output.number))
+
+    def _answer(self, output: Answered) -> None:
+        machine = self.machine
+        self.unanswered.discard(output.submission)
+        self._events.note(self.name, "answers", output.submission.number, output.outcome)
+        view = machine.views.view
+        if output.outcome != FAILED:
+            require(not machine.views.fence.is_up, "V9: a fenced node answers", output)
+        self._history.answered(output.submission, output.outcome, view, self.applied)
+
+    # After each step
+
+    def _check_bounds(self) -> None:
+        machine = self.machine
+        if machine is None:
+            return
+        require(len(machine.log.kept) <= KEPT, "V8: entries kept")
+        require(len(machine.submissions) <= LIMITS.pending_max, "V8: submissions")
+        if machine.ordering is not None:
+            in_flight = LIMITS.in_flight_max * len(machine.views.view.members)
+            require(len(machine.ordering) <= in_flight, "V8: submissions at the coordinator")
+            ahead = machine.ordering.last - max(machine.ordering.stable, machine.ordering.base)
+            require(ahead <= LIMITS.window, "V8: entries that not all have applied")
+
+    def _consider_start(self) -> None:
+        machine = self.machine
+        if machine is None or machine.views.phase != STARTING or self._start_order is None:
+            return
+        peers = machine.views.peers.values()
+        decision = self._start_order.decide(
+            linked.status for linked in peers if linked.status is not None
+        )
+        if isinstance(decision, MayStart):
+            self._events.note(self.name, "starts without another node")
+            self._start_order = None
+            self._carry_out(machine.form())

@@ -1,0 +1,18 @@
+"""Seeds of the simulated cluster. `make sim SEEDS=100000` runs more of them."""
+
+import pytest
+
+from tests.sim.scenario import run_seed
+
+SEEDS = 1000
+AT_A_TIME = 50
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS, AT_A_TIME))
+def test_what_is_promised_holds_in_every_run(first):
+    for seed in range(first, first + AT_A_TIME):
+        run_seed(seed)
+
+
+def test_a_seed_gives_the_same_run_each_time():
+    assert list(run_seed(7).events.lines()) == list(run_seed(7).events.lines())
