@@ -10,7 +10,7 @@ from typing import NamedTuple
 DEFAULT_PORT = 25672
 """RabbitMQ's port between nodes."""
 PORT_MAX = 65_535
-HOST = r"(?:\[[0-9A-Fa-f:.%]{2,64}\]|[^\s@:\[\]]{1,255})"
+HOST = r"(?:\[[0-9A-Fa-f:.]{2,64}\]|[^\s@:\[\]]{1,255})"
 NODE_NAME = re.compile(rf"[^\s@]{{1,255}}@{HOST}")
 NODE_AND_PORT = re.compile(rf"([^@]+@{HOST}):([0-9]{{1,5}})")
 
