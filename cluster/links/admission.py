@@ -91,6 +91,11 @@ class Admission:
         """How many accepted connections are in their handshake."""
         return len(self._accepted)
 
+    @property
+    def is_probing(self) -> bool:
+        """Whether a link was asked for a sign of life."""
+        return bool(self._probes)
+
     def accepted(self) -> HandshakeConnection:
         """The protocol of a connection that another node has dialled."""
         connection = self._begin(wanted=None)

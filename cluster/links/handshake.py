@@ -54,6 +54,10 @@ MESSAGE_OCTETS_MAX = 16 * 1024
 """A hello has less than a kilobyte; features may become more."""
 NONCE_OCTETS = 32
 HELLO, PROOF, REFUSE = 1, 2, 3
+NO_NODE = (
+    "what it sends is not the protocol between Leveret nodes: connect clients to their own port, "
+    "and let nothing but nodes reach cluster.port"
+)
 DIALLER_ROLE, ACCEPTOR_ROLE = b"leveret link, dialler", b"leveret link, acceptor"
 
 
@@ -170,7 +174,7 @@ class Handshake:
         if not self._magic_seen:
             beginning = self._buffer[: len(MAGIC)]
             if not MAGIC.startswith(beginning):
-                raise _DamagedError("what it sends is not the protocol between Leveret nodes")
+                raise _DamagedError(NO_NODE)
             if len(beginning) < len(MAGIC):
                 return None
             self._magic_seen = True

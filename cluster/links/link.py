@@ -64,8 +64,8 @@ class LinkOwner(Protocol):
 class Link(asyncio.Protocol):
     """See `services.Peer`.
 
-    release: the other node's version of Leveret. compression: by which method to send, and by which
-    the other node sends.
+    compression: the method by which to send, and the one by which the other node sends. is_paused:
+    whether the connection takes no more for now. The octets are counted since the link is up.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Link(asyncio.Protocol):
         self._gathered: list[bytes] = []
         self._gathered_octets = 0
         self._blocks: deque[bytes] = deque()
-        self._is_paused = False
+        self.is_paused = False
         # Whether `_flush` will be called, by the loop or when the transport takes more.
         self._flush_is_due = False
         self._is_down = False
@@ -159,22 +159,22 @@ class Link(asyncio.Protocol):
 
     def _flush(self) -> None:
         """Write what waits, as long as the transport takes it."""
-        if self._is_down or self._is_paused:
+        if self._is_down or self.is_paused:
             return
         if self._gathered:
             self._close_block()
         blocks, write = self._blocks, self._transport.write
         for _ in range(BLOCKS_A_TURN):
-            if not blocks or self._is_paused:
+            if not blocks or self.is_paused:
                 break
             block = blocks.popleft()
             self.unsent_octets -= len(block)
             write(block)
-        if blocks and not self._is_paused:
+        if blocks and not self.is_paused:
             self._loop.call_soon(self._flush)
         else:
             # If it is paused, `resume_writing` flushes.
-            self._flush_is_due = self._is_paused
+            self._flush_is_due = self.is_paused
             self._close_if_done()
         if self.is_congested and self.unsent_octets <= self._unsent_octets_max // 2:
             self.is_congested = False
@@ -182,12 +182,12 @@ class Link(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The connection takes no more: called by the transport."""
-        self._is_paused = True
+        self.is_paused = True
         self._flush_is_due = True
 
     def resume_writing(self) -> None:
         """The connection takes more: called by the transport."""
-        self._is_paused = False
+        self.is_paused = False
         self._flush()
 
     # Receiving

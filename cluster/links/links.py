@@ -76,7 +76,7 @@ class Links:
         self._told_services: dict[Link, list[Service]] = {}
         self._diallers: dict[str, Dialler] = {}
         self._acceptors: list[Acceptor] = []
-        self._admission = Admission(
+        self.admission = Admission(
             lambda: self._identity, options.cookie, clock, self, has_tls=options.tls is not None
         )
         self._checks: Timer | None = None
@@ -126,7 +126,7 @@ class Links:
                 options.tls.acceptor_context, TLS_HANDSHAKE_SECONDS_MAX, TLS_SHUTDOWN_SECONDS_MAX
             )
         host = options.bind or host_of(self.node)
-        self._acceptors = await open_listeners(host, options.port, self._admission.accepted, tls)
+        self._acceptors = await open_listeners(host, options.port, self.admission.accepted, tls)
         self._identity = replace(self._identity, port=self._acceptors[0].port)
         self._last_check_s = self._now_s()
         self._check_later()
@@ -138,7 +138,7 @@ class Links:
         self._is_stopping = True
         for acceptor in self._acceptors:
             acceptor.close()
-        self._admission.close()
+        self.admission.close()
         for dialler in self._diallers.values():
             dialler.rest()
         for link in tuple(self._links.values()):
@@ -174,7 +174,7 @@ class Links:
         if dialler is None:
             dialler = self._diallers[node] = Dialler(
                 lambda: self._book.address_of(node),
-                lambda: self._admission.dialled(node),
+                lambda: self.admission.dialled(node),
                 self._dialler_context,
                 self._report,
             )
@@ -201,7 +201,7 @@ class Links:
         return tls.dialler_context() if tls is not None else None
 
     def _report(self, address: NodeAddress, refusal: Refusal) -> None:
-        self._admission.report(
+        self.admission.report(
             f"{address.node} at {address.host}:{address.port}", address.node, refusal
         )
 
@@ -252,7 +252,7 @@ class Links:
         logger.warning("the link to node %s is down: %s", link.name, reason)
         for service in self._told_services.pop(link, ()):
             service.peer_down(link, reason)
-        self._admission.link_went_down(link.name)
+        self.admission.link_went_down(link.name)
         if not self._links:
             self._all_down.set()
         dialler = self._diallers.get(link.name)

@@ -16,8 +16,13 @@ the peers must have given this node up is for `was_suspended`.
 
 from enum import Enum, auto
 
+from leveret.cluster.links.frames import HEADER_OCTETS
+
 CHECKS_IN_TICK_TIME = 4
 """Erlang's kernel, net_tickintensity."""
+
+TICK_OCTETS = HEADER_OCTETS
+"""A tick is an empty frame. It is no reason to leave out the next one."""
 
 
 class Verdict(Enum):
@@ -62,4 +67,7 @@ class Ticks:
             return Verdict.SILENT
         if self._stuck_checks >= CHECKS_IN_TICK_TIME:
             return Verdict.DOES_NOT_READ
-        return Verdict.SEND_TICK if is_idle else Verdict.ALIVE
+        if not is_idle:
+            return Verdict.ALIVE
+        self._sent += TICK_OCTETS
+        return Verdict.SEND_TICK

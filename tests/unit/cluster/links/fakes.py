@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.system_clock import SystemClock
@@ -22,6 +22,44 @@ async def until(condition):
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not condition():
             await asyncio.sleep(0.001)
+
+
+class Proxy:
+    """Stands between two nodes: passes bytes on, swallows them, or does not take them."""
+
+    def __init__(self, port):
+        self._port = port
+        self._server = None
+        self._writers = []
+        self.swallows = False
+        self.may_read = asyncio.Event()
+        self.may_read.set()
+
+    async def start(self):
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self._server.sockets[0].getsockname()[1]
+
+    async def _serve(self, reader, writer):
+        onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, onward_writer]
+        await asyncio.gather(self._pass(reader, onward_writer), self._pass(onward_reader, writer))
+
+    async def _pass(self, reader, writer):
+        with suppress(ConnectionError):
+            while True:
+                await self.may_read.wait()
+                data = await reader.read(65_536)
+                if not data:
+                    break
+                if not self.swallows:
+                    writer.write(data)
+        if not self.swallows:
+            writer.close()
+
+    def close(self):
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
 
 
 class RecordingService:
@@ -66,7 +104,7 @@ class LinkedNode:
             self.identity,
             LinkOptions(cookie, **options),
             AddressBook(directory),
-            system_clock(),
+            clock or system_clock(),
         )
         self.links.register(SERVICE, self.service)
 
@@ -100,6 +138,18 @@ async def nodes(*names, **options):
         for one in made:
             await one.links.stop()
             assert one.service.up == {}
+
+
+@asynccontextmanager
+async def linked_by_proxy(one, other):
+    """Two nodes whose link goes through a proxy: the first one has dialled."""
+    proxy = Proxy(other.links.port)
+    one.links.dial(NodeAddress(other.name, await proxy.start()))
+    await linked(one, other)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
 
 
 async def linked(one, other):
