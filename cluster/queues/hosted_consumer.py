@@ -1,0 +1,87 @@
+"""The consumer that a queue sees in place of one of another node.
+
+Its room is credit in messages and in bytes of bodies, which the client's node grants as its own
+consumer takes what it is given (remote_consumer.py). So a client that does not read stops the
+deliveries of its queue, and no more than the credit is on its way.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from leveret.broker.amqp.field_table import text_of
+from leveret.broker.queues.status import ConsumerFigures
+from leveret.cluster.queues.queue_frames import Subscribe
+from leveret.storage.message import Entry
+
+
+class DeliveringQueue(Protocol):
+    """The queue that the consumer belongs to (hosted_queue.py)."""
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the link has room for deliveries."""
+
+    def deliver(self, consumer: "HostedConsumer", entries: list[Entry]) -> int:
+        """Send deliveries; returns the sum of the sizes of their bodies."""
+
+    def credit(self, consumer: "HostedConsumer") -> None:
+        """A consumer that waited has room again."""
+
+    def lost(self, consumer: "HostedConsumer") -> None:
+        """The queue has ended, or has crashed."""
+
+
+class HostedConsumer:
+    """See `leveret.broker.queues.queue_client.Consumer`. number: given by the client's node."""
+
+    __slots__ = (
+        "_bytes_left", "_figures", "_hosted", "_left", "is_exclusive", "is_waiting", "no_ack",
+        "number", "priority", "tag",
+    )  # fmt: skip
+
+    def __init__(self, hosted: DeliveringQueue, asked: Subscribe) -> None:
+        self._hosted = hosted
+        self.number = asked.consumer
+        self.tag = text_of(asked.tag)
+        self.no_ack = asked.no_ack
+        self.is_exclusive = asked.is_exclusive
+        self.priority = asked.priority
+        self.is_waiting = False
+        self._left = asked.messages
+        self._bytes_left = asked.body_bytes
+        self._figures = asked.figures
+
+    def __repr__(self) -> str:
+        return f"<HostedConsumer {self.tag!r}>"
+
+    def grant(self, messages: int, body_bytes: int) -> None:
+        """The client's node has room for more."""
+        self._left += messages
+        self._bytes_left += body_bytes
+        self.resume()
+
+    def resume(self) -> None:
+        """It may have room again."""
+        if self.is_waiting:
+            self._hosted.credit(self)
+
+    def room(self) -> int:
+        """How many messages may be sent to it now."""
+        return self._left if self._bytes_left > 0 and self._hosted.may_send else 0
+
+    def figures(self, activity: str) -> ConsumerFigures:
+        """Its figures as of its subscription. activity: see queues/status.py."""
+        return msgspec.structs.replace(self._figures, activity=activity)
+
+    def deliver(self, entries: list[Entry]) -> None:
+        """Send messages to the client's node."""
+        self._left -= len(entries)
+        self._bytes_left -= self._hosted.deliver(self, entries)
+
+    def queue_deleted(self) -> None:
+        """The queue is deleted or has crashed."""
+        self._hosted.lost(self)
+
+    def tell_cancelled(self) -> None:
+        """Do nothing: the client's node tells the client."""

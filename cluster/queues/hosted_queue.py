@@ -1,0 +1,340 @@
+"""A queue of this node as the clients of another node use it: the home node's side of one queue.
+
+It performs on the real queue what remote_queue.py sends, in the order in which it was sent (Q1),
+and sends back deliveries, confirms and answers.
+
+What was delivered is known by its tag, a number that counts up. The queue's entries are kept by
+their tags until they are settled, or until the link is down: then they are requeued.
+
+Invariants:
+HQ1. An entry that was delivered with acks is in `_unacked` exactly until it is settled.
+HQ2. Nothing is sent of a queue after its `release`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Protocol
+
+from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, not_found
+from leveret.broker.amqp.field_table import text_of
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_client import Got, QueueClient, QueueLength
+from leveret.broker.requester import Requester
+from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
+from leveret.cluster.queues import queue_frames as frames
+from leveret.cluster.queues.hosted_consumer import HostedConsumer
+from leveret.cluster.queues.hosted_publisher import HostedPublisher
+from leveret.cluster.queues.message_runs import RunReader, RunWriter
+from leveret.cluster.queues.queue_frames import FrameError, Result
+from leveret.storage.addresses import Addresses
+from leveret.storage.message import Entry
+
+TAKEN_BYTES_MIN = 512 * 1024
+"""Publishes of so many bytes are reported as taken, also if nobody waits for a confirm."""
+GIVEN_BACK_AT_ONCE, SETTLE_WORK = 500, 4
+"""Deliveries that are requeued in one step, and the work of each (broker/turns.py)."""
+
+
+class Host(Protocol):
+    """What hosted queues share: one for each other node (queue_host.py).
+
+    is_held: the node takes no publishes just now.
+    """
+
+    peer: Peer
+    addresses: Addresses
+    consumers: dict[int, HostedConsumer]
+
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+
+    def report_later(self, hosted: "HostedQueue") -> None:
+        """Call `report` at the end of the round."""
+
+
+class HostedQueue:
+    """One queue of this node, used by one other node. number: the other node's, for the queue.
+
+    is_waiting: what was published is not reported as taken, since this node's publishers wait for
+    the store or for the queue's consumers. The publishers of the other node do so, too.
+    """
+
+    __slots__ = (
+        "_consumers", "_host", "_is_over", "_next_tag", "_publisher", "_reported_bytes",
+        "_taken_bytes", "_unacked", "_what", "is_waiting", "number", "queue",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, number: int, queue: QueueClient, asked: frames.Open) -> None:
+        self._host = host
+        self.number = number
+        self.queue = queue
+        self._what = resource(QUEUE, text_of(asked.name), text_of(asked.vhost))
+        self._publisher = HostedPublisher(lambda: host.report_later(self))
+        self._consumers: dict[int, HostedConsumer] = {}
+        self._unacked: dict[int, Entry] = {}
+        self._next_tag = asked.first_tag
+        self._taken_bytes = self._reported_bytes = 0
+        self.is_waiting = self._is_over = False
+
+    def __repr__(self) -> str:
+        return f"<HostedQueue {self.queue!r} for {self._host.peer.name}>"
+
+    # Publishing
+
+    def publish(self, payload: bytes) -> None:
+        """A run of messages. Raises RunError."""
+        _, first, ttl_ms, count = frames.fields(frames.PUBLISH_START, payload)
+        reader = RunReader(payload, frames.PUBLISH_START.size, self._host.addresses)
+        messages = reader.messages(count)
+        if not count or first + count > 1 << 63:
+            raise FrameError(f"a run of {count} messages from number {first}")
+        self._taken_bytes += len(payload)
+        if self.queue.is_deleted:
+            # The client's node settles them when it applies the deletion.
+            return
+        ttl = None if ttl_ms == frames.NO_TTL else ttl_ms
+        if first:
+            publisher = self._publisher
+            publisher.begin(first, count)
+            self.queue.publish(messages, reader.body_bytes, ttl, publisher, first)
+            publisher.end(first)
+        else:
+            self.queue.publish(messages, reader.body_bytes, ttl, None, 0)
+        self._host.report_later(self)
+
+    def report(self) -> None:
+        """Send what became of publishes, and how many bytes were taken."""
+        if self._is_over:
+            return
+        if not self.is_waiting:
+            self._hold_back()
+        is_much = self._taken_bytes - self._reported_bytes >= TAKEN_BYTES_MIN
+        if self._publisher.has_due or (is_much and not self.is_waiting):
+            self._report()
+
+    def _report(self) -> None:
+        if not self.is_waiting:
+            self._reported_bytes = self._taken_bytes
+        safe, refused = self._publisher.take()
+        start = frames.TAKEN_START.pack(frames.TAKEN, self.number, self._reported_bytes, len(safe))
+        pairs = [number for pair in (*safe, *refused) for number in pair]
+        self._send(start, frames.packed(pairs))
+
+    def _hold_back(self) -> None:
+        hold = self.queue.publisher_hold
+        if self._host.is_held:
+            self.is_waiting = True
+        elif not self.queue.is_deleted and hold.is_wanted:
+            self.is_waiting = True
+            hold.begin(self.resume)
+
+    def resume(self) -> None:
+        """The publishers of this node go on: those of the other one may send at least a run."""
+        if self.is_waiting and not self._is_over:
+            self.is_waiting = False
+            self._report()
+
+    # Delivering
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the link has room for deliveries."""
+        return not self._host.peer.is_congested
+
+    def deliver(self, consumer: HostedConsumer, entries: list[Entry]) -> int:
+        """See `DeliveringQueue.deliver`."""
+        assert not self._is_over, "HQ2: a consumer is cancelled before its link ends"
+        first, count = self._next_tag, len(entries)
+        self._next_tag += count
+        if not consumer.no_ack:
+            self._unacked.update(zip(range(first, first + count), entries, strict=True))
+        may_redeliver = self.queue.may_redeliver
+        writer = RunWriter(
+            frames.DELIVER_START.pack(frames.DELIVER, consumer.number, first, count, may_redeliver)
+        )
+        self._send(*writer.deliver(entries))
+        return writer.body_bytes
+
+    def lost(self, consumer: HostedConsumer) -> None:
+        """The queue has ended or crashed. Of a deletion the client's node learns by itself."""
+        self._forget(consumer)
+        if not self.queue.is_deleted and not self._is_over:
+            self._send(frames.NUMBER.pack(frames.LOST, consumer.number))
+
+    def _forget(self, consumer: HostedConsumer) -> None:
+        self._consumers.pop(consumer.number, None)
+        self._host.consumers.pop(consumer.number, None)
+
+    def credit(self, consumer: HostedConsumer) -> None:
+        """A consumer that waited has room again."""
+        if consumer.is_waiting and not self.queue.is_deleted:
+            self.queue.credit(consumer)
+
+    def settle(self, payload: bytes) -> None:
+        """Deliveries are settled. Raises FrameError."""
+        _, action = frames.fields(frames.SETTLE_START, payload)
+        take = self._unacked.pop
+        try:
+            entries = [take(tag) for tag in frames.numbers(payload, frames.SETTLE_START.size)]
+        except KeyError as error:
+            raise FrameError(f"delivery {error} of {self._what} is not open") from None
+        if not entries or self.queue.is_deleted:
+            return
+        if action == frames.ACK:
+            self.queue.ack(entries)
+        elif action == frames.DISCARD:
+            self.queue.discard(entries)
+        elif action in frames.ACTIONS:
+            self.queue.requeue(entries, action == frames.GIVE_BACK)
+        else:
+            raise FrameError(f"deliveries are settled in the unknown way {action}")
+
+    # Questions
+
+    def ask(self, number: int, question: frames.Question) -> None:
+        """Ask the queue, and send its answer. Raises FrameError."""
+        queue = self.queue
+        if queue.is_deleted and not isinstance(question, frames.Cancel):
+            if isinstance(question, frames.Delete):
+                self._tell(number)
+            else:
+                self._refuse(number, not_found(f"no {self._what}"))
+            return
+        match question:
+            case frames.Get():
+                got: Answer[Got | None] = Answer()
+                queue.get(question.ack_required, got)
+                self._when_given(number, got, lambda: self._send_got(number, question, got))
+            case frames.Length():
+                length: Answer[QueueLength] = Answer()
+                queue.length(length)
+                self._when_given(number, length, lambda: self._tell(number, *length.result()))
+            case frames.Purge():
+                purged: Answer[int] = Answer()
+                queue.purge(purged)
+                self._when_given(number, purged, lambda: self._tell(number, purged.result()))
+            case frames.Delete():
+                self._delete(number, question)
+            case frames.Subscribe():
+                self._subscribe(number, question)
+            case frames.Cancel():
+                self._cancel(number, question)
+            case _:
+                self._send_status(number)
+
+    def _when_given(self, number: int, answer: Answer[Any], send: Callable[[], object]) -> None:
+        """Send the answer when it is given, or the error that it is refused with."""
+
+        def given() -> None:
+            try:
+                answer.result()
+            except Exception as error:
+                self._refuse(number, error)
+            else:
+                send()
+
+        answer.when_given(given)
+
+    def _delete(self, number: int, question: frames.Delete) -> None:
+        requester = Requester(
+            text_of(question.user), text_of(question.address), text_of(question.way)
+        )
+        deleted: Answer[int] = Answer()
+        self.queue.delete(question.if_unused, question.if_empty, requester, deleted)
+        self._when_given(number, deleted, lambda: self._tell(number, deleted.result()))
+
+    def _send_got(self, number: int, question: frames.Get, got: Answer[Got | None]) -> None:
+        found = got.result()
+        if found is None:
+            self._tell(number)
+            return
+        entry, ready_count = found
+        if self._is_over:
+            if question.ack_required and not self.queue.is_deleted:
+                self.queue.requeue([entry], True)
+            return
+        tag = self._next_tag
+        self._next_tag += 1
+        if question.ack_required:
+            self._unacked[tag] = entry
+        start = frames.GOT_START.pack(frames.GOT, number, ready_count, tag)
+        self._send(*RunWriter(start).deliver([entry]))
+
+    def _subscribe(self, number: int, question: frames.Subscribe) -> None:
+        consumers = self._host.consumers
+        if question.consumer in consumers:
+            raise FrameError(f"consumer number {question.consumer} is in use")
+        consumer = HostedConsumer(self, question)
+        answer: Answer[None] = Answer()
+
+        def accepted() -> None:
+            if self._is_over:
+                self.queue.cancel(consumer, True)
+                return
+            consumers[consumer.number] = self._consumers[consumer.number] = consumer
+            self._tell(number)
+
+        self.queue.subscribe(consumer, answer)
+        self._when_given(number, answer, accepted)
+
+    def _cancel(self, number: int, question: frames.Cancel) -> None:
+        consumer = self._consumers.get(question.consumer)
+        if consumer is None:
+            # It was lost when its queue ended.
+            self._tell(number)
+            return
+        self._forget(consumer)
+        answer: Answer[None] = Answer()
+        self.queue.cancel(consumer, question.channel_ended, answer)
+        self._when_given(number, answer, lambda: self._tell(number))
+
+    def _send_status(self, number: int) -> None:
+        figures = self.queue.figures
+        full = frames.FullFigures(
+            figures.status(), figures.ages(), figures.consumers(), figures.backing_queue_status()
+        )
+        self._send_result(number, Result(figures=full))
+
+    def _tell(self, number: int, count: int = 0, consumer_count: int = 0) -> None:
+        self._send_result(number, Result(count, consumer_count))
+
+    def _refuse(self, number: int, error: Exception) -> None:
+        fault = error if isinstance(error, Fault) else internal_error(str(error))
+        is_of_connection = isinstance(fault, ConnectionFault)
+        text = frames.to_bytes(fault.explanation)
+        self._send_result(
+            number,
+            Result(code=fault.reply_code, text=text, closes_connection=is_of_connection),
+        )
+
+    def _send_result(self, number: int, result: Result) -> None:
+        self._send(frames.NUMBER.pack(frames.ANSWER, number), frames.encode(result))
+
+    def _send(self, *pieces: bytes) -> None:
+        if not self._is_over:
+            self._host.peer.send(REMOTE_QUEUES_SERVICE, *pieces)
+
+    # Ending
+
+    def release(self) -> Iterator[int]:
+        """The other node uses the queue no more: the steps of giving back what it held.
+
+        Its consumers leave first, as when a channel ends: an auto-delete queue is deleted with the
+        last one.
+        """
+        for consumer in tuple(self._consumers.values()):
+            self._forget(consumer)
+            if not self.queue.is_deleted:
+                self.queue.cancel(consumer, channel_ended=True)
+        self._is_over = True
+        unacked, self._unacked = iter(self._unacked.values()), {}
+        return self._giving_back(unacked)
+
+    def _giving_back(self, unacked: Iterator[Entry]) -> Iterator[int]:
+        while entries := list(islice(unacked, GIVEN_BACK_AT_ONCE)):
+            if self.queue.is_deleted:
+                return
+            self.queue.requeue(entries, channel_ended=True)
+            yield SETTLE_WORK * len(entries)

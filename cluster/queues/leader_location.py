@@ -1,0 +1,63 @@
+"""On which node a queue that is declared is to live. Pure: the random choice is an argument.
+
+For classic queues it is the first of these that is set: the argument `x-queue-master-locator`, the
+policy's `queue-master-locator`, the configuration's `queue_master_locator`; for quorum queues
+`x-queue-leader-locator` and `queue-leader-locator`. An unknown locator is the same as none, as in
+RabbitMQ (`rabbit_queue_master_location_misc`, `rabbit_queue_location`).
+
+    client-local    the node that the client is connected to
+    min-masters     a node with the fewest queues; the client's own, if that is one
+    random          any node
+    balanced        with few queues in all, as min-masters; with many, as random
+
+A queue is never placed on a node that does not run.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
+
+CLIENT_LOCAL, MIN_MASTERS, RANDOM, BALANCED = "client-local", "min-masters", "random", "balanced"
+LOCATORS = {
+    CLIENT_LOCAL: CLIENT_LOCAL, MIN_MASTERS: MIN_MASTERS, RANDOM: RANDOM, BALANCED: BALANCED,
+    "least-leaders": BALANCED,
+}  # fmt: skip
+"""`least-leaders` is RabbitMQ's earlier word for what `balanced` does."""
+RANDOM_FROM = 1000
+"""With so many queues `balanced` does not count them any more, as in RabbitMQ."""
+
+
+def locator_of(
+    kind: QueueKind, arguments: Table, policy: Mapping[str, Any], configured: str
+) -> str:
+    """The locator that counts for a queue. policy: the definition of the policies in force."""
+    is_classic = kind.name == CLASSIC
+    key = "queue-master-locator" if is_classic else "queue-leader-locator"
+    argument = arguments.get(f"x-{key}")
+    wanted = (argument[1] if argument is not None else None, policy.get(key), configured)
+    for one in wanted:
+        if isinstance(one, str) and one in LOCATORS:
+            return LOCATORS[one]
+    return CLIENT_LOCAL
+
+
+def choose_node(
+    locator: str, this_node: str, queue_counts: Mapping[str, int], choose: Callable[[int], int]
+) -> str:
+    """The node for a queue.
+
+    queue_counts: of the nodes that run, this one among them, how many queues each has. choose:
+    a number below its argument, at random.
+    """
+    nodes = sorted(queue_counts)
+    if locator == BALANCED:
+        locator = RANDOM if sum(queue_counts.values()) >= RANDOM_FROM else MIN_MASTERS
+    if locator == RANDOM:
+        return nodes[choose(len(nodes))]
+    if locator == MIN_MASTERS:
+        fewest = min(queue_counts.values())
+        if queue_counts[this_node] > fewest:
+            return next(node for node in nodes if queue_counts[node] == fewest)
+    return this_node

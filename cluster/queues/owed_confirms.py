@@ -1,0 +1,72 @@
+"""The confirms that a queue on another node owes to publishers of this one.
+
+Each message that is sent with confirms has a sequence number, which counts up for the queue and is
+never used again. A run is known by that of its first message. The home node says which sequence
+numbers are safe, in ranges of whole runs, and which single messages are refused.
+
+Invariants:
+OC1. A run is confirmed once, or refused by `die`.
+OC2. What was owed before `die` is not confirmed by anything that comes after it.
+"""
+
+from collections.abc import Iterable
+
+from leveret.broker.queues.queue_client import Publisher
+
+
+class OwedConfirms:
+    """The holder of the runs that wait for the home node (`Publisher.hold`)."""
+
+    __slots__ = ("_next", "_runs", "name")
+
+    def __init__(self, name: str) -> None:
+        """name: of the queue, for texts."""
+        self.name = name
+        self._next = 1
+        self._runs: dict[int, tuple[Publisher, int, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<OwedConfirms of {self.name!r}>"
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def hold(self, publisher: Publisher, first: int, count: int) -> int:
+        """A run is about to be sent; returns the sequence number of its first message."""
+        publisher.hold(first, count, self)
+        sequence = self._next
+        self._next += count
+        self._runs[sequence] = publisher, first, count
+        return sequence
+
+    def confirm(self, start: int, end: int) -> None:
+        """The runs from `start` up to, not including, `end` are safe. Raises ValueError if these
+        are no runs that are owed.
+        """
+        while start < end:
+            run = self._runs.pop(start, None)
+            if run is None:
+                raise ValueError(f"a confirm of message {start}, with which no run begins")
+            publisher, first, count = run
+            publisher.confirm(first, self)
+            start += count
+        if start != end:
+            raise ValueError(f"a confirm up to message {end}, which is inside a run")
+
+    def refuse(self, refused: Iterable[tuple[int, int]]) -> None:
+        """Messages are refused: pairs of the sequence number of a run, and that of a message in it.
+
+        Raises ValueError if there is no such run.
+        """
+        for start, number in refused:
+            run = self._runs.get(start)
+            if run is None or not 0 <= number - start < run[2]:
+                raise ValueError(f"a refusal of message {number} in run {start}, which is not owed")
+            publisher, first, _ = run
+            publisher.refuse(first + number - start)
+
+    def die(self, is_settled: bool) -> None:
+        """Nothing that was sent will be confirmed. See `Publisher.holder_died`."""
+        runs, self._runs = self._runs, {}
+        for publisher in dict.fromkeys(publisher for publisher, _, _ in runs.values()):
+            publisher.holder_died(self, is_settled)

@@ -1,0 +1,202 @@
+"""Queues on other nodes: the service of the links, and the places of queues for virtual hosts.
+
+For each other node there is a `HomeNode`, through which this node uses the queues that live there,
+and while there is a link a `QueueHost`, through which the other node uses those that live here.
+
+Promises:
+- A queue on another node keeps the promises of every queue (Q1 to Q5 in queue_client.py).
+- When a node goes down, what its clients held here is requeued, their consumers are cancelled, and
+  the exclusive queues of its connections that live here are deleted.
+Not promised: that a run is not published when it was refused because its node went down; that a
+consumer with a global prefetch limit locks no more than that on other nodes (each of its channel's
+consumers may be sent as many; the client gets no more than the limit).
+"""
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.declarations import DeleteQueue
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import merged
+from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.queue_owner import QueueOwner
+from leveret.broker.queues.queue_places import RemoteOwner
+from leveret.broker.services import Services
+from leveret.broker.vhost import VirtualHost
+from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.queues import queue_frames as frames
+from leveret.cluster.queues.home_node import HomeNode
+from leveret.cluster.queues.leader_location import choose_node, locator_of
+from leveret.cluster.queues.queue_frames import FrameError
+from leveret.cluster.queues.queue_host import QueueHost
+from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.storage.addresses import Addresses
+
+FROM_HOME_MIN = frames.DELIVER
+"""Frames of this kind and above come from a home node; the others go to one."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class RemoteQueues:
+    """See `Service` and `QueuePlaces`. node: the name of this node.
+
+    locator: the configured `queue_master_locator`.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        services: Services,
+        links: ServiceRegistry,
+        locator: str = "",
+        choose: Callable[[int], int] = secrets.randbelow,
+    ) -> None:
+        self.node = node
+        self.turns = services.turns
+        self.addresses = Addresses()
+        self._services = services
+        self._locator = locator
+        self._choose = choose
+        self._homes: dict[str, HomeNode] = {}
+        self._hosts: dict[Peer, QueueHost] = {}
+        services.flow.listen(self._flow_changed)
+        links.register(REMOTE_QUEUES_SERVICE, self)
+
+    # Places
+
+    def choose(
+        self, vhost: str, name: str, kind: QueueKind, arguments: Table, wanted: str = ""
+    ) -> QueueHome:
+        """See `QueuePlaces.choose`."""
+        counts = self._queue_counts()
+        node = wanted
+        if not wanted:
+            policies = self._services.policies
+            policy, operator_policy = (
+                policies.of_queue(component, vhost, name, kind)
+                for component in (POLICY, OPERATOR_POLICY)
+            )
+            definition = merged(policy, operator_policy)
+            locator = locator_of(kind, arguments, definition, self._locator)
+            node = choose_node(locator, self.node, counts, self._choose)
+        return QueueHome(node, 1 + secrets.randbits(62))
+
+    def _queue_counts(self) -> Mapping[str, int]:
+        """Of the nodes that run, how many queues each has."""
+        counts = Counter(
+            queue.home.node
+            for vhost in self._services.vhosts.values()
+            for queue in vhost.queues.values()
+        )
+        running = [self.node, *(peer.name for peer in self._hosts)]
+        return {node: counts[node] for node in running}
+
+    def make_remote(
+        self,
+        owner: QueueOwner,
+        kind: QueueKind,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        arguments: Table,
+        owner_connection: ExclusiveOwner | None,
+        home: QueueHome,
+    ) -> QueueClient:
+        """See `QueuePlaces.make_remote`."""
+        return RemoteQueue(
+            self._home(home.node), owner.name, kind, name, durable, auto_delete, arguments,
+            owner_connection, home,
+        )  # fmt: skip
+
+    def added(self, vhost: str, queue: QueueClient) -> None:
+        """See `QueuePlaces.added`."""
+        if queue.home.node == self.node:
+            for host in self._hosts.values():
+                host.declared(queue)
+
+    def _home(self, node: str) -> HomeNode:
+        home = self._homes.get(node)
+        if home is None:
+            home = HomeNode(node, self.turns, self._services.clock, self.addresses)
+            self._homes[node] = home
+        return home
+
+    # The queues of this node (queue_host.py)
+
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+        return self._services.flow.is_held
+
+    def _flow_changed(self) -> None:
+        if not self.is_held:
+            for host in self._hosts.values():
+                host.resume()
+
+    def find(self, vhost: str, name: str, identity: int) -> QueueClient | None:
+        """The queue of this declaration; None if there is none, or none yet."""
+        found = self._services.vhosts.get(vhost)
+        queue = None if found is None else found.queues.get(name)
+        is_it = queue is not None and queue.home == QueueHome(self.node, identity)
+        return queue if is_it else None
+
+    # Links
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        self._hosts[peer] = QueueHost(peer, self)
+        self._home(peer.name).up(peer)
+        self._routes_changed()
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """The link is down: what the other node held here is given back, and the other way."""
+        self._home(peer.name).down()
+        self._routes_changed()
+        self._hosts.pop(peer).release()
+        for vhost in self._services.vhosts.values():
+            lost = [queue for queue in vhost.queues.values() if self._is_left_by(peer.name, queue)]
+            if lost:
+                vhost.delete_queues(lost, f"deleting the exclusive queues of {peer.name}")
+
+    def _is_left_by(self, node: str, queue: QueueClient) -> bool:
+        """Whether a queue of this node belongs to a connection of another one."""
+        owner = queue.owner_connection
+        is_here = queue.home.node == self.node
+        return is_here and isinstance(owner, RemoteOwner) and owner.node == node
+
+    def lost_with(self, node: str) -> Iterable[DeleteQueue]:
+        """The deletions of the queues that do not survive the end of a node, on which they live.
+
+        One of the other nodes submits them when the node has left.
+        """
+        for vhost in self._services.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.home.node == node and not queue.durable:
+                    yield DeleteQueue(vhost.name, queue.name)
+
+    def _routes_changed(self) -> None:
+        """Messages are routed to the queues of a node while it runs."""
+        vhosts: Iterable[VirtualHost] = self._services.vhosts.values()
+        for vhost in vhosts:
+            vhost.routes_changed()
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """The payload of one frame. Raises ValueError if it is damaged."""
+        if not payload:
+            raise FrameError("a frame is empty")
+        kind = payload[0]
+        if kind >= FROM_HOME_MIN:
+            self._homes[peer.name].received(kind, payload)
+        else:
+            self._hosts[peer].received(kind, payload)
+
+    def drained(self, peer: Peer) -> None:
+        """A peer that was congested is so no longer."""
+        self._homes[peer.name].drained()
+        self._hosts[peer].drained()

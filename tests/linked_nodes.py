@@ -1,0 +1,190 @@
+"""Nodes of a cluster in one process, without sockets: registries, virtual hosts and queues.
+
+Links keep what is sent until the test has it arrive: `Nodes.settle` lets everything happen until
+nothing is under way, frame by frame. Declarations are applied on all nodes when they are submitted,
+or on some of them when the test says so (`Nodes.late`).
+"""
+
+from collections import deque
+from types import SimpleNamespace
+
+from leveret.broker.declarations import DeleteQueue, PutQueue
+from leveret.broker.loop_watch import LoopWatch
+from leveret.broker.pending import Answer
+from leveret.broker.policies.policy_table import PolicyTable
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.requester import THE_NODE
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import Flow
+from leveret.broker.turns import Turns
+from leveret.broker.virtual_clock import VirtualClock
+from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE
+from leveret.cluster.queues.remote_queues import RemoteQueues
+from tests.declaring import Declared
+
+
+class LoopByHand:
+    """An event loop whose turns the test takes. timers: what was to be called later."""
+
+    def __init__(self):
+        self.soon = deque()
+        self.timers = []
+
+    def call_soon(self, callback, *arguments):
+        self.soon.append((callback, arguments))
+
+    def call_later(self, _delay_s, callback):
+        self.timers.append(callback)
+        return SimpleNamespace(cancel=lambda: self.timers.remove(callback))
+
+    def run(self):
+        """Call everything that waits; whether there was anything."""
+        was_busy = bool(self.soon)
+        while self.soon:
+            callback, arguments = self.soon.popleft()
+            callback(*arguments)
+        return was_busy
+
+
+class LinkEnd:
+    """A `Peer`. sent: the frames that have not arrived yet. log: all frames that were ever sent."""
+
+    def __init__(self, name):
+        self.name = name
+        self.incarnation = self.version = 1
+        self.features = frozenset()
+        self.is_congested = False
+        self.is_up = True
+        self.sent = deque()
+        self.log = []
+
+    def send(self, service, *pieces):
+        assert service == REMOTE_QUEUES_SERVICE
+        if self.is_up:
+            self.sent.append(b"".join(pieces))
+            self.log.append(self.sent[-1])
+
+
+class NoLinks:
+    """Accepts the registration of a service."""
+
+    def register(self, number, service):
+        pass
+
+
+class LinkedNode:
+    """One node. vhost: its only one. queues: the service of remote queues."""
+
+    def __init__(self, name):
+        self.name = name
+        self.loop = LoopByHand()
+        self.clock = VirtualClock()
+        self.turns = Turns(self.loop, LoopWatch(self.loop.call_later), self.clock.now_ms)
+        self.declared = Declared(turns=self.turns, clock=self.clock)
+        self.registry = self.declared.registry
+        self.flow = Flow(Alarms())
+        self.services = SimpleNamespace(
+            turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
+            policies=PolicyTable(),
+        )  # fmt: skip
+        self.queues = RemoteQueues(name, self.services, NoLinks(), choose=lambda count: count - 1)
+        self.vhost = self.declared.vhost()
+        self.vhost.places = self.queues
+
+    def queue(self, name="q"):
+        """The queue as this node has it: itself, or its client."""
+        return self.vhost.queues[name]
+
+
+class Nodes:
+    """Nodes that are linked with each other. late: those that apply declarations by `catch_up`.
+
+    ends: the links, by the names of the sending and of the receiving node.
+    """
+
+    def __init__(self, *names):
+        self.by_name = {name: LinkedNode(name) for name in names or ("a@host", "b@host")}
+        self.ends = {}
+        self.late = {}
+        self._identity = 0
+        for node in self.by_name.values():
+            node.vhost._submit = self.submit
+        for one in self.by_name:
+            for other in self.by_name:
+                if one < other:
+                    self.link(one, other)
+
+    def __iter__(self):
+        return iter(self.by_name.values())
+
+    def link(self, one, other):
+        """A link comes up between two nodes."""
+        for name, peer in ((one, other), (other, one)):
+            end = self.ends[name, peer] = LinkEnd(peer)
+            self.by_name[name].queues.peer_up(end)
+
+    def unlink(self, one, other):
+        """The link between two nodes goes down; what was on its way is lost."""
+        for name, peer in ((one, other), (other, one)):
+            end = self.ends.pop((name, peer))
+            end.is_up = False
+            end.sent.clear()
+            self.by_name[name].queues.peer_down(end, "the test has cut it")
+
+    # Declarations
+
+    def declare(self, home, name="q", durable=False, auto_delete=False, owner="", **arguments):
+        """Declare a queue that lives on a node; its identity."""
+        self._identity += 1
+        put = PutQueue(
+            "/", name, durable, auto_delete, owner=owner, owner_node="", node=home,
+            identity=self._identity, **arguments,
+        )  # fmt: skip
+        self.submit(put)
+        return QueueHome(home, self._identity)
+
+    def submit(self, *declarations, answer=None, nowait=False, requester=THE_NODE):
+        """Apply declarations on all nodes that are not late."""
+        answer = answer or Answer()
+        for name, node in self.by_name.items():
+            if name in self.late:
+                self.late[name] += declarations
+            else:
+                self._apply(node, declarations)
+        answer.give(None)
+        return answer
+
+    @staticmethod
+    def _apply(node, declarations):
+        for declaration in declarations:
+            node.registry.apply(declaration)
+        for consumer in node.registry.take_cancelled():
+            consumer.tell_cancelled()
+
+    def delete(self, name="q"):
+        """Delete a queue without asking it."""
+        self.submit(DeleteQueue("/", name))
+
+    def catch_up(self, name):
+        """A node applies what it has not applied yet."""
+        self._apply(self.by_name[name], self.late.pop(name))
+
+    # What happens
+
+    def step(self):
+        """Let one frame of each link arrive, and turns pass; whether anything happened."""
+        happened = False
+        for node in self:
+            happened |= node.loop.run()
+        for (name, peer), end in tuple(self.ends.items()):
+            if end.sent and end.is_up:
+                happened = True
+                frame = end.sent.popleft()
+                receiver = self.by_name[peer]
+                receiver.queues.received(self.ends[peer, name], frame)
+        return happened
+
+    def settle(self):
+        """Let everything happen."""
+        while self.step():
+            pass
