@@ -197,6 +197,11 @@ class PendingOperation:
         """Whether the answer that the method awaits is not given yet."""
         return self._awaited is not None and not self._awaited.is_given
 
+    @property
+    def awaits_sync(self) -> bool:
+        """Whether the method has nothing left to do but to reply: see `Synced`."""
+        return isinstance(self._awaited, Synced)
+
     def step(self) -> None:
         """Run the method until it ends or waits again, unless it still waits. Raises its errors."""
         if self.is_over or self.is_waiting:

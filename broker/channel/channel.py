@@ -63,7 +63,12 @@ class ConnectionOutput(Protocol):
 
 
 class UnsyncedReplies(Protocol):
-    """The replies of a channel that wait for the disk (net/unsynced_replies.py)."""
+    """The replies of a channel that wait for the disk (net/unsynced_replies.py).
+
+    all_sent: given when all of them are sent.
+    """
+
+    all_sent: Answer[None]
 
     def close(self) -> None:
         """Drop them: the channel ends."""

@@ -28,6 +28,9 @@ async def commit(channel: Channel, method: commands.Tx.Commit) -> None:
     """Publish, then settle; send tx.commit-ok once everything persistent is on disk."""
     transaction = _transaction_of(channel)
     turns = channel.vhost.turns
+    if channel.unsynced is not None:
+        # A commit that fails closes the channel, which comes after the replies before it.
+        await channel.unsynced.all_sent
     while transaction.publishes:
         rest = transaction.publishes.popleft()()
         if rest is not None:

@@ -16,7 +16,7 @@ from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.channel import dispatch
 from leveret.broker.channel.channel import Channel
 from leveret.broker.net.unsynced_replies import UnsyncedReplies
-from leveret.broker.pending import Answer, PendingOperation, Steps, Synced, begin
+from leveret.broker.pending import Answer, PendingOperation, Steps, begin
 from leveret.broker.services import Services
 
 KEPT_BYTES_MAX = 1024 * 1024
@@ -68,24 +68,6 @@ class HeldChannels:
         """Whether the kept frames, or what is gathered behind replies, exceed their limit."""
         return self._kept_bytes > KEPT_BYTES_MAX or self._unsynced.is_full
 
-    def wait(
-        self,
-        channel: Channel | None,
-        steps: Steps,
-        awaited: Answer[Any],
-        method_index: int,
-        describe: Callable[[], str],
-    ) -> None:
-        """A method waits for an answer: hold its channel, unless it waits only for a sync.
-
-        Arguments: as of `hold`.
-        """
-        unsynced = self._unsynced
-        if channel is not None and isinstance(awaited, Synced) and unsynced.has_room:
-            unsynced.wait(channel, steps, awaited, method_index, describe)
-        else:
-            self.hold(channel, steps, awaited, method_index, describe)
-
     def hold_for_replies(self, channel: Channel | None, fault: Fault, method_index: int) -> bool:
         """Hold a channel whose method failed until its replies are sent; then the fault is raised.
 
@@ -111,7 +93,8 @@ class HeldChannels:
     ) -> None:
         """Hold a channel, or the connection itself (None), until a method's coroutine ends.
 
-        describe: returns the method and its object, for the text of the timeout fault.
+        A channel is not held if the method waits only for a sync. describe: returns the method and
+        its object, for the text of the timeout fault.
         """
         number = 0 if channel is None else channel.number
 
@@ -123,8 +106,29 @@ class HeldChannels:
             steps, awaited, lambda _: self._resume(number), self._clock, self._timeout_ms, timed_out
         )
         if channel is not None:
+            if self._needs_no_hold(operation):
+                self._unsynced.wait(channel, operation, method_index)
+                return
             channel.wait_for(operation)
         self.waiting[number] = Waiting(operation, method_index)
+
+    def _needs_no_hold(self, operation: PendingOperation) -> bool:
+        return operation.awaits_sync and self._unsynced.has_room
+
+    def release(self, number: int, channel: Channel | None) -> bool:
+        """Hold a channel no more if its operation has ended, or waits only for a sync.
+
+        False if it is still held.
+        """
+        operation, method_index = self.waiting[number]
+        if not operation.is_over:
+            if channel is None or not self._needs_no_hold(operation):
+                return False
+            self._unsynced.wait(channel, operation, method_index)
+        del self.waiting[number]
+        if channel is not None:
+            channel.resume()
+        return True
 
     def is_held(self, number: int) -> bool:
         """Whether frames of this channel must be kept."""

@@ -108,11 +108,7 @@ class Incoming:
         self._channels = connection.open_channels.by_number
         self._targets = connection.targets
         self._recent_targets = connection.targets.recent
-        self._unsynced = UnsyncedReplies(
-            connection.services, connection.output,
-            lambda channel: self.handle(partial(self._send_replies, channel)),
-            self._backlog_changed, self._open_channels.resume_consumers,
-        )  # fmt: skip
+        self._unsynced = UnsyncedReplies(connection.output, self._backlog_changed)
         self._held = HeldChannels(connection.services, self._resume, self._unsynced)
         self._method_at_work = 0
         self._channel_at_work: Channel | None = None
@@ -198,7 +194,7 @@ class Incoming:
             raise TurnOver(partial(self._run_on, channel, steps, describe, self._method_at_work,
                                    awaited))  # fmt: skip
         if awaited is not None:
-            self._held.wait(channel, steps, awaited, self._method_at_work, describe)
+            self._held.hold(channel, steps, awaited, self._method_at_work, describe)
 
     def _run_on(
         self,
@@ -226,32 +222,33 @@ class Incoming:
         """What waits is more or less than before."""
         self._reading.backlog_changed(self._held.is_full)
 
-    def _send_replies(self, channel: Channel) -> None:
-        """Send the replies of a channel that need not wait any more."""
-        while (method_index := self._unsynced.next_due(channel)) is not None:
-            self._channel_at_work, self._method_at_work = channel, method_index
-            self._unsynced.send_next(channel)
-
     def _resume(self, number: int) -> None:
         """Resume a held channel after its answer; if another step is running, after that one."""
         self.handle(partial(self._continue_channel, number))
 
     def _continue_channel(self, number: int) -> None:
-        """Continue a channel's operation; if it ends, handle the channel's kept frames."""
+        """Send a channel's replies that are due, and continue its operation; if it ends, handle the
+        channel's kept frames.
+        """
+        channel = self._channels.get(number)
+        if channel is not None and channel.unsynced is not None:
+            self._send_replies(channel)
         waiting = self._held.waiting.get(number)
         if waiting is not None:
-            channel = self._channel_at_work = self._channels.get(number)
-            self._method_at_work = waiting.method_index
+            self._channel_at_work, self._method_at_work = channel, waiting.method_index
             waiting.operation.step()
-            if not waiting.operation.is_over:
+            if not self._held.release(number, channel):
                 return
-            self._held.waiting.pop(number, None)
-            if channel is not None:
-                channel.resume()
         try:
             self._held.handle_kept(number)
         finally:
             self._backlog_changed()
+
+    def _send_replies(self, channel: Channel) -> None:
+        """Send the replies of a channel that need not wait any more."""
+        while (method_index := self._unsynced.next_due(channel)) is not None:
+            self._channel_at_work, self._method_at_work = channel, method_index
+            self._unsynced.send_next(channel)
 
     def release(self) -> None:
         """The connection ends: close all pending operations."""

@@ -35,13 +35,25 @@ class Output:
     """The output of one connection. Channels use it as `ConnectionOutput`.
 
     bytes_out, writes: totals. is_dirty: a flush is due at the end of this round (broker/turns.py).
-    stuck: called when the client has read nothing for `PROGRESS_MS_MAX`.
+    caught_up: called when the output is no longer congested. stuck: called when the client has read
+    nothing for `PROGRESS_MS_MAX`.
     """
 
     __slots__ = (
-        "_caught_up", "_is_write_paused", "_progress_timer", "_transport", "bytes_out",
-        "confirming", "frame_bytes_max", "gathered_bytes", "is_congested", "is_dirty", "pieces",
-        "services", "stuck", "writes",
+        "_is_write_paused",
+        "_progress_timer",
+        "_transport",
+        "bytes_out",
+        "caught_up",
+        "confirming",
+        "frame_bytes_max",
+        "gathered_bytes",
+        "is_congested",
+        "is_dirty",
+        "pieces",
+        "services",
+        "stuck",
+        "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services, caught_up: Callable[[], object]) -> None:
@@ -54,7 +66,7 @@ class Output:
         self.is_congested = False
         self.is_dirty = False
         self.bytes_out = self.writes = 0
-        self._caught_up = caught_up
+        self.caught_up = caught_up
         self.stuck: Callable[[], object] = _nobody_listens
         self._progress_timer: Timer | None = None
         self._is_write_paused = False
@@ -69,7 +81,7 @@ class Output:
         """The socket is closed: discard all later output."""
         self._transport = None
         self.confirming = []
-        self._caught_up = self.stuck = _nobody_listens
+        self.caught_up = self.stuck = _nobody_listens
         self._stop_watching()
 
     def send(self, channel: int, method: type[base.Frame], **arguments: Any) -> None:
@@ -111,7 +123,7 @@ class Output:
             self.bytes_out += len(data)
         if self.is_congested and not self._is_write_paused:
             self.is_congested = False
-            self._caught_up()
+            self.caught_up()
 
     def pause(self) -> None:
         """The socket's buffer is full: the output is congested."""
@@ -122,7 +134,7 @@ class Output:
         """The socket's buffer has drained: the output is no longer congested."""
         self._is_write_paused = self.is_congested = False
         self._stop_watching()
-        self._caught_up()
+        self.caught_up()
 
     # A client that does not read
 

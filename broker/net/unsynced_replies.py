@@ -25,14 +25,11 @@ connection is closed, the replies that wait are not sent.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from leveret.broker.amqp.content import Piece
-from leveret.broker.channel import dispatch
 from leveret.broker.channel.channel import Channel
 from leveret.broker.net.output import Output
-from leveret.broker.pending import Answer, PendingOperation, Steps, Synced, given
-from leveret.broker.services import Services
+from leveret.broker.pending import Answer, PendingOperation, given
 
 WAITING_MAX = 1000
 """Declarations of 200 milliseconds: more than come during a sync, unless the disk is stalled."""
@@ -61,29 +58,12 @@ class UnsyncedReplies:
     is_full: more is gathered behind them than should be.
     """
 
-    __slots__ = (
-        "_caught_up", "_channels", "_clock", "_fullness_changed", "_output", "_resume",
-        "_timeout_ms", "content_bytes", "count", "is_full",
-    )  # fmt: skip
+    __slots__ = ("_channels", "_fullness_changed", "_output", "content_bytes", "count", "is_full")
 
-    def __init__(
-        self,
-        services: Services,
-        output: Output,
-        resume: Callable[[Channel], object],
-        fullness_changed: Callable[[], object],
-        caught_up: Callable[[], object],
-    ) -> None:
-        """resume: called with a channel of which a reply may be sent; it calls `send_next` where
-        faults are handled. fullness_changed: called when `is_full` has changed. caught_up: called
-        when consumers may have deliveries again.
-        """
-        self._clock = services.clock
-        self._timeout_ms = services.config.channel_operation_timeout_ms
+    def __init__(self, output: Output, fullness_changed: Callable[[], object]) -> None:
+        """output: the connection's. fullness_changed: called when `is_full` has changed."""
         self._output = output
-        self._resume = resume
         self._fullness_changed = fullness_changed
-        self._caught_up = caught_up
         self._channels: dict[int, OutputBehindReplies] = {}
         self.count = self.content_bytes = 0
         self.is_full = False
@@ -97,26 +77,17 @@ class UnsyncedReplies:
         """Whether replies of this channel wait."""
         return channel.number in self._channels
 
-    def wait(
-        self,
-        channel: Channel,
-        steps: Steps,
-        awaited: Synced,
-        method_index: int,
-        describe: Callable[[], str],
-    ) -> None:
-        """Have a method's reply wait for its sync. describe: see `HeldChannels.hold`."""
+    def wait(self, channel: Channel, operation: PendingOperation, method_index: int) -> None:
+        """Have the reply of a method that awaits a sync wait for it.
+
+        When the operation is resumed, `send_next` is called where faults are handled.
+        """
         behind = self._channels.get(channel.number)
         if behind is None:
             if channel.has_confirms_due:
                 channel.send_confirms()
             behind = OutputBehindReplies(self, channel, self._output)
-            self._channels[channel.number] = channel.output = behind
-            channel.unsynced = behind
-        operation = PendingOperation(
-            steps, awaited, lambda _: self._resume(channel), self._clock, self._timeout_ms,
-            lambda: dispatch.timed_out(describe(), self._timeout_ms),
-        )  # fmt: skip
+            self._channels[channel.number] = channel.output = channel.unsynced = behind
         behind.add(WaitingReply(operation, method_index))
 
     def sent(self, channel: Channel) -> Answer[None]:
@@ -147,7 +118,7 @@ class UnsyncedReplies:
             self.is_full = is_full
             self._fullness_changed()
             if not is_full:
-                self._caught_up()
+                self._output.caught_up()
 
     def close(self) -> None:
         """The connection ends: the replies that wait are dropped."""
@@ -156,8 +127,7 @@ class UnsyncedReplies:
 
     def disconnect(self) -> None:
         """The socket is closed: nothing is sent any more."""
-        self._resume = _nobody_resumes
-        self._fullness_changed = self._caught_up = _nobody_listens
+        self._fullness_changed = _nobody_listens
 
 
 class OutputBehindReplies:
@@ -263,10 +233,6 @@ class OutputBehindReplies:
             reply.operation.close()
             self._let_go(reply)
         self.all_sent.give(None)
-
-
-def _nobody_resumes(channel: Any) -> None:
-    """The connection has ended."""
 
 
 def _nobody_listens() -> None:

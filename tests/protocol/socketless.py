@@ -147,6 +147,28 @@ class Node:
         await asyncio.sleep(0)
 
 
+class HeldSync:
+    """The sync of a node's declarations, which ends when the test says so.
+
+    waiting: the callbacks of those who wait for it.
+    """
+
+    def __init__(self, node):
+        node.broker.services.declarations._sync = self
+        self.is_synced = False
+        self.waiting = []
+
+    def when_synced(self, callback):
+        self.waiting.append(callback)
+
+    def end(self, count=None, error=None):
+        """So many of those who wait, or all, are called back."""
+        count = len(self.waiting) if count is None else count
+        ended, self.waiting = self.waiting[:count], self.waiting[count:]
+        for callback in ended:
+            callback(error)
+
+
 async def most(turns):
     """The most calls of all turns."""
     return max([calls async for calls in turns])

@@ -19,7 +19,7 @@ from leveret.broker.net.incoming import Incoming
 from leveret.broker.net.login import Login
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
-from tests.protocol.socketless import Node, Socket
+from tests.protocol.socketless import HeldSync, Node, Socket
 
 KINDS = (Channel, Connection, Consumer, Incoming, Login, Transaction)
 
@@ -88,6 +88,23 @@ async def test_a_client_that_has_ended_is_freed_at_once(no_collections, end):
         del client
         await served(node)
         await freed(before)
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_client_whose_answers_wait_for_the_disk_is_freed_when_it_ends(no_collections, end):
+    async with Node() as node:
+        before = of_clients()
+        client = await use(node)
+        sync = HeldSync(node)
+        client.send_method(commands.Queue.Declare, queue="durable", durable=True)
+        client.send(publish_bytes(1, "q", b"body"))
+        client.send(ENDS[end])
+        await served(node, client)
+        client.disconnect()
+        del client
+        await served(node)
+        await freed(before)
+        assert sync.waiting
 
 
 @pytest.mark.parametrize("method", ["PLAIN", "nonsense"])

@@ -15,8 +15,9 @@ from leveret.broker.amqp.methods import decode_method
 from leveret.broker.net.unsynced_replies import GATHERED_BYTES_MAX, WAITING_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.metadata import MetadataError
+from tests.later_queue import DELAY_MS, LATER_QUEUE, LaterQueue
 from tests.protocol.raw_client import close_arguments, method_bytes, publish_bytes
-from tests.protocol.socketless import Node
+from tests.protocol.socketless import HeldSync, Node
 
 OPERATION_TIMEOUT_S = 15
 NO_TABLE = {"ticket": 0, "arguments": {}}
@@ -26,30 +27,12 @@ CLOSE_CHANNEL = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id"
 _FRAME_START = struct.Struct(">BHI")
 
 
-class HeldSync:
-    """The sync of the metadata, which ends when the test says so. waiting: the callbacks."""
-
-    def __init__(self):
-        self.is_synced = False
-        self.waiting = []
-
-    def when_synced(self, callback):
-        self.waiting.append(callback)
-
-    def end(self, count=None, error=None):
-        """So many of those who wait, or all, are called back."""
-        count = len(self.waiting) if count is None else count
-        ended, self.waiting = self.waiting[:count], self.waiting[count:]
-        for callback in ended:
-            callback(error)
-
-
 @pytest.fixture
 async def node():
     clock = VirtualClock()
     async with Node(clock) as node:
         node.clock = clock
-        node.sync = node.broker.services.declarations._sync = HeldSync()
+        node.sync = HeldSync(node)
         yield node
         node.sync.end()
 
@@ -259,6 +242,17 @@ async def test_an_error_of_another_channel_closes_the_connection_at_once(node, c
     assert not await names(node, client)
 
 
+async def test_a_commit_that_fails_comes_after_the_answers_before_it(node, client):
+    full = {"x-max-length": ("I", 0), "x-overflow": ("S", "reject-publish")}
+    client.send(declare("full", durable=False, arguments=full))
+    client.send(method_bytes(1, commands.Tx.Select) + publish_bytes(1, "full", b"refused"))
+    await names(node, client)
+    client.send(declare("new") + method_bytes(1, commands.Tx.Commit))
+    assert not await names(node, client)
+    node.sync.end()
+    assert await names(node, client) == ["Queue.DeclareOk", "Channel.Close"]
+
+
 async def test_a_declaration_that_cannot_be_written_fails_after_the_answers_before_it(
     node, client, caplog
 ):
@@ -332,6 +326,21 @@ async def test_a_lost_connection_gives_back_what_was_delivered_behind_an_answer(
     await names(node, client)
     node.sync.end()
     assert queue.backing.ready_count == 1
+
+
+async def test_a_method_that_waited_for_something_else_does_not_hold_its_channel_for_a_sync(
+    node, client
+):
+    node.broker.services.queue_kinds.add(LATER_QUEUE, LaterQueue)
+    client.send(declare("a") + declare("b") + method_bytes(1, commands.Confirm.Select))
+    for queue in ("a", "b"):
+        assert not await names(node, client)
+        assert queue in node.vhost.queues
+        node.clock.advance(DELAY_MS / 1000)
+    assert client.channel.confirms is not None
+    assert not await names(node, client)
+    node.sync.end()
+    assert await names(node, client) == ["Queue.DeclareOk", "Queue.DeclareOk", "Confirm.SelectOk"]
 
 
 async def test_a_channel_waits_when_very_many_of_its_answers_do(node, client):

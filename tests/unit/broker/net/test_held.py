@@ -23,12 +23,11 @@ def held(services):
     """Held channels; the connection goes on with an operation at once."""
 
     def go_on(number):
-        operation = held.waiting[number].operation
-        operation.step()
-        del held.waiting[number]
+        held.waiting[number].operation.step()
+        assert held.release(number, None)
         held.handle_kept(number)
 
-    unsynced = UnsyncedReplies(services, Output(services, ignore), ignore, ignore, ignore)
+    unsynced = UnsyncedReplies(Output(services, ignore), ignore)
     held = HeldChannels(services, go_on, unsynced)
     return held
 
