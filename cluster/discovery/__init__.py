@@ -16,5 +16,5 @@ The one who starts a node calls, in this order:
    returns from the cluster.
 5. On an orderly stop: `Presence.stop()`, which removes the registration, then `Discovery.close()`.
 
-formation.py and the parts of node_names.py decide, without I/O. Each backend is one file.
+formation.py decides and node_names.py makes names, without I/O.
 """

@@ -67,10 +67,11 @@ class JsonServer:
         answer = self.answers.get(asked.line) or await self.answer_to(asked)
         if answer.delay is not None:
             await answer.delay.wait()
-        content = answer.content
+        content, headers = answer.content, answer.headers
         if not isinstance(content, bytes):
             content = json.dumps(content).encode()
-        return web.Response(body=content, status=answer.status, headers=answer.headers)
+            headers = {"Content-Type": "application/json", **headers}
+        return web.Response(body=content, status=answer.status, headers=headers)
 
     @contextlib.asynccontextmanager
     async def running(self, context=None):
