@@ -164,7 +164,8 @@ class Admission:
                 dialler.ended(connection, refusal)
             return
         self._accepted.pop(connection, None)
-        if refusal.kind is not RefusalKind.LINKED:
+        # A TLS handshake that fails is logged by the session (broker/net/tls_session.py).
+        if refusal.kind is not RefusalKind.LINKED and connection.is_connected:
             self.report(connection.address, connection.address.rpartition(":")[0], refusal)
 
     def report(self, place: str, subject: str, refusal: Refusal) -> None:
@@ -221,6 +222,5 @@ class Admission:
 
 
 def _is_certified(connection: HandshakeConnection, hello: Hello) -> bool:
-    session = connection.transport.get_extra_info("ssl_object")
-    der = session.getpeercert(True) if session is not None else None
+    der = connection.certificate()
     return der is not None and is_certificate_for(der, host_of(hello.node))

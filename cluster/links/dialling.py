@@ -19,6 +19,7 @@ PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
 REFUSED_PAUSE_SECONDS = 5.0
 CONNECT_SECONDS_MAX = 3.0
 """For the TCP connection and the TLS handshake: a lost packet is sent again after one second."""
+TLS_EVERYWHERE = "all nodes of a cluster need cluster.tls, or none, and the same authorities"
 LASTING = {
     RefusalKind.GARBAGE, RefusalKind.COOKIE, RefusalKind.VERSION, RefusalKind.CLUSTER,
     RefusalKind.SAME_NAME, RefusalKind.WRONG_NODE, RefusalKind.DUPLICATE, RefusalKind.CERTIFICATE,
@@ -132,5 +133,7 @@ def _described(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"it cannot be reached within {CONNECT_SECONDS_MAX:.0f} s"
     if isinstance(error, ssl.SSLError):
-        return f"TLS fails: {reason_of(error)}"
+        return f"TLS fails: {reason_of(error)}; {TLS_EVERYWHERE}"
+    if not str(error):
+        return f"it closed the connection before the handshake; {TLS_EVERYWHERE}"
     return f"it cannot be reached: {error}"

@@ -38,13 +38,13 @@ class HandshakeOwner(Protocol):
 class HandshakeConnection(asyncio.Protocol):
     """One side of a connection until its handshake is over. address: of the other side."""
 
-    transport: asyncio.Transport
-
     def __init__(self, handshake: Handshake, owner: HandshakeOwner, clock: Clock) -> None:
         self._handshake = handshake
         self._owner = owner
         self._clock = clock
         self._timer = clock.call_later_ms(LIMIT_MS, self._take_too_long)
+        # None until the TLS handshake is over.
+        self._transport: asyncio.Transport | None = None
         self._is_over = False
         self.is_proven = False
         self.address = "an unknown address"
@@ -55,6 +55,11 @@ class HandshakeConnection(asyncio.Protocol):
         return self._is_over
 
     @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, after its TLS handshake if it has one."""
+        return self._transport is not None
+
+    @property
     def has_sent_proof(self) -> bool:
         """Whether this is a dialler that waits for the decision of the other side."""
         return not self._is_over and self._handshake.has_sent_proof
@@ -62,12 +67,12 @@ class HandshakeConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the transport."""
         # uvloop's transports are no asyncio.Transport.
-        self.transport = cast(asyncio.Transport, transport)
+        self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         if address:
             self.address = f"{address[0]}:{address[1]}"
         if self._is_over:
-            self.transport.abort()
+            self._transport.abort()
             return
         self._carry_out(self._handshake.start())
 
@@ -101,14 +106,27 @@ class HandshakeConnection(asyncio.Protocol):
         """Close the connection; the owner is not called."""
         if not self._is_over:
             self._end()
-            if hasattr(self, "transport"):
-                self.transport.abort()
+            if self._transport is not None:
+                self._transport.abort()
+
+    def certificate(self) -> bytes | None:
+        """The certificate of the other side, which was verified; None without TLS."""
+        session = self._transport.get_extra_info("ssl_object") if self._transport else None
+        der: bytes | None = session.getpeercert(True) if session is not None else None
+        return der
+
+    def hand_over(self) -> asyncio.Transport:
+        """The connection, for another protocol, once it is established."""
+        assert self._is_over
+        assert self._transport is not None
+        return self._transport
 
     def _carry_out(self, outputs: list[Output]) -> None:
+        assert self._transport is not None
         for output in outputs:
             match output:
                 case SendBytes(data):
-                    self.transport.write(data)
+                    self._transport.write(data)
                 case Proven(hello):
                     self.is_proven = True
                     self._owner.proven(self, hello)
@@ -127,8 +145,8 @@ class HandshakeConnection(asyncio.Protocol):
 
     def _fail(self, refusal: Refusal) -> None:
         self._end()
-        if hasattr(self, "transport"):
-            self.transport.close()
+        if self._transport is not None:
+            self._transport.close()
         self._owner.failed(self, refusal)
 
     def _end(self) -> None:

@@ -221,11 +221,12 @@ class Links:
         assert hello.node not in self._links, "N1"
         to_send = chosen_method(own.compression, hello.compressions)
         to_read = chosen_method(hello.compression, own.compressions)
+        transport = connection.hand_over()
         link = Link(
-            hello.node, hello.incarnation, result.version, result.features, connection.transport,
-            self, self._services, self._options.unsent_octets_max, (to_send, to_read),
+            hello.node, hello.incarnation, result.version, result.features, transport, self,
+            self._services, self._options.unsent_octets_max, (to_send, to_read),
         )  # fmt: skip
-        connection.transport.set_protocol(link)
+        transport.set_protocol(link)
         self._links[link.name] = link
         dialler = self._diallers.get(link.name)
         if dialler is not None:
