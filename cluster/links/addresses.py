@@ -59,17 +59,22 @@ class AddressBook:
         """An operator or a discovery backend names an address."""
         self._put(KnownPort(address.node, address.port, 0))
 
-    def learn(self, entry: KnownPort) -> bool:
-        """What a linked node says of itself. Returns whether it is news."""
-        return self._put(entry)
+    def learn(self, entry: KnownPort) -> None:
+        """What a linked node says of itself."""
+        self._put(entry)
 
-    def hear(self, entries: Iterable[KnownPort], own_node: str) -> None:
-        """What a node says of others: older entries and those of this node do not count."""
+    def hear(self, entries: Iterable[KnownPort], own_node: str) -> bool:
+        """What a node says of others: older entries and those of this node do not count.
+
+        Returns whether there were newer ones.
+        """
+        has_news = False
         for entry in entries:
             known = self._known.get(entry.node)
             is_newer = known is None or entry.incarnation > known.incarnation
             if entry.is_sound and entry.node != own_node and is_newer:
-                self._put(entry)
+                has_news |= self._put(entry)
+        return has_news
 
     def forget(self, node: str) -> None:
         """A node that is no longer to be reached."""

@@ -12,7 +12,7 @@ Invariants.
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -105,6 +105,11 @@ class Links:
     def peers(self) -> Mapping[str, Peer]:
         """The nodes that are linked, by name."""
         return self._links
+
+    @property
+    def known_addresses(self) -> Mapping[str, int]:
+        """The ports of other nodes, as far as they are known, by the nodes' names."""
+        return {entry.node: entry.port for entry in self._book}
 
     def register(self, number: int, service: Service) -> None:
         """See `ServiceRegistry`."""
@@ -236,13 +241,13 @@ class Links:
         )
         if hello.port:
             self._book.learn(KnownPort(hello.node, hello.port, hello.incarnation))
-            self._tell_addresses()
+        self._tell_addresses()
         told = self._told_services[link] = []
         for _, service in sorted(self._services.items()):
             if link.is_down:
                 return
             told.append(service)
-            service.peer_up(link)
+            self._call(service.peer_up, link)
         if result.rest:
             link.data_received(result.rest)
 
@@ -252,7 +257,7 @@ class Links:
         del self._links[link.name]
         logger.warning("the link to node %s is down: %s", link.name, reason)
         for service in self._told_services.pop(link, ()):
-            service.peer_down(link, reason)
+            self._call(service.peer_down, link, reason)
         self.admission.link_went_down(link.name)
         if not self._links:
             self._all_down.set()
@@ -263,7 +268,14 @@ class Links:
     def link_drained(self, link: Link) -> None:
         """See `LinkOwner`."""
         for service in tuple(self._told_services.get(link, ())):
-            service.drained(link)
+            self._call(service.drained, link)
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a service: what it does wrong harms no other one."""
+        try:
+            function(*arguments)
+        except Exception:
+            logger.exception("a service of links failed")
 
     # What links tell each other
 
@@ -280,7 +292,8 @@ class Links:
             except msgspec.MsgspecError:
                 link.drop("the addresses that it tells cannot be read")
                 return
-            self._book.hear(entries, self.node)
+            if self._book.hear(entries, self.node):
+                self._tell_addresses()
 
     # Checks
 

@@ -2,9 +2,31 @@
 
 import asyncio
 
+import pytest
 import uvloop
 
-from tests.unit.cluster.links.fakes import linked, nodes, until
+from leveret.cluster.links.addresses import AddressBook
+from leveret.cluster.links.compression import DEFLATE, readable_methods
+from leveret.cluster.links.node_names import NodeAddress
+from tests.ports import free_ports
+from tests.unit.cluster.links.fakes import (
+    SERVICE,
+    LinkedNode,
+    RecordingService,
+    linked,
+    nodes,
+    until,
+)
+
+
+class Transport:
+    """A transport that remembers what is written."""
+
+    def __init__(self, writes):
+        self._writes = writes
+
+    def write(self, data):
+        self._writes.append(data)
 
 
 async def test_two_nodes_send_each_other_frames_in_order():
@@ -75,6 +97,143 @@ async def test_what_was_sent_before_a_stop_arrives():
         assert a.service.calls[-1] == ("down", b.name, "this node stops")
         await until(lambda: b.service.calls[-1][0] == "down")
         assert b.service.received_payloads == [large, b"goodbye"]
+
+
+async def test_frames_of_one_turn_are_one_write():
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        link, writes = a.service.up[b.name], []
+        transport, link._transport = link._transport, Transport(writes)
+        for _ in range(100):
+            a.send(b, b"one")
+        await until(lambda: writes)
+        assert len(writes) == 1
+        assert writes[0].count(b"one") == 100
+        link._transport = transport
+
+
+async def test_a_link_that_is_down_takes_nothing():
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        peer = a.service.up[b.name]
+        a.links.forget(b.name, "a test")
+        peer.send(SERVICE, b"into the void")
+        assert peer.unsent_octets == 0
+
+
+async def test_services_hear_of_a_peer_in_the_order_of_their_numbers_and_an_error_harms_no_other(
+    caplog,
+):
+    calls = []
+
+    class Failing(RecordingService):
+        def peer_up(self, peer):
+            calls.append("failing")
+            raise RuntimeError("a fault of the service")
+
+    class Other(RecordingService):
+        def peer_up(self, peer):
+            calls.append("other")
+
+        def peer_down(self, peer, reason):
+            calls.append("down")
+
+    async with nodes("b") as (b,):
+        a = LinkedNode("a@127.0.0.1")
+        a.links.register(5, Other())
+        a.links.register(4, Failing())
+        await a.links.start()
+        a.dial(b)
+        await linked(a, b)
+        assert calls == ["failing", "other"]
+        assert "a fault of the service" in caplog.text
+        await a.links.stop()
+        assert calls == ["failing", "other", "down"]
+
+
+async def test_a_service_that_drops_a_peer_when_it_comes_hears_that_it_is_down():
+    class Dropping(RecordingService):
+        def peer_up(self, peer):
+            super().peer_up(peer)
+            node.links.drop(peer.name, "not wanted")
+
+    async with nodes("b") as (b,):
+        node = LinkedNode("a@127.0.0.1")
+        first, second = Dropping(), RecordingService()
+        node.links.register(2, first)
+        node.links.register(3, second)
+        await node.links.start()
+        b.dial(node)
+        await until(lambda: len(first.calls) >= 4)
+        assert [call[0] for call in first.calls[:4]] == ["up", "down"] * 2
+        assert second.calls == []
+        await node.links.stop()
+
+
+@pytest.mark.parametrize("compression", readable_methods())
+async def test_frames_are_compressed_by_the_method_of_who_sends(compression):
+    text = b"a text that repeats itself, " * 1000
+    async with nodes("b", identity={"compressions": (DEFLATE,)}) as (b,):
+        wish = {"compression": compression, "compressions": readable_methods()}
+        async with nodes("a", "c", identity=wish) as (a, c):
+            for other in (b, c):
+                a.dial(other)
+                await linked(a, other)
+                a.send(other, text)
+                other.send(a, text)
+                await until(lambda other=other: other.service.received_payloads == [text])
+                # b has no method for what it sends, and it reads what a sends by deflate.
+                is_small = other.service.up[a.name].sent_octets < len(text)
+                assert is_small == (other is c)
+                assert a.service.up[other.name].sent_octets < len(text)
+            await until(lambda: a.service.received_payloads == [text, text])
+
+
+# Addresses
+
+
+async def test_nodes_learn_the_ports_of_others_from_each_other(tmp_path):
+    async with nodes("a", "b", directory=tmp_path) as (a, b), nodes("c") as (c,):
+        a.dial(b)
+        await linked(a, b)
+        c.dial(a)
+        await linked(a, c)
+        # c knows nothing of b but its name, and b nothing of c.
+        await until(lambda: b.name in c.links.known_addresses)
+        c.links.dial(b.name)
+        await linked(c, b)
+        await until(lambda: c.name in b.links.known_addresses)
+
+
+async def test_a_node_that_returns_with_another_port_is_found(tmp_path):
+    a = LinkedNode("a@127.0.0.1", directory=tmp_path)
+    await a.links.start()
+    async with nodes("b", "c") as (b, c):
+        for other in (b, c):
+            a.dial(other)
+            await linked(a, other)
+        c.dial(b)
+        await linked(c, b)
+        c.links.drop(b.name, "a test")
+    async with nodes("b", "c") as (b, c):
+        # b dials a; c learns of its new port from a.
+        b.dial(a)
+        c.dial(a)
+        await linked(a, b)
+        await linked(a, c)
+        await until(lambda: c.links.known_addresses.get(b.name) == b.links.port)
+        await a.links.stop()
+    assert AddressBook(tmp_path).address_of(b.name).port == b.links.port
+
+
+async def test_a_node_that_is_told_a_new_address_is_dialled_there_at_once():
+    async with nodes("a", "b") as (a, b):
+        (unused,) = free_ports(1)
+        a.links.dial(NodeAddress(b.name, unused))
+        a.dial(b)
+        await linked(a, b)
 
 
 def test_on_uvloop():
