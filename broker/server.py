@@ -19,6 +19,7 @@ from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.auth.users import with_password
 from leveret.broker.clock import Clock, Timer
+from leveret.broker.clustering import Clustering
 from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.dead_letter_worker import WorkerSettings
 from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
@@ -110,7 +111,8 @@ class Broker:
     """One broker node.
 
     connections: the open connections. tracing: the sinks that receive the trace events of each
-    vhost. traces: the traces that are written to files.
+    vhost. traces: the traces that are written to files. clustering: the node's membership of its
+    cluster; None for a node on its own.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Broker:
         connection_type: type[Connection] = Connection,
         data_dir: Path | None = None,
         disk: Disk | None = None,
+        clustering: Clustering | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         metadata = metadata if metadata is not None else NoMetadata()
@@ -142,6 +145,13 @@ class Broker:
         if disk is not None:
             self._sync.passed = disk.passed
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
+        self.clustering = clustering
+        if clustering is not None:
+            local = self.services.declarations
+            assert isinstance(local, LocalDeclarationLog)
+            self.services.declarations = clustering.declaration_log(
+                self.services, local, self._sync
+            )
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -201,7 +211,7 @@ class Broker:
         definitions = self._metadata.load()
         for problem in definitions.damaged:
             logger.error("%s", problem)
-        if definitions.vhosts or definitions.damaged:
+        if definitions.vhosts or definitions.parameters or definitions.damaged:
             self._restore(definitions, progress)
         else:
             # In one transaction: a vhost without a user could never be used.
@@ -212,6 +222,8 @@ class Broker:
             self._metadata.sync()
             # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
+        if self.clustering is not None:
+            await self.clustering.start(definitions)
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
@@ -409,6 +421,8 @@ class Broker:
         for connection in tuple(self.connections):
             connection.abort()
         await self._connections_end(ABORT_SECONDS_MAX)
+        if self.clustering is not None:
+            await self.clustering.stop()
         for vhost in self.services.vhosts.values():
             vhost.close()
         # No more trace events occur.

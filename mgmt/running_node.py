@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leveret.broker.config import Config, Listener
+from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.file_descriptors import open_descriptors
 from leveret.broker.resources.memory_measures import resident_bytes
@@ -23,7 +24,14 @@ from leveret.broker.resources.memory_monitor import (
     total_memory_bytes,
 )
 from leveret.broker.server import Broker
+from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.traces import TRACE_DIRECTORY
+from leveret.cluster.cluster_node import ClusterNode
+from leveret.cluster.joining import join_cluster
+from leveret.cluster.links.addresses import ADDRESSES_FILE
+from leveret.cluster.links.cookie import COOKIE_FILE
+from leveret.cluster.links.incarnation import INCARNATION_FILE
+from leveret.cluster.links.node_names import NodeAddress
 from leveret.mgmt.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.slices import Slices
@@ -33,7 +41,11 @@ from leveret.storage.data_directory import LOCK_FILE
 
 NODE = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
 """The columns of the node's series."""
-KEPT_ON_RESET = (LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY)
+METADATA_FILE = "metadata.sqlite"
+KEPT_ON_RESET = (
+    LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY, COOKIE_FILE, INCARNATION_FILE,
+    ADDRESSES_FILE,
+)  # fmt: skip
 
 logger = logging.getLogger("leveret")
 
@@ -74,6 +86,7 @@ class Node:
         self.certificates: dict[str, CertificateFiles] = {}
         self.rotate_logs: Callable[[], object] = lambda: None
         self.recent_log: RecentLines | None = None
+        self.cluster: ClusterNode | None = None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
         self.give_way = Slices().give_way
@@ -145,6 +158,22 @@ class Node:
             else:
                 path.unlink()
         logger.warning("the node was reset: all definitions and messages are gone")
+
+    async def join_cluster(self, seed: NodeAddress, is_disc: bool) -> None:
+        """Make this node a member of another node's cluster; it loses everything of its own.
+
+        Raises NodeError unless the broker is stopped, and ClusterError.
+        """
+        if self.broker is not None or self.is_booting:
+            raise NodeError("the broker is running: stop it first (stop_app)")
+        if self.data_dir is None:
+            raise NodeError("a node without a data directory cannot join a cluster")
+        loop = asyncio.get_running_loop()
+        clock = SystemClock(loop, LoopWatch(loop.call_later))
+        await join_cluster(
+            self.config, self.data_dir, clock, seed, is_disc, self.reset,
+            self.data_dir / METADATA_FILE,
+        )  # fmt: skip
 
     # Resources of the process
 

@@ -153,6 +153,9 @@ class Metadata(Protocol):
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
         """Delete it, if it exists."""
 
+    def delete_parameters(self, component: str) -> None:
+        """Delete all of a component."""
+
     def reserve_storage_ids(self) -> None:
         """Have storage ids reserved with the next sync. For a start: nothing is declared yet."""
 
@@ -188,6 +191,7 @@ class NoMetadata:
     put_exchange = put_queue = put_binding = put_parameter = _do_nothing
     delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
     delete_exchange = delete_queue = delete_binding = delete_parameter = _do_nothing
+    delete_parameters = _do_nothing
     reserve_storage_ids = sync = checkpoint = close = _do_nothing
     changes = synced_changes = 0
     _last_id = 0
@@ -419,6 +423,10 @@ class SqliteMetadata:
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
         """Delete it, if it exists."""
         self._delete(PARAMETERS, vhost=vhost, component=component, name=name)
+
+    def delete_parameters(self, component: str) -> None:
+        """Delete all of a component."""
+        self._delete(PARAMETERS, component=component)
 
     def sync(self) -> None:
         """Sync all operations so far, unless they are. For any worker thread.

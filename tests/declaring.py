@@ -12,6 +12,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.events.events import Events
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE
+from leveret.broker.registry import rows
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
@@ -141,6 +142,10 @@ class Declared:
     def _new_storage_id(self):
         self._storage_id += 1
         return self._storage_id
+
+    def restore(self, definitions):
+        for declaration in rows.declarations(definitions):
+            self.registry.apply(declaration)
 
     def put(self, *declarations):
         self.log.submit(*declarations).result()

@@ -7,6 +7,11 @@ from leveret.broker.config.declaration import section, setting
 from leveret.broker.config.value_kinds import HOST, PATH, PORT, TEXT, one_of, size, whole_number
 
 
+IGNORE, AUTOHEAL = "ignore", "autoheal"
+PAUSE_MINORITY, PAUSE_IF_ALL_DOWN = "pause_minority", "pause_if_all_down"
+"""The values of cluster_partition_handling."""
+
+
 @dataclass(frozen=True)
 class LinkTlsOptions:
     """The options of TLS between nodes, which verifies both sides.

@@ -11,7 +11,8 @@ return, and do slow work later. A listener that raises is removed.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 Event = dict[str, Any]
@@ -40,6 +41,15 @@ class Events:
         if listener in self._listeners:
             self._listeners.remove(listener)
         self.are_wanted = bool(self._listeners)
+
+    @contextmanager
+    def silenced(self) -> Iterator[None]:
+        """What happens in the block has no events here: it happened on another node before."""
+        self.are_wanted = False
+        try:
+            yield
+        finally:
+            self.are_wanted = bool(self._listeners)
 
     def notify(self, name: str, facts: Mapping[str, Any]) -> None:
         """Call the listeners with an event. name: such as queue.created."""

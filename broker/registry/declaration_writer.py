@@ -52,15 +52,20 @@ class DeclarationWriter:
         self.disk_filled: Callable[[], object] = lambda: None
 
     def perform(
-        self, declarations: Sequence[Declaration], requester: Requester
+        self,
+        declarations: Sequence[Declaration],
+        requester: Requester,
+        alongside: Callable[[], None] | None = None,
     ) -> Sequence[Consumer]:
         """Write and apply declarations that `Registry.complete` returned.
+
+        alongside: writes more in the same transaction.
 
         Returns the consumers of deleted queues, whose `tell_cancelled` the caller calls. Raises
         MetadataError, and changes nothing, if they cannot be written.
         """
         registry = self._registry
-        written = self._write(declarations)
+        written = self._write(declarations, alongside)
         acts = self._acts.of(written, requester)
         for declaration in written:
             registry.apply(declaration)
@@ -68,7 +73,9 @@ class DeclarationWriter:
             self._audit.note(requester, act)
         return registry.take_cancelled()
 
-    def _write(self, declarations: Sequence[Declaration]) -> list[Declaration]:
+    def _write(
+        self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
+    ) -> list[Declaration]:
         """Write the durable ones; returns the declarations with storage ids.
 
         On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
@@ -80,18 +87,22 @@ class DeclarationWriter:
         if self.is_disk_full and is_new:
             raise MetadataFull("the disk is full: nothing new is declared until there is room")
         try:
-            return self._write_at_once(declarations)
+            return self._write_at_once(declarations, alongside)
         except MetadataFull:
             self.disk_filled()
             self._metadata.checkpoint()
             if is_new:
                 raise
-            return self._write_at_once(declarations)
+            return self._write_at_once(declarations, alongside)
 
-    def _write_at_once(self, declarations: Sequence[Declaration]) -> list[Declaration]:
-        if len(declarations) == 1:
+    def _write_at_once(
+        self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
+    ) -> list[Declaration]:
+        if len(declarations) == 1 and alongside is None:
             return [self._write_one(declarations[0])]
         with self._metadata.batch():
+            if alongside is not None:
+                alongside()
             return [self._write_one(declaration) for declaration in declarations]
 
     def _write_one(self, declaration: Declaration) -> Declaration:

@@ -67,6 +67,8 @@ STORED_EXCHANGE = "stored-exchange"
 QUEUE_HOME = "queue-home"
 """That of the parameters with the node and the identity of queues. A node that is not in a cluster
 has none of them."""
+CLUSTER_LOG, CLUSTER_VIEW = "cluster-log", "cluster-view"
+"""Those of the end of a cluster's log (cluster/metadata/history.py), which declare nothing."""
 
 
 @singledispatch
@@ -244,7 +246,7 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
             storage_ids[parameter.vhost, parameter.name] = json.loads(parameter.value)
         elif parameter.component == QUEUE_HOME:
             homes[parameter.vhost, parameter.name] = json.loads(parameter.value)
-        else:
+        elif parameter.component not in (CLUSTER_LOG, CLUSTER_VIEW):
             yield _of_parameter(parameter)
 
     for exchange in definitions.exchanges:

@@ -127,6 +127,22 @@ class Replication:
         self._base = 0
         self._companions = companions
 
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this node orders what is submitted in the view."""
+        return self.views.is_coordinator
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members of the view have applied what is in this node's log."""
+        return self.views.is_in_service and self._stable >= self.log.last
+
+    @property
+    def heard(self) -> list[Status]:
+        """How the linked nodes stand, as far as they have said."""
+        statuses = (linked.status for linked in self.views.peers.values())
+        return [status for status in statuses if status is not None]
+
     # Inputs
 
     def linked(self, name: str, incarnation: int) -> list[Output]:

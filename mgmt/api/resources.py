@@ -4,6 +4,7 @@ from leveret.mgmt.api import (
     acting,
     authentication,
     clients,
+    cluster,
     control,
     definitions,
     exchanges,
@@ -21,6 +22,6 @@ from leveret.mgmt.api import (
 from leveret.mgmt.api.description import served
 
 RESOURCES = (
-    acting, authentication, clients, control, definitions, exchanges, health, overview, parameters,
-    plan, queues, retrying, traces, users, served, vhosts, workbench,
+    acting, authentication, clients, cluster, control, definitions, exchanges, health, overview,
+    parameters, plan, queues, retrying, traces, users, served, vhosts, workbench,
 )  # fmt: skip

@@ -23,18 +23,18 @@ from leveret.broker.config import Config, Listener
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.resources.garbage_collections import GarbageCollections
 from leveret.broker.server import Broker
+from leveret.cluster.cluster_node import ClusterNode
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
-from leveret.mgmt.running_node import Node
+from leveret.mgmt.running_node import METADATA_FILE, Node
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.metadata import MetadataError, SqliteMetadata
 from leveret.storage.reserve import make_room_to_start
 
-METADATA_FILE = "metadata.sqlite"
 CHECKPOINT_SECONDS = 30
 GIVE_BACK_SECONDS = 10
 LISTENERS = {"amqp": "AMQP", "amqp/ssl": "AMQP with TLS"}
@@ -79,8 +79,9 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
     def make_broker() -> Broker:
         make_room_to_start(data_dir)
+        node.cluster = ClusterNode(config, data_dir) if config.cluster.port else None
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
-        return Broker(config, metadata, data_dir=data_dir, disk=disk)
+        return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=node.cluster)
 
     node = Node(config, make_broker, data_dir)
     node.rotate_logs = outputs.reopen

@@ -15,7 +15,7 @@ _BY_REASON = {
         "schema_info", "resolver_info", "metadata_store_status", "force_standalone_khepri_boot",
     ),
     _NO_CLUSTER: (
-        "join_cluster", "forget_cluster_node", "change_cluster_node_type", "rename_cluster_node",
+        "forget_cluster_node", "change_cluster_node_type", "rename_cluster_node",
         "update_cluster_nodes", "force_boot", "discover_peers", "grow", "shrink", "add_member",
         "delete_member", "reconcile_vhosts",
     ),

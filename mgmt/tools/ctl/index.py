@@ -17,6 +17,7 @@ MODULES = {
         "check_protocol_listener", "check_running", "check_virtual_hosts", "is_booting",
         "is_running", "node_health_check", "ping",
     ),
+    "clustering": ("join_cluster",),
     "definitions": (
         "export_definitions", "import_definitions",
     ),

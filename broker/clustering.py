@@ -1,0 +1,34 @@
+"""What a broker needs of the cluster that its node belongs to. A broker on its own has none.
+
+The cluster (cluster/cluster_node.py) is above the broker: it is made by who runs the node and given
+to the broker, which calls it at the right moments of a start and a stop.
+"""
+
+from typing import Protocol
+
+from leveret.broker.registry.declaration_log import DeclarationLog, LocalDeclarationLog
+from leveret.broker.services import Services
+from leveret.storage.metadata_rows import Definitions
+from leveret.storage.metadata_sync import MetadataSync
+
+
+class Clustering(Protocol):
+    """The membership of one run of a node."""
+
+    def declaration_log(
+        self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
+    ) -> DeclarationLog:
+        """The log of declarations. local: declares on this node alone. sync: of its store.
+
+        services: those of the broker; they have the local log until this has returned.
+        """
+
+    async def start(self, definitions: Definitions) -> None:
+        """What the node had is restored, and clients are not accepted yet: join the others.
+
+        definitions: what was read from its store. Raises an error that says why the node cannot
+        start.
+        """
+
+    async def stop(self) -> None:
+        """The connections of clients are closed: leave the others."""

@@ -1,0 +1,343 @@
+"""A node as a member of its cluster, from the start of its broker to the end.
+
+It is the composition of the cluster's parts for one run: links to the other nodes, the replicated
+declarations, the questions that nodes ask each other, and who belongs to the cluster. Its broker
+calls it (broker/clustering.py).
+
+    start:  the store is read ─► links ─► in no cluster: listen, and wait to be joined
+                                        └► in one: replicate, link the others, wait in the order in
+                                           which they stopped, join, and only then accept clients
+
+A node joins by a question to any member, which declares it as a member (`join`). Membership is
+declared like everything else (metadata/member_records.py): all members dial whom it names.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.config import Config
+from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
+from leveret.broker.pending_in_task import in_task
+from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.services import Services
+from leveret.cluster.links.configured_links import make_links
+from leveret.cluster.links.links import Links
+from leveret.cluster.links.node_names import NodeAddress
+from leveret.cluster.links.services import METADATA_SERVICE
+from leveret.cluster.membership.start_order import WAIT_MS, Joins, MayStart, StartOrder
+from leveret.cluster.metadata.history import ENTRIES_KEPT, History, read
+from leveret.cluster.metadata.member_records import (
+    cluster_id_of,
+    members_of,
+    put_cluster_id,
+    put_member,
+)
+from leveret.cluster.metadata.messages import Member, View, ViewId, ViewStart
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
+from leveret.cluster.metadata.replication import Replication
+from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority
+from leveret.cluster.questions import NotAnswered, Questions
+from leveret.storage.metadata_rows import Definitions
+from leveret.storage.metadata_sync import MetadataSync
+
+TICK_MS = 250
+MEMBERSHIP = "membership"
+"""The topic of questions about who belongs to the cluster."""
+ANSWER_SECONDS_MAX = 15.0
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class ClusterError(Exception):
+    """The node cannot join its cluster, or leave it; the text says why and what to do."""
+
+
+class JoinRequest(msgspec.Struct, frozen=True):
+    """A node asks to be a member."""
+
+    name: str
+    is_disc: bool
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """The answer: the cluster, and the names of its nodes with whether each is a disc node."""
+
+    cluster_id: str
+    members: dict[str, bool]
+
+
+class StartAs(NamedTuple):
+    """How a node starts.
+
+    is_forced: without waiting for others (force_boot). is_patient: it waits for them without a time
+    limit, since it paused. takes_from: it takes everything from one of these, and what it has of
+    its own is discarded.
+    """
+
+    is_forced: bool = False
+    is_patient: bool = False
+    takes_from: tuple[str, ...] = ()
+
+
+NORMALLY = StartAs()
+
+
+class ClusterNode:
+    """See `Clustering`.
+
+    start_as: see `StartAs`. restart_wanted: called when the node has to stop its broker and start
+    it again, with how it then starts.
+    """
+
+    def __init__(self, config: Config, data_dir: Path, start_as: StartAs = NORMALLY) -> None:
+        self.restart_wanted: Callable[[StartAs], object] = lambda start_as: None
+        self.links: Links
+        self.questions: Questions
+        self.log: ReplicatedDeclarations
+        self._config = config
+        self._data_dir = data_dir
+        self._start_as = start_as
+        self._clock: Clock
+        self._services: Services
+        self._history: History
+        self._replication: Replication | None = None
+        self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
+        self._timer: Timer | None = None
+        self._has_joined = asyncio.Event()
+        self._partitions: tuple[str, ...] = ()
+
+    # What the node knows of its cluster
+
+    @property
+    def name(self) -> str:
+        """The name of this node."""
+        return self.links.node
+
+    @property
+    def members(self) -> dict[str, bool]:
+        """All nodes of the cluster, and whether each is a disc node; at least this one."""
+        return members_of(self._services.parameters) or {self.name: True}
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The nodes of the view that this one is in."""
+        view = self.log.view
+        return (self.name,) if view is None else view.names
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The running nodes from which this one is partitioned."""
+        return self._partitions
+
+    # What the broker calls
+
+    def declaration_log(
+        self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
+    ) -> ReplicatedDeclarations:
+        """See `Clustering`. Raises SettingError and OSError."""
+        self._services, self._clock = services, services.clock
+        links = make_links(self._config, self._data_dir, self._clock)
+        assert links is not None, "without a port for links there is no cluster"
+        self.links, self.questions = links, Questions(links)
+        self._history = History(services.metadata)
+        self.log = log = ReplicatedDeclarations(
+            services.registry, services.declaration_writer, sync, self._history, services.events,
+            local,
+        )  # fmt: skip
+        log.joined = self._has_joined.set
+        log.members_changed = self._members_changed
+        log.partitioned = self._partitioned
+        log.restart_wanted = self._restart
+        log.paused = self._pause
+        self.links.register(METADATA_SERVICE, log)
+        self.questions.answer(MEMBERSHIP, self._asked_to_join)
+        return log
+
+    async def start(self, definitions: Definitions) -> None:
+        """See `Clustering`. Raises SettingError and ClusterError."""
+        self._saved = read(definitions.parameters)
+        members = members_of(self._services.parameters)
+        self.links.set_cluster(cluster_id_of(self._services.parameters))
+        await self.links.start()
+        if members:
+            await self._run(members)
+
+    async def stop(self) -> None:
+        """See `Clustering`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.links.stop()
+        self.log.end("the node stops")
+
+    # Joining
+
+    async def join(self, seed: NodeAddress, is_disc: bool) -> None:
+        """Join the cluster of another node. This node is in none, and has nothing of its own.
+
+        Raises ClusterError.
+        """
+        membership = await ask_to_join(self.links, self.questions, seed, self.name, is_disc)
+        log = self.log
+        await in_task(
+            log.submit(
+                put_cluster_id(membership.cluster_id),
+                *(put_member(name, disc) for name, disc in membership.members.items()),
+            )
+        )
+        self.links.set_cluster(membership.cluster_id)
+        await self._run(membership.members)
+
+    async def _asked_to_join(self, node: str, text: bytes) -> bytes:
+        """A node asks to be a member of this node's cluster."""
+        request = msgspec.msgpack.decode(text, type=JoinRequest)
+        if request.name != node:
+            raise ClusterError(f"node {node} asked for {request.name} to be a member")
+        if self._replication is None:
+            await self._begin_cluster()
+        await in_task(self.log.submit(put_member(node, request.is_disc)))
+        membership = Membership(cluster_id_of(self._services.parameters), self.members)
+        return msgspec.msgpack.encode(membership)
+
+    async def _begin_cluster(self) -> None:
+        """Make a cluster of this node alone: what it has declared so far is no entry of the log.
+
+        The log begins with an entry that nobody has, so who joins gets a snapshot.
+        """
+        await in_task(
+            self.log.submit(put_cluster_id(secrets.token_hex(16)), put_member(self.name, True))
+        )
+        start = ViewStart(ViewId(0, self.name, self.links.incarnation), 1)
+        self._saved = Saved(OrderedLog(ENTRIES_KEPT, (start,), 1), None, frozenset())
+        self._replicate({self.name: True})
+        self.log.form()
+        self.links.set_cluster(cluster_id_of(self._services.parameters))
+
+    # Running
+
+    async def _run(self, members: dict[str, bool]) -> None:
+        """Replicate with these nodes, and wait until this one has all that is declared."""
+        self._replicate(members)
+        self._link(members)
+        waiting = asyncio.ensure_future(self._wait_in_order(members))
+        try:
+            await waiting
+        finally:
+            waiting.cancel()
+        logger.info("node %s runs with %s", self.name, ", ".join(self.running))
+
+    def _replicate(self, members: dict[str, bool]) -> None:
+        saved = self._saved
+        self._replication = Replication(
+            Member(self.name, self.links.incarnation, members.get(self.name, True)),
+            saved.log,
+            saved.view,
+            frozenset(members),
+            takes_from=self._start_as.takes_from,
+            may_go_on=self._may_go_on,
+            companions=saved.companions,
+        )
+        self.log.begin(self._replication)
+        self._tick()
+
+    def _may_go_on(self, names: frozenset[str]) -> bool:
+        """Whether the rule for partitions lets these nodes go on without the others."""
+        settings = self._config.cluster
+        if settings.partition_handling == PAUSE_MINORITY:
+            return PauseMinority(frozenset(self.members))(names)
+        if settings.partition_handling == PAUSE_IF_ALL_DOWN:
+            return PauseIfAllDown(frozenset(settings.pause_if_all_down_nodes))(names)
+        return True
+
+    async def _wait_in_order(self, members: dict[str, bool]) -> None:
+        """Wait for a node that ran after this one, unless there is none. Raises ClusterError."""
+        replication = self._replication
+        assert replication is not None
+        saved, start_as = self._saved, self._start_as
+        order = StartOrder(
+            replication.views.status(),
+            saved.companions or frozenset(name for name, is_disc in members.items() if is_disc),
+            is_forced=start_as.is_forced,
+        )
+        deadline_ms = self._clock.now_ms() + WAIT_MS
+        while not self._has_joined.is_set():
+            decision = order.decide(replication.heard)
+            # A node that was in no view yet has nothing to start from.
+            if isinstance(decision, MayStart) and saved.view is not None:
+                self.log.form()
+            elif not isinstance(decision, Joins) and self._clock.now_ms() >= deadline_ms:
+                goes_on, line = order.waited()
+                if not goes_on and not start_as.is_patient:
+                    raise ClusterError(line)
+                logger.warning("%s", line)
+                deadline_ms = self._clock.now_ms() + WAIT_MS
+            try:
+                async with asyncio.timeout(TICK_MS / 1000):
+                    await self._has_joined.wait()
+            except TimeoutError:
+                continue
+
+    def _tick(self) -> None:
+        self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
+        self.log.tick()
+
+    def _link(self, members: dict[str, bool]) -> None:
+        for name in members:
+            if name != self.name:
+                self.links.dial(name)
+
+    def _members_changed(self) -> None:
+        """A node was declared to be a member, or no longer to be one."""
+        members = members_of(self._services.parameters)
+        self.log.admit(frozenset(members))
+        self._link(members)
+
+    def _partitioned(self, names: tuple[str, ...]) -> None:
+        self._partitions = names
+        if names:
+            logger.error(
+                "the cluster is partitioned: node %s and %s have gone on without each other",
+                self.name, ", ".join(names),
+            )  # fmt: skip
+
+    def _restart(self, takes_from: tuple[str, ...]) -> None:
+        names = ", ".join(takes_from)
+        logger.warning("node %s starts again, with the metadata of %s", self.name, names)
+        self.restart_wanted(StartAs(is_patient=True, takes_from=takes_from))
+
+    def _pause(self, members: tuple[str, ...]) -> None:
+        logger.error(
+            "node %s pauses: it can reach %s of the cluster, which is not enough to go on "
+            "(cluster_partition_handling is %s). It starts again when it can reach more",
+            self.name, ", ".join(members), self._config.cluster.partition_handling,
+        )  # fmt: skip
+        self.restart_wanted(StartAs(is_patient=True))
+
+
+async def ask_to_join(
+    links: Links, questions: Questions, seed: NodeAddress, name: str, is_disc: bool
+) -> Membership:
+    """Link a node and ask it to make this one a member. Raises ClusterError."""
+    links.dial(seed)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            while seed.node not in questions.nodes:
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise ClusterError(
+            f"node {seed} cannot be reached: is it running, does its cluster.port say so, and has "
+            "it the same cookie? The log has the reason of each attempt"
+        ) from None
+    text = msgspec.msgpack.encode(JoinRequest(name, is_disc))
+    try:
+        answer = await questions.ask(seed.node, MEMBERSHIP, text, ANSWER_SECONDS_MAX)
+    except NotAnswered as error:
+        raise ClusterError(f"node {seed.node} did not take this node in: {error}") from None
+    return msgspec.msgpack.decode(answer, type=Membership)

@@ -1,0 +1,55 @@
+"""What nodes tell each other about declarations, as bytes: the payloads of the ordered log.
+
+An operation is the declarations that are submitted together. Its outcome is those that are left
+when the coordinator has completed them, or the fault with which it refused them. A snapshot is all
+that is declared. The replication itself looks at none of these.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
+from leveret.broker.declarations import Declaration, decode, encode
+from leveret.storage.metadata import MetadataError
+
+_encoded = msgspec.msgpack.Decoder(list[bytes])
+
+
+def encode_all(declarations: Iterable[Declaration]) -> bytes:
+    """Several declarations in one payload."""
+    return msgspec.msgpack.encode([encode(one) for one in declarations])
+
+
+def decode_all(payload: bytes) -> Sequence[Declaration]:
+    """The declarations of a payload. Raises ValueError."""
+    return [decode(one) for one in _encoded.decode(payload)]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why declarations were refused.
+
+    kind: `channel` or `connection` for a fault with a reply code, otherwise `other`.
+    """
+
+    kind: str
+    reply_code: int
+    text: str
+
+
+def encode_refusal(error: Exception) -> bytes:
+    """The error that `Registry.check` raised."""
+    if isinstance(error, Fault):
+        kind = "channel" if isinstance(error, ChannelFault) else "connection"
+        return msgspec.msgpack.encode(Refusal(kind, error.reply_code, error.explanation))
+    return msgspec.msgpack.encode(Refusal("other", 0, str(error)))
+
+
+def decode_refusal(payload: bytes) -> Exception:
+    """The error to raise where the declarations were submitted. Raises ValueError."""
+    refusal = msgspec.msgpack.decode(payload, type=Refusal)
+    if refusal.kind == "channel":
+        return ChannelFault(refusal.reply_code, refusal.text)
+    if refusal.kind == "connection":
+        return ConnectionFault(refusal.reply_code, refusal.text)
+    return MetadataError(refusal.text)
