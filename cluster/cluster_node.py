@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from leveret.broker.clock import Clock, Timer
-from leveret.broker.config import Config
+from leveret.broker.config import Config, SettingError
 from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
@@ -32,14 +32,14 @@ from leveret.cluster.links.links import Links
 from leveret.cluster.links.node_names import NodeAddress
 from leveret.cluster.links.services import METADATA_SERVICE
 from leveret.cluster.membership.start_order import WAIT_MS, Joins, MayStart, StartOrder
-from leveret.cluster.metadata.history import ENTRIES_KEPT, History, read
+from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved, read
 from leveret.cluster.metadata.member_records import (
     cluster_id_of,
     members_of,
     put_cluster_id,
     put_member,
 )
-from leveret.cluster.metadata.messages import Member, View, ViewId, ViewStart
+from leveret.cluster.metadata.messages import Member, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
@@ -166,7 +166,12 @@ class ClusterNode:
         self._saved = read(definitions.parameters)
         members = members_of(self._services.parameters)
         self.links.set_cluster(cluster_id_of(self._services.parameters))
-        await self.links.start()
+        try:
+            await self.links.start()
+        except SettingError as error:
+            if members or self._config.cluster.port is not None:
+                raise
+            logger.warning("no node can be linked to this one: %s", error)
         if members:
             await self._run(members)
 
@@ -253,7 +258,9 @@ class ClusterNode:
         if settings.partition_handling == PAUSE_MINORITY:
             return PauseMinority(frozenset(self.members))(names)
         if settings.partition_handling == PAUSE_IF_ALL_DOWN:
-            return PauseIfAllDown(frozenset(settings.pause_if_all_down_nodes))(names)
+            return PauseIfAllDown(
+                frozenset(node.name for node in settings.pause_if_all_down_nodes)
+            )(names)
         return True
 
     async def _wait_in_order(self, members: dict[str, bool]) -> None:

@@ -26,7 +26,7 @@ from leveret.broker.resources.memory_monitor import (
 from leveret.broker.server import Broker
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.traces import TRACE_DIRECTORY
-from leveret.cluster.cluster_node import ClusterNode
+from leveret.cluster.cluster_node import NORMALLY, ClusterNode, StartAs
 from leveret.cluster.joining import join_cluster
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.cookie import COOKIE_FILE
@@ -91,6 +91,8 @@ class Node:
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
         self.give_way = Slices().give_way
         self._make_broker = make_broker
+        self._start_as = NORMALLY
+        self._restarting: asyncio.Task[None] | None = None
         self._sampler: Sampler | None = None
 
     @property
@@ -142,6 +144,25 @@ class Node:
         if broker is not None:
             await broker.stop()
         await self.audit.wait_until_written()
+
+    def restart(self, start_as: StartAs) -> None:
+        """Stop the broker and start it again, as the cluster asks for."""
+        if self._restarting is None or self._restarting.done():
+            self._start_as = start_as
+            self._restarting = asyncio.get_running_loop().create_task(self._restart())
+
+    async def _restart(self) -> None:
+        try:
+            await self.stop_broker()
+            await self.start_broker()
+        except Exception:
+            logger.exception("the broker did not start again: the node stops")
+            self.stop_requested.set()
+
+    def take_start_as(self) -> StartAs:
+        """How the next start is to be made; the one after it is as usual."""
+        start_as, self._start_as = self._start_as, NORMALLY
+        return start_as
 
     def reset(self) -> None:
         """Remove all definitions and messages. Raises NodeError unless the broker is stopped."""

@@ -1,6 +1,14 @@
-"""What all tests have in common: no example of hypothesis has a time limit."""
+"""What all tests have in common.
+
+No example of hypothesis has a time limit. Nodes that tests start have no links to others unless
+they say so: they run side by side, and their ports would be taken.
+"""
+
+import os
 
 from hypothesis import settings
+
+os.environ.setdefault("LEVERET_CLUSTER_PORT", "0")
 
 settings.register_profile("leveret", deadline=None)
 settings.load_profile("leveret")

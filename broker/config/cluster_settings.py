@@ -3,9 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from leveret.broker.config.declaration import section, setting
-from leveret.broker.config.value_kinds import HOST, PATH, PORT, TEXT, one_of, size, whole_number
-
+from leveret.broker.config.declaration import listed_setting, section, setting
+from leveret.broker.config.value_kinds import (
+    HOST,
+    PATH,
+    PORT,
+    TEXT,
+    Kind,
+    one_of,
+    size,
+    whole_number,
+)
+from leveret.broker.node_address import NodeAddress, read_node_address
 
 IGNORE, AUTOHEAL = "ignore", "autoheal"
 PAUSE_MINORITY, PAUSE_IF_ALL_DOWN = "pause_minority", "pause_if_all_down"
@@ -54,11 +63,12 @@ class LinkTlsOptions:
 class ClusterSettings:
     """`config.cluster`."""
 
-    port: int = setting(
+    port: int | None = setting(
         "cluster.port",
         PORT,
-        25672,
+        None,
         "The port for links to other nodes; 0 disables them.",
+        default_text="25672, and 20000 more than another port for AMQP",
         flag="cluster_port",
     )
     bind: str | None = setting(
@@ -103,5 +113,26 @@ class ClusterSettings:
         128_000 * 1024,
         "How much may wait to be sent to another node before what sends to it is held back.",
         default_text="128000KiB",
+    )
+    partition_handling: str = setting(
+        "cluster_partition_handling",
+        one_of(IGNORE, PAUSE_MINORITY, PAUSE_IF_ALL_DOWN, AUTOHEAL),
+        IGNORE,
+        "What a node does that has lost contact with others: go on; stop unless it is with more "
+        "than half of the cluster, or with one of the nodes of pause_if_all_down, until it is; or "
+        "go on, and give up what the losing side did when all are back (autoheal).",
+    )
+    pause_if_all_down_nodes: tuple[NodeAddress, ...] = listed_setting(
+        "cluster_partition_handling.pause_if_all_down.nodes.$name",
+        Kind("a node such as rabbit@host", read_node_address),
+        (),
+        "A node without which others pause.",
+        default_text="none",
+    )
+    pause_if_all_down_recover: str = setting(
+        "cluster_partition_handling.pause_if_all_down.recover",
+        one_of(IGNORE, AUTOHEAL),
+        IGNORE,
+        "What is done if both sides of a partition have one of these nodes.",
     )
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")

@@ -114,9 +114,7 @@ BROKER_KEYS = (
 CLUSTER_KEYS = (
     *_words(
         """
-        cluster_keepalive_interval cluster_partition_handling
-        cluster_partition_handling.pause_if_all_down.nodes.$name
-        cluster_partition_handling.pause_if_all_down.recover aws.prefer_imdsv2
+        cluster_keepalive_interval aws.prefer_imdsv2
         """
     ),
     *_under(

@@ -11,8 +11,25 @@ from leveret.cluster.links.cookie import load_cookie
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.links import LinkOptions, Links
-from leveret.cluster.links.node_names import is_node_name
+from leveret.cluster.links.node_names import DEFAULT_PORT, PORT_MAX, is_node_name
 from leveret.cluster.links.tls import LinkTls
+
+ABOVE_AMQP = DEFAULT_PORT - 5672
+
+
+def port_of(config: Config) -> int:
+    """Where other nodes reach this one; 0: it has no links.
+
+    Without a setting it follows the port for AMQP, as RabbitMQ's does, so that several nodes on one
+    host need no further setting.
+    """
+    if config.cluster.port is not None:
+        return config.cluster.port
+    amqp_ports = [listener.port for listener in config.tcp.listeners]
+    if not amqp_ports:
+        return DEFAULT_PORT
+    port = amqp_ports[0] + ABOVE_AMQP if amqp_ports[0] else 0
+    return port if port <= PORT_MAX else DEFAULT_PORT
 
 
 def make_links(
@@ -23,13 +40,13 @@ def make_links(
     cluster: str = "",
     features: frozenset[str] = frozenset(),
 ) -> Links | None:
-    """The links of a node; None if cluster.port is 0. Raises SettingError and OSError.
+    """The links of a node; None if they have no port. Raises SettingError and OSError.
 
     data_dir: locked by this process; its files for the cluster are made if they are missing.
     cluster: see `Identity`. Services are registered before `Links.start`.
     """
-    settings = config.cluster
-    if not settings.port:
+    settings, port = config.cluster, port_of(config)
+    if not port:
         return None
     if not is_node_name(config.node_name):
         raise SettingError(
@@ -57,7 +74,7 @@ def make_links(
     options = LinkOptions(
         cookie=cookie,
         bind=settings.bind,
-        port=settings.port,
+        port=port,
         tick_time_s=settings.tick_time_s,
         unsent_octets_max=settings.send_buffer_bytes,
         tls=tls,

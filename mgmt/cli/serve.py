@@ -24,6 +24,7 @@ from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.resources.garbage_collections import GarbageCollections
 from leveret.broker.server import Broker
 from leveret.cluster.cluster_node import ClusterNode
+from leveret.cluster.links.configured_links import port_of
 from leveret.compiled import build
 from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
@@ -79,7 +80,10 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
     def make_broker() -> Broker:
         make_room_to_start(data_dir)
-        node.cluster = ClusterNode(config, data_dir) if config.cluster.port else None
+        node.cluster = None
+        if port_of(config):
+            node.cluster = ClusterNode(config, data_dir, node.take_start_as())
+            node.cluster.restart_wanted = node.restart
         metadata = SqliteMetadata(data_dir / METADATA_FILE)
         return Broker(config, metadata, data_dir=data_dir, disk=disk, clustering=node.cluster)
 

@@ -16,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from leveret.broker.config import load_config
+from leveret.cluster.links.configured_links import port_of
 from leveret.mgmt.cli.application import app
 from tests.packaging.compose import IMAGE, VariableMissing, services_of
 
@@ -90,7 +91,7 @@ def test_the_image_has_the_health_check_and_the_ports_of_the_settings():
     exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)[1].split()
     ports = [
         config.tcp.listeners[0].port, config.management.port, config.prometheus.port,
-        config.cluster.port,
+        port_of(config),
     ]  # fmt: skip
     assert exposed == [str(port) for port in ports]
     assert f"CMD {json.dumps(NODES[0].health_check.command)}" in text

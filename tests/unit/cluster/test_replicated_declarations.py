@@ -72,9 +72,13 @@ class Node:
         self.log.joined = lambda: setattr(self, "joined", True)
         self.log.restart_wanted = self.restarts.append
         self.declared.restore(definitions)
-        log, view = read(definitions.parameters)
-        member = Member(name, incarnation)
-        self.log.begin(Replication(member, log, view, frozenset(cluster.names)))
+        log, view, companions = read(definitions.parameters)
+        self.log.begin(
+            Replication(
+                Member(name, incarnation), log, view, frozenset(cluster.names),
+                companions=companions,
+            )
+        )  # fmt: skip
 
     def stop(self):
         self.log.end("the node stops")
