@@ -83,9 +83,9 @@ class JsonApi:
     _secrets: set[str] = field(default_factory=set)
 
     def hide(self, secret: str) -> None:
-        """Leave a secret out of all texts."""
+        """Leave a secret out of all texts, as it is and as JSON writes it."""
         if secret:
-            self._secrets.add(secret)
+            self._secrets |= {secret, msgspec.json.encode(secret).decode()[1:-1]}
 
     async def ask(
         self,
@@ -179,7 +179,14 @@ class JsonApi:
                 f"{asked} was not answered within {limit_s:g} seconds: {self.advice.address}"
             ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise UnreachableError(f"{asked}: {_reason(error)}: {self.advice.address}") from None
+            reason = self._shown(_reason(error))
+            raise UnreachableError(f"{asked}: {reason}: {self.advice.address}") from None
+        except ValueError:
+            # The text of the error has the header in it.
+            raise UnreachableError(
+                f"{asked} cannot be sent: a header has characters that HTTP does not allow: "
+                f"{self.advice.credentials}"
+            ) from None
 
     def _status_error(
         self, asked: str, response: aiohttp.ClientResponse, received: bytes
@@ -189,19 +196,19 @@ class JsonApi:
             # The place is not shown: whoever redirects can put anything into it.
             text = f"{asked} answered with status {status}, a redirect, which is not followed"
             return StatusError(f"{text}: {self.advice.address}", status)
-        said = self._shown(received)
+        said = self._shown(received.decode("utf-8", "replace"))
         return StatusError(
             f"{asked} answered with status {status}{f' ({said})' if said else ''}: "
             f"{self.advice.for_status(status)}",
             status,
         )
 
-    def _shown(self, received: bytes) -> str:
-        text = received[: 4 * SHOWN_CHARACTERS_MAX].decode("utf-8", "replace")
+    def _shown(self, text: str) -> str:
+        """The beginning of a text from elsewhere, on one line and without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-        return text[:SHOWN_CHARACTERS_MAX]
+        text = text[:SHOWN_CHARACTERS_MAX]
+        return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
     def _opened(self) -> aiohttp.ClientSession:
         """The session; it is made here because it needs a running event loop."""

@@ -74,11 +74,35 @@ async def test_a_status_is_told_with_what_to_do(server, api, status, advice):
     assert error.value.status == status
 
 
-async def test_a_secret_that_the_server_repeats_is_not_shown(server, api):
-    api.hide("s3cret-token")
-    server.answers[ASKED] = Answer(b"no such token: s3cret-token", 403)
-    with pytest.raises(StatusError, match=r"no such token: \*\*\*"):
-        await names(api)
+@pytest.mark.parametrize("secret", ["s3cret-token", "s3cret" * 1000, 's3cret"\\token'])
+async def test_a_secret_that_the_server_repeats_is_not_shown(server, api, secret):
+    api.hide(secret)
+    for content in (f"no such token: {secret}".encode(), [f"no such token: {secret}"]):
+        server.answers[ASKED] = Answer(content, 403)
+        with pytest.raises(StatusError, match=r"no such token: \*\*\*") as error:
+            await names(api)
+        assert "s3cret" not in str(error.value)
+
+
+async def test_a_header_that_cannot_be_sent_is_told_without_it(server, api):
+    with pytest.raises(UnreachableError, match="cannot be sent: .*check the token") as error:
+        await names(api, headers={"X-Token": "s3cret\r\nX-Other: 1"})
+    assert "s3cret" not in str(error.value)
+
+
+async def test_an_answer_that_is_not_http_is_told_without_the_secret(api):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"token s3cret is wrong\r\n\r\n")
+        writer.close()
+
+    api.hide("s3cret")
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as garbled:
+        port = garbled.sockets[0].getsockname()[1]
+        api.servers = [URL(f"http://127.0.0.1:{port}")]
+        with pytest.raises(UnreachableError, match="check the address") as error:
+            await names(api)
+    assert "s3cret" not in str(error.value)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
