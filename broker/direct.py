@@ -19,6 +19,7 @@ from leveret.broker.channel.access import check, check_exclusive_access
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.dispatch import described, handle, timed_out
+from leveret.broker.channel.publish_runs import Run
 from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.names import QUEUE
@@ -159,7 +160,7 @@ class DirectConnection:
 
         async def publish() -> None:
             message = Message(target.address, header, body)
-            steps = publishing.publish(self.channel, target, [message], len(body))
+            steps = publishing.publish(self.channel, target, Run([message], len(body), header.kind))
             if steps is not None:
                 await steps
 

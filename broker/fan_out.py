@@ -16,17 +16,18 @@ F2  The publisher is not told that a run is confirmed or refused before the last
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Final
 
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import Turns
 from leveret.storage.message import Message
 
-QUEUES_AT_ONCE = 500
+QUEUES_AT_ONCE: Final = 500
 """A message for no more queues is given to all of them in one turn. A run that is held for all of
 them costs a millisecond more, since its holders are in a list (channel/held_runs.py).
 """
-CARE_WORK = 30
+CARE_WORK: Final = 30
 """The work of a message in a queue that checks a limit or a time to live (broker/turns.py)."""
 QUEUE_WORK = 4
 """That of a run in a queue, beside that of its messages."""

@@ -19,10 +19,10 @@ import gc
 import logging
 from collections.abc import Callable
 from time import perf_counter, thread_time
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 LONG_SECONDS = 0.02
-NOTED_SECONDS = 0.004
+NOTED_SECONDS: Final = 0.004
 CHECK_SECONDS = 0.05
 LOGGED_SECONDS = 1.0
 """At most one line is logged in this time; it tells how many turns it is about."""

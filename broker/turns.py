@@ -21,22 +21,23 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Protocol
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
 from leveret.broker.loop_watch import NOTED_SECONDS, LoopWatch
 from leveret.broker.pending import Answer
 
-ROUND_SECONDS_MAX = 0.004
-ALONE_SECONDS = 0.000_1
+ROUND_SECONDS_MAX: Final = 0.004
+ALONE_SECONDS: Final = 0.000_1
 """A read that comes as long after the one before is taken to be the only one in this turn of the
 loop: its round follows at once, which saves a turn (15 to 20% of the time of one message)."""
-ALONE_BYTES_MAX, ALONE_WORK_MAX = 16 * 1024, 1000
+ALONE_BYTES_MAX: Final = 16 * 1024
+ALONE_WORK_MAX: Final = 1000
 """Such a read has no more bytes and work than this, since the work of its round is added to it."""
-AFTER_ROUNDS_MAX = 8
+AFTER_ROUNDS_MAX: Final = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
-WORK_MAX = 16_000
+WORK_MAX: Final = 16_000
 """The units of work of one turn: five to ten milliseconds."""
 
 logger = logging.getLogger("leveret.broker")

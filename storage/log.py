@@ -35,6 +35,7 @@ L6  A batch with records begins with an OLDEST. By L1 everything before it in th
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -46,11 +47,11 @@ from leveret.storage.log_client import LogClient
 from leveret.storage.log_files import LogFile, LogFiles
 from leveret.storage.worker import Worker
 
-IDLE_SECONDS = 0.02
+IDLE_SECONDS: Final = 0.02
 """Records without a waiter are written after this time. A message that is gone by then is left
 out."""
-PENDING_BYTES_HIGH = 8 * 1024 * 1024
-PENDING_BYTES_LOW = 4 * 1024 * 1024
+PENDING_BYTES_HIGH: Final = 8 * 1024 * 1024
+PENDING_BYTES_LOW: Final = 4 * 1024 * 1024
 """Publishers are held back while more bytes of bodies than this are not on disk yet."""
 RETRY_SECONDS = 0.5
 """The interval at which a write to a full disk is tried again."""

@@ -6,11 +6,11 @@ created a second, and they cannot be part of a reference cycle (30 ns to create 
 a class with slots; docs/performance.md).
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-ENTRY_BYTES = 260
+ENTRY_BYTES: Final = 260
 """About how much memory an entry and its message take, without the body."""
 
 

@@ -20,7 +20,7 @@ Q3  A file is needed while it has records of a queue that exists and no later ST
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -32,7 +32,7 @@ from leveret.storage.log_files import LogFile
 from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_recovery import QueueRecovery
 
-UNENCODED_MAX = 4_000
+UNENCODED_MAX: Final = 4_000
 """Messages that wait to be encoded. While the disk is behind, many more wait for the next batch: to
 encode all of them together would take 50 ms."""
 

@@ -35,7 +35,7 @@ TQ4  A queue that is not durable keeps a ledger and its unacked entries only aft
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from leveret.storage.backing_queue import Head, Purged, Waiter
 from leveret.storage.delta import Delta
@@ -54,7 +54,7 @@ from leveret.storage.segment_slices import SegmentSlices, SegmentStore, Slice
 from leveret.storage.tiered_cursor import TieredCursor
 from leveret.storage.tiered_order import TieredOrder
 
-NOTE_BYTES = 128 * 1024
+NOTE_BYTES: Final = 128 * 1024
 """A queue reports its memory to the pager each time this many bytes were published to it."""
 
 
@@ -200,6 +200,9 @@ class TieredQueue:
 
     def fetchable(self, count: int) -> int:
         """How many entries in memory precede the first one on disk only."""
+        if not self._order.is_split:
+            # O1: all of them are in memory.
+            return min(count, self.ready_count)
         return self._order.fetchable(count)
 
     def unexpired(self, count: int, now_ms: int) -> int:

@@ -91,7 +91,7 @@ class ConnectionLink(Protocol):
     exclusive_queues: dict[str, QueueClient]
 
     @property
-    def output(self) -> "ConnectionOutput":
+    def output(self) -> ConnectionOutput:
         """Where channels send to."""
 
     def forget_queue(self, name: str) -> None:
@@ -113,15 +113,15 @@ class Channel:
     unsynced: the replies that wait for the disk, if some do; `output` is behind them until then.
     takes_methods: frames are handled as they arrive: the channel is neither held nor closing.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
-    is_of_a_client: a client opened it; management did not.
+    is_of_a_client: a client opened it; management did not. message_bytes_max: of a body.
     """
 
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
         "counts", "global_credit", "global_prefetch_count", "is_closing", "is_of_a_client",
-        "last_queue", "next_delivery_tag", "number", "opened_at_s", "operation", "output",
-        "prefetch_count", "reply_consumer_tag", "reply_name", "takes_methods", "transaction",
-        "unacked", "unsynced", "vhost",
+        "last_queue", "message_bytes_max", "next_delivery_tag", "number", "opened_at_s",
+        "operation", "output", "prefetch_count", "reply_consumer_tag", "reply_name",
+        "takes_methods", "transaction", "unacked", "unsynced", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +151,7 @@ class Channel:
         self.reply_consumer_tag = ""
         self.reply_name = ""
         self.counts = MessageCounts()
+        self.message_bytes_max = connection.services.config.max_message_size_bytes
         self.opened_at_s = connection.services.clock.wall_time_s()
         connection.services.counts.channels_opened += 1
 

@@ -44,9 +44,9 @@ class Consumer:
     """
 
     __slots__ = (
-        "_address", "_frames", "_shares_limit", "_tag_bytes", "arguments", "channel", "credit",
-        "is_exclusive", "is_waiting", "no_ack", "prefetch_count", "priority", "queue", "served",
-        "tag",
+        "_address", "_frames", "_shares_limit", "_tag_bytes", "_turns", "arguments", "channel",
+        "credit", "is_exclusive", "is_waiting", "no_ack", "prefetch_count", "priority", "queue",
+        "served", "tag",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +59,7 @@ class Consumer:
         arguments: Table,
     ) -> None:
         self.channel = channel
+        self._turns = channel.vhost.turns
         self.queue = queue
         self.tag = tag
         self.no_ack = no_ack
@@ -124,14 +125,13 @@ class Consumer:
         """Send messages to the client, and record them as unsettled if they need an ack."""
         channel = self.channel
         output = channel.output
-        services = output.services
         writer = _WRITER
         writer.truncate(0)
         first_tag = channel.next_delivery_tag
         tag: i64 = first_tag
         records = None if self.no_ack else channel.unacked.records
         queue = self.queue
-        now_ms = services.turns.now_ms
+        now_ms = self._turns.now_ms
         total_bytes: i64 = FRAMES_BYTES_GUESS * len(entries)
         body_bytes_max: i64 = output.frame_bytes_max - FRAME_OVERHEAD_BYTES
         if body_bytes_max < 0 or body_bytes_max > COPIED_BYTES_MAX:

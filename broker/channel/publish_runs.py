@@ -32,21 +32,26 @@ properties, in the units of broker/turns.py."""
 class Run:
     """Messages that are published together: to one address, with the same kind of properties.
 
-    body_bytes: the sum of their bodies' sizes. header_count: how many properties were read for it.
+    body_bytes: the sum of their bodies' sizes. kind: see `ContentHeader`. header_count: how many
+    properties were read for it.
     """
 
-    __slots__ = ("body_bytes", "header_count", "messages")
+    __slots__ = ("body_bytes", "header_count", "kind", "messages")
 
-    def __init__(self, messages: list[Message], body_bytes: int, header_count: int = 0) -> None:
+    def __init__(
+        self, messages: list[Message], body_bytes: int, kind: int, header_count: int = 0
+    ) -> None:
         self.messages = messages
         self.body_bytes = body_bytes
+        self.kind = kind
         self.header_count = header_count
 
     def parts(self, count: int) -> tuple["Run", "Run"]:
         """The run of its first messages, so many, and that of the others."""
         first, rest = self.messages[:count], self.messages[count:]
         first_bytes = sum([len(message.body) for message in first])
-        return Run(first, first_bytes), Run(rest, self.body_bytes - first_bytes)
+        rest_bytes = self.body_bytes - first_bytes
+        return Run(first, first_bytes, self.kind), Run(rest, rest_bytes, self.kind)
 
     def take_work(self, turns: Turns, work: int) -> int:
         """How many of its messages may be published in this turn; takes their work.
@@ -129,9 +134,9 @@ class Runs:
         if not messages:
             return None
         if len(messages) == count:
-            return Run(messages, self._body_bytes, header_count)
+            return Run(messages, self._body_bytes, kind, header_count)
         body_bytes = sum([len(message.body) for message in messages])
-        return Run(messages, body_bytes, header_count)
+        return Run(messages, body_bytes, kind, header_count)
 
     def _header(
         self, last: ContentHeader | None, raw: bytes, messages: list[Message]

@@ -35,6 +35,7 @@ from leveret.broker.amqp.properties import (
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.publish_runs import Run
 from leveret.broker.channel.resolving import is_reply, resolve
 from leveret.broker.channel.targets import Target
 from leveret.broker.channel.transaction import Transaction
@@ -51,24 +52,22 @@ MESSAGE_BYTES_MAX = 512 * 1024 * 1024
 """RabbitMQ's hard limit, which no configuration raises."""
 
 
-def publish(
-    channel: Channel, target: Target, messages: list[Message], body_bytes: int
-) -> Steps | None:
+def publish(channel: Channel, target: Target, run: Run) -> Steps | None:
     """Publish a run of messages. Raises ChannelFault or ConnectionFault.
 
     None when they are published; a coroutine that publishes them if permissions have to be checked
     first, which may wait for a backend.
     """
-    check_message_size(channel, body_bytes)
-    header = routing.header_of(messages[0])
-    needs_care = header.kind >= NEEDS_CARE
+    check_message_size(channel, run.body_bytes)
+    messages = run.messages
+    needs_care = run.kind >= NEEDS_CARE
     if target.generation != channel.vhost.generation:
         steps = resolve(channel, target)
         if steps is not None:
-            return _check_and_publish(channel, target, messages, body_bytes, steps)
+            return _check_and_publish(channel, target, run, steps)
     if needs_care or not target.is_simple:
         if needs_care and _is_topic(target):
-            return _check_and_publish(channel, target, messages, body_bytes, None)
+            return _check_and_publish(channel, target, run, None)
         return _publish_each(channel, target, messages)
     count = len(messages)
     tracer = channel.vhost.tracer
@@ -77,9 +76,7 @@ def publish(
     transaction = channel.transaction
     if transaction is not None:
         first = transaction.next_number(count)
-        transaction.publishes.append(
-            partial(_commit_run, channel, target, messages, body_bytes, transaction, first)
-        )
+        transaction.publishes.append(partial(_commit_run, channel, target, run, transaction, first))
         return None
     confirms = channel.confirms
     first = 0
@@ -88,23 +85,20 @@ def publish(
         confirms.published += count
         if not channel.has_confirms_due:
             channel.confirms_due()
-    rest = _deliver_run(channel, target, messages, body_bytes, confirms, first)
+    rest = _deliver_run(channel, target, run, confirms, first)
     return None if rest is None else reached_all(channel, rest)
 
 
 def _deliver_run(
-    channel: Channel,
-    target: Target,
-    messages: list[Message],
-    body_bytes: int,
-    publisher: Publisher | None,
-    first: int,
+    channel: Channel, target: Target, run: Run, publisher: Publisher | None, first: int
 ) -> Answer[None] | None:
     """Hand a run to the queues of its target; see `routing.deliver`."""
-    vhost, queues = channel.vhost, target.queues
-    if vhost.tracer is not None:
-        vhost.tracer.published(channel, messages, [target.address.routing_key], queues)
-    rest = routing.deliver(vhost, queues, messages, body_bytes, _ttl_ms(messages), publisher, first)
+    vhost, queues, messages = channel.vhost, target.queues, run.messages
+    tracer = vhost.tracer
+    if tracer is not None:
+        tracer.published(channel, messages, [target.address.routing_key], queues)
+    ttl_ms = _ttl_ms(run)
+    rest = routing.deliver(vhost, queues, messages, run.body_bytes, ttl_ms, publisher, first)
     exchange = target.exchange
     assert exchange is not None
     count = len(messages)
@@ -115,33 +109,27 @@ def _deliver_run(
     channel.counts.routed += routed
     if not routed:
         _unroutable(channel, target, messages)
-    if channel.connection.services.observer is not None:
+    if channel.output.services.observer is not None:
         _observe(channel, messages, queues)
     return rest
 
 
-def _ttl_ms(messages: list[Message]) -> int | None:
+def _ttl_ms(run: Run) -> int | None:
     """The time to live that the messages of a run have in common; None if they have none."""
-    header = routing.header_of(messages[0])
-    return expiration_ms(header.raw) if header.kind & EXPIRES else None
+    return expiration_ms(run.messages[0].header.raw) if run.kind & EXPIRES else None
 
 
 def _commit_run(
-    channel: Channel,
-    target: Target,
-    messages: list[Message],
-    body_bytes: int,
-    transaction: Transaction,
-    first: int,
+    channel: Channel, target: Target, run: Run, transaction: Transaction, first: int
 ) -> Answer[None] | None:
     """Publish a run of a transaction. If routes have changed meanwhile, each message is routed."""
     if target.is_simple and target.generation == channel.vhost.generation:
-        channel.vhost.turns.work_left -= target.work * len(messages)
-        return _deliver_run(channel, target, messages, body_bytes, transaction, first)
-    keys, ttl_ms = [target.address.routing_key], _ttl_ms(messages)
+        channel.vhost.turns.work_left -= target.work * len(run.messages)
+        return _deliver_run(channel, target, run, transaction, first)
+    keys, ttl_ms = [target.address.routing_key], _ttl_ms(run)
     each = [
         partial(_route_and_deliver, channel, target, message, keys, ttl_ms, transaction, number)
-        for number, message in enumerate(messages, first)
+        for number, message in enumerate(run.messages, first)
     ]
     transaction.publishes.extendleft(reversed(each))
     return None
@@ -157,11 +145,7 @@ async def reached_all(channel: Channel, rest: Answer[None]) -> None:
 
 
 async def _check_and_publish(
-    channel: Channel,
-    target: Target,
-    messages: list[Message],
-    body_bytes: int,
-    steps: Steps | None,
+    channel: Channel, target: Target, run: Run, steps: Steps | None
 ) -> None:
     """Publish a run after all of its permissions are checked: of one generation of the vhost.
 
@@ -170,8 +154,8 @@ async def _check_and_publish(
     if steps is not None:
         await steps
     vhost = channel.vhost
-    header = routing.header_of(messages[0])
-    assert len(messages) == 1 or not header.needs_care, "its permissions are its own"
+    header = routing.header_of(run.messages[0])
+    assert len(run.messages) == 1 or not header.needs_care, "its permissions are its own"
     generation = -1
     while generation != vhost.generation:
         generation = vhost.generation
@@ -182,9 +166,9 @@ async def _check_and_publish(
         if header.needs_care:
             await _check_selected_topics(channel, target, header)
     if header.needs_care:
-        rest = _publish_each(channel, target, messages)
+        rest = _publish_each(channel, target, run.messages)
     else:
-        rest = publish(channel, target, messages, body_bytes)
+        rest = publish(channel, target, run)
     if rest is not None:
         await rest
 
@@ -241,7 +225,7 @@ def refuse(channel: Channel, count: int, reason: str) -> None:
 
 def check_message_size(channel: Channel, body_bytes: int) -> None:
     """Raise 406 for a body above the configured size."""
-    size_max = channel.connection.services.config.max_message_size_bytes
+    size_max = channel.message_bytes_max
     if body_bytes > size_max:
         configured = "configured " if size_max != MESSAGE_BYTES_MAX else ""
         raise precondition_failed(

@@ -10,7 +10,7 @@ The kept frames are bounded: above `KEPT_BYTES_MAX` the socket is not read.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from leveret.broker.amqp.errors import Fault, internal_error
 from leveret.broker.channel import dispatch
@@ -22,7 +22,7 @@ from leveret.broker.services import Services
 KEPT_BYTES_MAX = 1024 * 1024
 """Limit for all held channels of one connection. A client that pipelines methods stays far below
 it, and ten thousand connections that publish to held channels need at most 10 GB."""
-FRAME_COST_BYTES = 256
+FRAME_COST_BYTES: Final = 256
 """Memory of a kept frame in addition to its payload, so that many small frames count too."""
 
 

@@ -10,7 +10,7 @@ the next turn (net/input_steps.py).
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pamqp import base, commands
 
@@ -52,13 +52,16 @@ from leveret.broker.services import Services
 from leveret.broker.turns import NextTurn, TurnOver
 from leveret.storage.message import Entry
 
-METHOD_WORK, ACK_WORK, FRAME_WORK = 250, 16, 8
+METHOD_WORK: Final = 250
+ACK_WORK: Final = 16
+FRAME_WORK: Final = 8
 """The work of a method other than basic.publish and basic.ack, that of an ack which is not passed
 on in a run, and that of any other frame, in the units of broker/turns.py. A declaration takes 100
 microseconds.
 """
 
-MANY_MESSAGES, MANY_BYTES = 64, 64 * 1024
+MANY_MESSAGES: Final = 64
+MANY_BYTES: Final = 64 * 1024
 """A publisher that sends so much at a time may outrun the consumers of its queues."""
 
 logger = logging.getLogger("leveret.connection")
@@ -289,7 +292,7 @@ class Incoming:
         if target_channel.assembler is not None:
             target_channel.assembler.add(METHOD, b"")
         target = self._recent_targets.get(arguments) or self._targets.find(arguments)
-        size_max = self._services.config.max_message_size_bytes
+        size_max = target_channel.message_bytes_max
         runs = Runs(target, properties, bodies, body_bytes, size_max)
         size = len(bodies) * FRAME_COST_BYTES + body_bytes
         self._publish_runs(target_channel, target, runs, size)
@@ -346,7 +349,7 @@ class Incoming:
 
     def _publish(self, channel: Channel, target: Target, run: Run, later: Runs, size: int) -> None:
         """Publish a run. later: those that follow it, if this turn ends before it is published."""
-        steps = publishing.publish(channel, target, run.messages, run.body_bytes)
+        steps = publishing.publish(channel, target, run)
         if steps is not None:
             try:
                 self.run(channel, steps, partial(publishing.described, channel, target))

@@ -10,7 +10,7 @@ delivery itself.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from pamqp import base
 
@@ -21,7 +21,7 @@ from leveret.broker.channel.channel import Channel
 from leveret.broker.clock import Timer
 from leveret.broker.services import Services
 
-LARGE_PIECE_BYTES = 4 * 1024
+LARGE_PIECE_BYTES: Final = 4 * 1024
 """Output whose pieces are this large on average is not joined: copying costs more than writev."""
 WRITE_BUFFER_HIGH_BYTES = 256 * 1024
 WRITE_BUFFER_LOW_BYTES = 64 * 1024

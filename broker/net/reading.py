@@ -16,7 +16,7 @@ The socket is read unless one of these is true:
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from pamqp import commands
 
@@ -25,9 +25,9 @@ from leveret.broker.net.output import Output
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
 
-BIG_READ_BYTES = 128 * 1024
+BIG_READ_BYTES: Final = 128 * 1024
 """A chunk of this size is probably followed by more."""
-ROUND_READ_BYTES_MAX = 700 * 1024
+ROUND_READ_BYTES_MAX: Final = 700 * 1024
 """Bytes to read from one socket per round. A smaller share would be fairer, but each pause costs
 two system calls: with a pause after each chunk, a quarter of the time for large messages."""
 

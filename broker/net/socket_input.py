@@ -30,8 +30,8 @@ class SocketInput:
     """The bytes that one connection receives. bytes_in, reads: totals."""
 
     __slots__ = (
-        "_connection", "_greeting", "_incoming", "_reading", "_scanner", "_turns", "bytes_in",
-        "reads",
+        "_connection", "_greeting", "_incoming", "_reading", "_scan", "_scanner", "_turns",
+        "bytes_in", "reads",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +47,7 @@ class SocketInput:
         self._turns = turns
         self._incoming = incoming
         self._scanner = scanner
+        self._scan = scanner.scan
         self._reading = reading
         self._connection = connection
         self._greeting: Greeting | None = greeting
@@ -63,7 +64,7 @@ class SocketInput:
             if self._greeting is not None:
                 data = self._greet(self._greeting, data)
             if data:
-                self._scan(data)
+                self._pass_on(data)
         finally:
             elapsed = turns.end_read(started, size)
             if elapsed > NOTED_SECONDS:
@@ -75,12 +76,12 @@ class SocketInput:
             self._greeting = None
         return rest
 
-    def _scan(self, data: bytes) -> None:
+    def _pass_on(self, data: bytes) -> None:
         incoming, scanner = self._incoming, self._scanner
         if self._turns.work_left <= 0 or incoming.steps.waiting:
-            incoming.steps.wait_with(partial(scanner.add, data), scanner.scan)
+            incoming.steps.wait_with(partial(scanner.add, data), self._scan)
             return
         scanner.add(data)
-        incoming.handle(scanner.scan)
+        incoming.handle(self._scan)
         if len(data) >= BIG_READ_BYTES:
             self._reading.pause_after_large_reads(len(data))

@@ -10,6 +10,7 @@ months), at four kilobytes for a busy queue. The age of a recovered message coun
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import Head
@@ -19,7 +20,10 @@ MARKS_MAX = 256
 MARKS_KEPT = MARKS_MAX * 3 // 4
 SPARSENESS = 8
 """A mark is removed if its neighbours are less than an eighth of their age apart."""
-BOUNDS_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+BOUND_MIN_MS: Final = 1
+BOUNDS_MS: Final[tuple[int, ...]] = (
+    BOUND_MIN_MS, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000,
+)  # fmt: skip
 """Upper bounds, inclusive, of the histogram of the time that delivered messages had waited."""
 
 
@@ -88,7 +92,9 @@ class Ages:
             place += 1
 
     def _note(self, count: int, waited_ms: int) -> None:
-        self.counts[bisect_left(BOUNDS_MS, waited_ms)] += count
+        # What is delivered at once, as nearly everything is, needs no search.
+        place = bisect_left(BOUNDS_MS, waited_ms) if waited_ms > BOUND_MIN_MS else 0
+        self.counts[place] += count
         self.sum_ms += count * waited_ms
 
 

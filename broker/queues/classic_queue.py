@@ -11,7 +11,7 @@ Every question is answered at once: see `QueueClient` for the interface and its 
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from leveret.broker.amqp.errors import access_refused, precondition_failed
 from leveret.broker.amqp.field_table import Table
@@ -45,11 +45,11 @@ from leveret.broker.requester import Requester
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Message
 
-TURN_MESSAGES_MAX = 2000
+TURN_MESSAGES_MAX: Final = 2000
 """A millisecond's work or so: what one queue may do before others have their turn."""
-TURN_IN_TIME_MS = 1000
+TURN_IN_TIME_MS: Final = 1000
 """A message that does not live so long is delivered at once, as in RabbitMQ, not in a turn."""
-DELIVERY_BYTES_MAX = 512 * 1024
+DELIVERY_BYTES_MAX: Final = 512 * 1024
 """About as much as one consumer is given at once, so that large bodies do not pile up on it."""
 
 
@@ -262,9 +262,19 @@ class ClassicQueue:
         if self._deaths.is_behind:
             self._deaths.go_on()
 
-    @reading
     def deliver_ready(self) -> None:
-        """Deliver until there are no messages, no consumer with room, or no time left."""
+        """Deliver until there are no messages, no consumer with room, or no time left.
+
+        As a method that is `reading`, but compiled: that decorator is not.
+        """
+        if self.reads.is_failing:
+            return
+        try:
+            self._deliver_ready()
+        except Unreadable as error:
+            self.reads.note(error)
+
+    def _deliver_ready(self) -> None:
         budget = TURN_MESSAGES_MAX
         backing = self.backing
         while backing.ready_count:
@@ -289,8 +299,9 @@ class ClassicQueue:
             return 0
         count = 1
         backing = self.backing
-        if ring.has_one_candidate:
-            affordable = 1 + DELIVERY_BYTES_MAX * backing.ready_count // (backing.ready_bytes + 1)
+        ready_count = backing.ready_count
+        if ready_count > 1 and ring.has_one_candidate:
+            affordable = 1 + DELIVERY_BYTES_MAX * ready_count // (backing.ready_bytes + 1)
             count = min(consumer.room(), budget, affordable)
             if count > 1:
                 count = backing.fetchable(count)

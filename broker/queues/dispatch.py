@@ -19,12 +19,15 @@ class ConsumerRing:
     active: the one that gets messages, if the queue has a single active consumer.
     """
 
-    __slots__ = ("_elects_by_priority", "_rings", "active", "consumers", "is_single_active")
+    __slots__ = (
+        "_elects_by_priority", "_in_rings", "_rings", "active", "consumers", "is_single_active",
+    )  # fmt: skip
 
     def __init__(self, is_single_active: bool = False, elects_by_priority: bool = True) -> None:
         self.is_single_active = is_single_active
         self._elects_by_priority = elects_by_priority
         self._rings: dict[int, list[Consumer]] = {}
+        self._in_rings = 0
         self.consumers: list[Consumer] = []
         self.active: Consumer | None = None
 
@@ -50,6 +53,7 @@ class ConsumerRing:
         for consumer in consumers:
             consumer.is_waiting = False
         self._rings.clear()
+        self._in_rings = 0
         self.active = None
         return consumers
 
@@ -71,21 +75,18 @@ class ConsumerRing:
                     return consumer
                 consumer.is_waiting = True
                 del ring[0]
+                self._in_rings -= 1
         return None
 
     @property
     def has_candidates(self) -> bool:
         """A consumer may have room."""
-        return any(self._rings.values())
+        return self._in_rings > 0
 
     @property
     def has_one_candidate(self) -> bool:
         """Exactly one consumer may have room, so that it can be given many messages at once."""
-        rings = self._rings
-        if len(rings) == 1:
-            (ring,) = rings.values()
-            return len(ring) == 1
-        return sum(len(ring) for ring in rings.values()) == 1
+        return self._in_rings == 1
 
     def may_add(self, consumer: Consumer) -> bool:
         """Whether neither it nor one of the others wants the queue for itself.
@@ -111,11 +112,13 @@ class ConsumerRing:
             self._rings[consumer.priority] = []
             self._rings = dict(sorted(self._rings.items(), reverse=True))
         self._rings[consumer.priority].append(consumer)
+        self._in_rings += 1
 
     def _leave(self, consumer: Consumer) -> None:
         consumer.is_waiting = False
         ring = self._rings.get(consumer.priority)
         if ring is not None and consumer in ring:
             ring.remove(consumer)
+            self._in_rings -= 1
             if not ring:
                 del self._rings[consumer.priority]

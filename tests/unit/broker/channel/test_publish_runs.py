@@ -83,7 +83,7 @@ def test_what_comes_before_malformed_properties_is_published():
 
 def test_the_parts_of_a_run():
     messages = [Message(ADDRESS, None, bytes(size)) for size in (1, 2, 3)]
-    first, rest = Run(messages, 6).parts(2)
+    first, rest = Run(messages, 6, 1).parts(2)
     assert (first.messages, first.body_bytes) == (messages[:2], 3)
     assert (rest.messages, rest.body_bytes) == (messages[2:], 3)
 
