@@ -99,13 +99,16 @@ class LinkedNode:
 class Nodes:
     """Nodes that are linked with each other. late: those that apply declarations by `catch_up`.
 
-    ends: the links, by the names of the sending and of the receiving node.
+    ends: the links, by the names of the sending and of the receiving node. arrived: how many frames
+    have arrived. before_frame: by that number, what the test does before the next one arrives.
     """
 
     def __init__(self, *names):
         self.by_name = {name: LinkedNode(name) for name in names or ("a@host", "b@host")}
         self.ends = {}
         self.late = {}
+        self.arrived = 0
+        self.before_frame = {}
         self._identity = 0
         for node in self.by_name.values():
             node.vhost._submit = self.submit
@@ -133,14 +136,10 @@ class Nodes:
 
     # Declarations
 
-    def declare(self, home, name="q", durable=False, auto_delete=False, owner="", **arguments):
+    def declare(self, home, name="q", **arguments):
         """Declare a queue that lives on a node; its identity."""
         self._identity += 1
-        put = PutQueue(
-            "/", name, durable, auto_delete, owner=owner, owner_node="", node=home,
-            identity=self._identity, **arguments,
-        )  # fmt: skip
-        self.submit(put)
+        self.submit(PutQueue("/", name, node=home, identity=self._identity, **arguments))
         return QueueHome(home, self._identity)
 
     def submit(self, *declarations, answer=None, nowait=False, requester=THE_NODE):
@@ -179,9 +178,11 @@ class Nodes:
         for (name, peer), end in tuple(self.ends.items()):
             if end.sent and end.is_up:
                 happened = True
-                frame = end.sent.popleft()
+                self.before_frame.pop(self.arrived, lambda: None)()
+            if end.sent and end.is_up:
+                self.arrived += 1
                 receiver = self.by_name[peer]
-                receiver.queues.received(self.ends[peer, name], frame)
+                receiver.queues.received(self.ends[peer, name], end.sent.popleft())
         return happened
 
     def settle(self):

@@ -2,12 +2,19 @@
 
 import pytest
 
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.pending import Answer
+from leveret.broker.requester import THE_NODE
+from leveret.cluster.queues.remote_consumer import WINDOW_BYTES, WINDOW_MESSAGES
 from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.storage.message import Message
 from tests.linked_nodes import Nodes
-from tests.unit.broker.queues.fakes import FakeConsumer, publish
+from tests.unit.broker.queues.fakes import HEADER, FakeConsumer, publish
+from tests.unit.cluster.queues.fakes import ADDRESS, Publisher
 
 A, B = "a@host", "b@host"
+UNLIMITED = 1 << 62
 
 
 @pytest.fixture
@@ -30,25 +37,6 @@ def real(nodes):
     return nodes.by_name[B].queue()
 
 
-class Publisher:
-    """Records what becomes of runs."""
-
-    def __init__(self):
-        self.held, self.confirmed, self.refused, self.died = [], [], [], []
-
-    def hold(self, first, count, holder):
-        self.held.append((first, count))
-
-    def confirm(self, first, holder):
-        self.confirmed.append(first)
-
-    def refuse(self, number):
-        self.refused.append(number)
-
-    def holder_died(self, holder, is_settled):
-        self.died.append(is_settled)
-
-
 def asked(nodes, ask, *arguments):
     """The answer to a question. Raises what it is refused with."""
     answer = Answer()
@@ -62,35 +50,299 @@ def consuming(nodes, queue, consumer):
     return consumer
 
 
-def ready(queue):
-    return queue.figures.counts().ready
+def declared_anew(nodes, **arguments):
+    """Another queue in the place of the first: as a's clients use it, and as it is on b."""
+    nodes.delete()
+    nodes.declare(B, **arguments)
+    return [nodes.by_name[name].queue() for name in (A, B)]
 
 
-def test_it_lives_on_the_other_node(remote, real):
-    assert isinstance(remote, RemoteQueue)
-    assert not isinstance(real, RemoteQueue)
-    assert remote.home == real.home
+def full(**limit):
+    """Encoded arguments of a queue with a limit, which refuses what is published above it."""
+    return encode_table({"x-max-length": ("I", 2), "x-overflow": ("S", "reject-publish")})
 
 
-def test_what_is_published_is_there_for_a_get_that_follows(nodes, remote):
-    publish(remote, b"1", b"2")
-    got = asked(nodes, remote.get, True)
-    assert (got.entry.message.body, got.ready_count) == (b"1", 1)
-    assert asked(nodes, remote.get, False).entry.message.body == b"2"
-    assert asked(nodes, remote.get, False) is None
+class TestMessages:
+    def test_it_lives_on_the_other_node(self, remote, real):
+        assert isinstance(remote, RemoteQueue)
+        assert not isinstance(real, RemoteQueue)
+        assert remote.home == real.home
+
+    def test_what_is_published_is_there_for_a_get_that_follows(self, nodes, remote):
+        publish(remote, b"1", b"2")
+        got = asked(nodes, remote.get, True)
+        assert (got.entry.message.body, got.ready_count) == (b"1", 1)
+        assert asked(nodes, remote.get, False).entry.message.body == b"2"
+        assert asked(nodes, remote.get, False) is None
+
+    def test_a_run_stays_a_run(self, nodes, remote, real):
+        messages = [Message(ADDRESS, HEADER, b"%d" % number) for number in range(3)]
+        remote.publish(messages, 3, None, None, 0)
+        assert len(nodes.ends[A, B].sent) == 2, "the queue is opened, and the run is one frame"
+        nodes.settle()
+        assert real.backing.ready_count == 3
+
+    def test_messages_expire_at_home(self, nodes, remote, real):
+        publish(remote, b"1", ttl_ms=1000)
+        nodes.settle()
+        nodes.by_name[B].clock.advance(1.0)
+        assert real.backing.ready_count == 0
+
+    def test_consuming_and_settling(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        publish(remote, b"1", b"2", b"3")
+        nodes.settle()
+        assert consumer.bodies == [b"1", b"2", b"3"]
+        remote.ack(consumer.entries[:1])
+        remote.requeue(consumer.entries[1:2])
+        nodes.settle()
+        assert real.counts.acked == 1
+        assert consumer.bodies == [b"1", b"2", b"3", b"2"]
+        assert consumer.entries[-1].redelivered
+        remote.discard(consumer.entries[2:])
+        nodes.settle()
+        assert real.backing.unacked_count == 0
+
+    def test_what_is_requeued_is_there_for_a_get_that_follows(self, nodes, remote):
+        publish(remote, b"1")
+        got = asked(nodes, remote.get, True)
+        remote.requeue([got.entry])
+        again = asked(nodes, remote.get, True)
+        assert (again.entry.message.body, again.entry.redelivered) == (b"1", True)
 
 
-def test_consuming_and_settling(nodes, remote, real):
-    consumer = consuming(nodes, remote, FakeConsumer())
-    publish(remote, b"1", b"2", b"3")
-    nodes.settle()
-    assert consumer.bodies == [b"1", b"2", b"3"]
-    remote.ack(consumer.entries[:1])
-    remote.requeue(consumer.entries[1:2])
-    nodes.settle()
-    assert real.counts.acked == 1
-    assert consumer.bodies == [b"1", b"2", b"3", b"2"]
-    assert consumer.entries[-1].redelivered
-    remote.discard(consumer.entries[2:])
-    nodes.settle()
-    assert real.backing.unacked_count == 0
+class TestConfirms:
+    def test_a_run_is_confirmed_when_the_home_node_has_it(self, nodes, remote):
+        publisher = Publisher()
+        publish(remote, b"1", b"2", publisher=publisher, first=7)
+        assert publisher.owed == {7: 1, 8: 1}
+        nodes.settle()
+        assert publisher.confirmed == [7, 8]
+
+    def test_confirms_of_one_round_are_one_frame(self, nodes, remote):
+        publisher = Publisher()
+        for first in (1, 2, 3):
+            publish(remote, b"x", publisher=publisher, first=first)
+        link = nodes.ends[A, B]
+        while link.sent:
+            nodes.by_name[B].queues.received(nodes.ends[B, A], link.sent.popleft())
+        nodes.settle()
+        assert len(nodes.ends[B, A].log) == 1
+        assert publisher.confirmed == [1, 2, 3]
+
+    def test_a_holder_at_home_confirms_later(self, nodes, remote, real, monkeypatch):
+        held = []
+        monkeypatch.setattr(
+            type(real), "publish",
+            lambda queue, messages, body_bytes, ttl_ms, publisher, first: (
+                publisher.hold(first, len(messages), "the log"), held.append((publisher, first))
+            ),
+        )  # fmt: skip
+        publisher = Publisher()
+        publish(remote, b"1", b"2", publisher=publisher)
+        nodes.settle()
+        assert publisher.confirmed == []
+        behind, first = held.pop()
+        behind.confirm(first, "the log")
+        nodes.settle()
+        assert publisher.confirmed == [2]
+        behind, first = held.pop()
+        behind.holder_died("the log", False)
+        nodes.settle()
+        assert (publisher.refused, publisher.confirmed) == ([1], [2, 1])
+
+    def test_a_queue_that_is_full_refuses(self, nodes):
+        remote, _ = declared_anew(nodes, arguments=full())
+        publisher = Publisher()
+        messages = [Message(ADDRESS, HEADER, b"x") for _ in range(4)]
+        remote.publish(messages, 4, None, publisher, 11)
+        nodes.settle()
+        assert (publisher.refused, publisher.confirmed) == ([13, 14], [11])
+
+    def test_deleting_the_queue_settles(self, nodes, remote):
+        publisher = Publisher()
+        publish(remote, b"1", publisher=publisher)
+        nodes.delete()
+        nodes.settle()
+        assert publisher.died == [True]
+        assert not publisher.owed
+
+
+class TestQuestions:
+    def test_length_purge_and_delete_have_counts(self, nodes, remote):
+        publish(remote, b"1", b"2", b"3")
+        consuming(nodes, remote, FakeConsumer(credit=1))
+        assert tuple(asked(nodes, remote.length)) == (2, 1)
+        assert asked(nodes, remote.purge) == 2
+        publish(remote, b"4")
+        assert asked(nodes, remote.delete, False, False, THE_NODE) == 1
+        assert all(not node.vhost.queues for node in nodes)
+
+    def test_faults_come_with_their_code_and_text(self, nodes, remote):
+        publish(remote, b"1")
+        with pytest.raises(ChannelFault, match="queue 'q' in vhost '/' not empty") as refused:
+            asked(nodes, remote.delete, False, True, THE_NODE)
+        assert refused.value.reply_code == 406
+        consuming(nodes, remote, FakeConsumer())
+        exclusive = FakeConsumer("e")
+        exclusive.is_exclusive = True
+        with pytest.raises(ChannelFault, match="in exclusive use") as refused:
+            asked(nodes, remote.subscribe, exclusive)
+        assert refused.value.reply_code == 403
+
+    def test_a_fault_of_the_connection_is_one(self, nodes):
+        remote, _ = declared_anew(
+            nodes, durable=True, arguments=encode_table({"x-queue-type": ("S", "quorum")})
+        )
+        with pytest.raises(ConnectionFault) as refused:
+            asked(nodes, remote.delete, True, False, THE_NODE)
+        assert refused.value.reply_code == 540
+
+    def test_questions_to_a_queue_that_is_deleted_meanwhile_are_refused(self, nodes, remote):
+        answers = [Answer() for _ in range(3)]
+        remote.get(True, answers[0])
+        remote.length(answers[1])
+        remote.purge(answers[2])
+        nodes.delete()
+        nodes.settle()
+        for answer in answers:
+            with pytest.raises(ChannelFault, match="no queue 'q' in vhost '/'"):
+                answer.result()
+
+    def test_two_clients_that_delete_it_at_once_both_succeed(self, nodes, remote):
+        answers = [Answer(), Answer()]
+        for answer in answers:
+            remote.delete(False, False, THE_NODE, answer)
+        nodes.settle()
+        assert [answer.result() for answer in answers] == [0, 0]
+        assert nodes.by_name[A].queues._homes[B]._queues == {}
+
+
+class TestConsumers:
+    def test_none_gets_more_than_its_room(self, nodes, remote):
+        consumer = consuming(nodes, remote, FakeConsumer(credit=2))
+        publish(remote, b"1", b"2", b"3", b"4")
+        nodes.settle()
+        assert consumer.bodies == [b"1", b"2"]
+        remote.ack([consumer.entries[0]])
+        consumer.credit += 1
+        assert consumer.is_waiting, "it wants to be told of room"
+        remote.credit(consumer)
+        nodes.settle()
+        assert consumer.bodies == [b"1", b"2", b"3"]
+
+    def test_room_that_grows_several_times_in_a_round_is_one_grant(self, nodes, remote):
+        consumer = consuming(nodes, remote, FakeConsumer(credit=3))
+        publish(remote, *[b"x"] * 6)
+        nodes.settle()
+        frames = nodes.ends[A, B].log
+        before = len(frames)
+        for _ in range(3):
+            consumer.credit += 1
+            remote.credit(consumer)
+        nodes.settle()
+        assert len(frames) == before + 1
+        assert len(consumer.entries) == 6
+
+    def test_one_without_a_limit_has_a_window(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer(credit=UNLIMITED, no_ack=True))
+        run = [Message(ADDRESS, HEADER, b"x")] * 3 * WINDOW_MESSAGES
+        remote.publish(run, len(run), None, None, 0)
+        nodes.settle()
+        assert len(consumer.entries) == 3 * WINDOW_MESSAGES
+        consumer.room = lambda: 0
+        remote.publish(run, len(run), None, None, 0)
+        nodes.settle()
+        assert real.backing.ready_count >= 2 * WINDOW_MESSAGES, "its client does not read"
+        assert len(consumer.entries) == 3 * WINDOW_MESSAGES
+        del consumer.room
+        assert consumer.is_waiting
+        remote.credit(consumer)
+        nodes.settle()
+        assert len(consumer.entries) == 6 * WINDOW_MESSAGES
+
+    def test_large_messages_are_bounded_by_their_bytes(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer(credit=UNLIMITED))
+        consumer.room = lambda: 0
+        size = WINDOW_BYTES // 8
+        publish(remote, *[b"x" * size] * 20)
+        nodes.settle()
+        assert 8 <= real.backing.unacked_count <= 10
+        del consumer.room
+        remote.credit(consumer)
+        nodes.settle()
+        assert len(consumer.entries) == 20
+
+    def test_a_cancelled_one_gets_first_what_was_published_before(self, nodes, remote):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        publish(remote, b"1", b"2")
+        cancelled = Answer()
+        remote.cancel(consumer, answer=cancelled)
+        publish(remote, b"3")
+        nodes.settle()
+        assert cancelled.is_given
+        assert consumer.bodies == [b"1", b"2"]
+        assert asked(nodes, remote.length).ready_count == 1
+
+    def test_what_comes_for_one_whose_channel_has_ended_goes_back(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        publish(remote, b"1", b"2")
+        nodes.step()
+        nodes.by_name[B].loop.run()
+        assert nodes.ends[B, A].sent, "a delivery is on its way"
+        remote.cancel(consumer, channel_ended=True)
+        nodes.settle()
+        assert consumer.bodies == []
+        assert (real.backing.ready_count, real.backing.unacked_count) == (2, 0)
+        assert not real.ring.consumers
+
+    def test_a_channel_may_end_while_a_cancel_waits(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        publish(remote, b"1")
+        remote.cancel(consumer, answer=Answer())
+        remote.cancel(consumer, channel_ended=True)
+        nodes.settle()
+        assert consumer.bodies == []
+        assert (real.backing.ready_count, real.backing.unacked_count) == (1, 0)
+
+    def test_consumers_of_a_deleted_queue_are_told_once(self, nodes, remote):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        nodes.delete()
+        nodes.settle()
+        assert consumer.is_without_queue
+        assert consumer.was_told
+
+    def test_who_deletes_is_answered_before_the_consumers_are_told(self, nodes, remote):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        deleted = Answer(lambda _: told_before.append(consumer.was_told))
+        told_before = []
+        remote.delete(False, False, THE_NODE, deleted)
+        nodes.settle()
+        assert told_before == [False]
+        assert consumer.was_told
+
+    def test_a_queue_that_crashes_cancels_them(self, nodes, remote, real):
+        consumer = consuming(nodes, remote, FakeConsumer())
+        (stand_in,) = real.ring.consumers
+        real.ring.remove(stand_in)
+        stand_in.queue_deleted()
+        stand_in.tell_cancelled()
+        nodes.settle()
+        assert (consumer.is_without_queue, consumer.was_told) == (True, True)
+        nodes.delete()
+
+    def test_an_auto_delete_queue_goes_with_the_last_one(self, nodes):
+        remote, _ = declared_anew(nodes, auto_delete=True)
+        consumer = consuming(nodes, remote, FakeConsumer())
+        remote.cancel(consumer)
+        nodes.settle()
+        assert all(not node.vhost.queues for node in nodes)
+
+    def test_consumers_of_all_nodes_take_turns(self, nodes, remote, real):
+        near, far = FakeConsumer("far away"), FakeConsumer("at home")
+        consuming(nodes, remote, near)
+        consuming(nodes, real, far)
+        publish(remote, b"1", b"2", b"3", b"4")
+        nodes.settle()
+        assert sorted(near.bodies + far.bodies) == [b"1", b"2", b"3", b"4"]
+        assert len(near.bodies) == len(far.bodies) == 2
