@@ -22,6 +22,9 @@ from leveret.broker.services import Services
 KEPT_BYTES_MAX = 1024 * 1024
 """Limit for all held channels of one connection. A client that pipelines methods stays far below
 it, and ten thousand connections that publish to held channels need at most 10 GB."""
+WRITTEN_WORK: Final = 250
+"""The work of writing a declaration to disk, in addition to that of any method: 100 microseconds
+(broker/turns.py)."""
 FRAME_COST_BYTES: Final = 256
 """Memory of a kept frame in addition to its payload, so that many small frames count too."""
 
@@ -48,7 +51,8 @@ class HeldChannels:
     """
 
     __slots__ = (
-        "_clock", "_frames", "_kept_bytes", "_resume", "_timeout_ms", "_unsynced", "waiting"
+        "_clock", "_frames", "_kept_bytes", "_resume", "_timeout_ms", "_turns", "_unsynced",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +61,7 @@ class HeldChannels:
         """resume: called with the number of a channel whose answer was given."""
         self._unsynced = unsynced
         self._clock = services.clock
+        self._turns = services.turns
         self._timeout_ms = services.config.channel_operation_timeout_ms
         self._resume = resume
         self.waiting: dict[int, Waiting] = {}
@@ -106,6 +111,8 @@ class HeldChannels:
             steps, awaited, lambda _: self._resume(number), self._clock, self._timeout_ms, timed_out
         )
         if channel is not None:
+            if operation.awaits_sync:
+                self._turns.work_left -= WRITTEN_WORK
             if self._needs_no_hold(operation):
                 self._unsynced.wait(channel, operation, method_index)
                 return

@@ -5,6 +5,7 @@ would if the channel had waited for each of them.
 """
 
 import asyncio
+import itertools
 import struct
 
 import pytest
@@ -12,7 +13,10 @@ from pamqp import commands
 
 from leveret.broker.amqp.frames import METHOD
 from leveret.broker.amqp.methods import decode_method
+from leveret.broker.net.held import WRITTEN_WORK
+from leveret.broker.net.incoming import METHOD_WORK
 from leveret.broker.net.unsynced_replies import GATHERED_BYTES_MAX, WAITING_MAX
+from leveret.broker.turns import WORK_MAX
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.storage.metadata import MetadataError
 from tests.later_queue import DELAY_MS, LATER_QUEUE, LaterQueue
@@ -352,6 +356,16 @@ async def test_a_channel_waits_when_very_many_of_its_answers_do(node, client):
     node.sync.end()
     await names(node, client)
     assert len(node.vhost.queues) == WAITING_MAX + 5
+
+
+async def test_declarations_are_written_by_the_turn(node, client):
+    client.send(b"".join(declare(str(number)) for number in range(200)))
+    declared = [0]
+    async for _ in node.turns(client):
+        declared.append(len(node.vhost.queues))
+    assert declared[-1] == 200
+    in_turns = [after - before for before, after in itertools.pairwise(declared)]
+    assert max(in_turns) <= WORK_MAX // (METHOD_WORK + WRITTEN_WORK) + 1
 
 
 async def test_little_is_gathered_behind_an_answer(node, client):
