@@ -14,7 +14,8 @@ V2. Entries of a view are ordered by its coordinator alone, so two logs with the
 V3. A log has no gaps. The members of a view begin with the same log, and append the coordinator's
     entries in its order.
 V4. An operation is answered when all members of the view have applied it, on disk if they are disc
-    nodes. So a node that was in a view has everything that was answered in it.
+    nodes, and if there is one among them. So a node that was in a view has everything that was
+    answered in it.
 V5. A view begins with all that its members have from the view of its proposer. So what was answered
     in a view is in every later one that goes back to it (`OrderedLog.went_through`).
 V6. A submission is in a log at most once, as done or as refused.
@@ -369,7 +370,8 @@ class Replication:
             )
         )
         if not self._disc_nodes():
-            self._fail(self.submissions.drain(of_log=False), NO_DISC_NODE)
+            self._out.add(*self.submissions.stable(self._stable))
+            self._fail(self.submissions.drain(), NO_DISC_NODE)
 
     def _replace(self, install: Install) -> None:
         """A snapshot takes the place of the log; what this node alone had is reported (V7)."""

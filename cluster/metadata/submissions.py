@@ -100,12 +100,10 @@ class Submissions:
             )
         return answers
 
-    def drain(self, *, of_log: bool = True) -> list[SubmissionId]:
-        """Give up all of them; of_log: also those in the log."""
-        given_up = [*self._sent, *self._waiting]
+    def drain(self) -> list[SubmissionId]:
+        """Give up all of them."""
+        given_up = [*self._in_log, *self._sent, *self._waiting]
+        self._in_log.clear()
         self._sent.clear()
         self._waiting.clear()
-        if of_log:
-            given_up = [*self._in_log, *given_up]
-            self._in_log.clear()
         return given_up
