@@ -223,7 +223,6 @@ class Replication:
         else:
             self.views.settle(self.admitted)
             self._pump()
-            self.views.tell_status()
         return self._out.take()
 
     def _pump(self) -> None:

@@ -162,6 +162,7 @@ class Views:
     def form(self) -> None:
         """Begin a view without any other node."""
         assert self.phase == STARTING, "a node that runs is in a view"
+        self.unsettle()
         if self._accepted is None:
             self._propose((self.me,))
 
@@ -172,10 +173,16 @@ class Views:
         self._is_settled = False
 
     def settle(self, admitted: frozenset[str]) -> None:
+        """If anything has changed, see to the next view, and tell the others."""
+        if not self._is_settled:
+            self._is_settled = True
+            self._see_to_next_view(admitted)
+            self._tell_status()
+
+    def _see_to_next_view(self, admitted: frozenset[str]) -> None:
         """Propose the next view if that is for this node to do."""
-        if self._is_settled or self.phase == STARTING or self._accepted is not None:
+        if self.phase == STARTING or self._accepted is not None:
             return
-        self._is_settled = True
         self._notice_exclusion()
         if self.fence.is_up or self._proposal is not None or self._is_held or self._has_senior():
             return
@@ -206,7 +213,7 @@ class Views:
         self.is_over = True
         self._out.add(Pause(tuple(sorted(names))))
 
-    def tell_status(self) -> None:
+    def _tell_status(self) -> None:
         """Tell all linked nodes how this one stands, if that has changed."""
         links = tuple((name, linked.incarnation) for name, linked in self.peers.items())
         state = (self.view.id, self.phase, self.fence.is_up, links)

@@ -90,7 +90,7 @@ class Scenario:
             self.events.later(1000, self._autoheal)
         self.events.run_until(duration)
         self._heal()
-        self.events.run_until(duration + QUIET)
+        self._run_until_quiet(duration)
         self._check_end()
 
     def _submit(self) -> None:
@@ -247,6 +247,22 @@ class Scenario:
 
     # The end
 
+    def _run_until_quiet(self, healed: int) -> None:
+        """Until everything has converged and stays so for a while, or for `QUIET`."""
+        self.events.run_until(healed + 2 * TICK_TIME)
+        for second in range(2 * TICK_TIME, QUIET, 1000):
+            was_quiet = self._has_converged()
+            self.events.run_until(healed + second)
+            if was_quiet and self._has_converged():
+                return
+
+    def _has_converged(self) -> bool:
+        try:
+            self._check_end()
+        except Broken:
+            return False
+        return True
+
     def _heal(self) -> None:
         self.events.note("no more faults")
         self.is_quiet = True
@@ -261,7 +277,7 @@ class Scenario:
             if not node.is_alive:
                 self._start_again(node, node.incarnation)
         if self.mode == IGNORE:
-            self.events.later(QUIET // 3, self._autoheal)
+            self.events.later(2 * TICK_TIME, self._autoheal)
 
     def _check_end(self) -> None:
         views = set()
