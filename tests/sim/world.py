@@ -103,6 +103,7 @@ class Link:
         self._directions: dict[str, Direction] = {}
         self._seen_up: set[str] = set()
         self._session = 0
+        self._ends_to_tell = 0
         self._early: dict[str, list[object]] = {}
         self.is_up = False
         self.delay_max = DELAY_MAX
@@ -113,7 +114,7 @@ class Link:
 
     def _try(self) -> None:
         reachable = all(end.is_alive for end in self._ends) and not any(self._blocked.values())
-        if not reachable or self.is_up or self._seen_up:
+        if not reachable or self.is_up or self._ends_to_tell:
             self._dial()
             return
         self._session += 1
@@ -162,6 +163,7 @@ class Link:
         if not self.is_up:
             return
         self.is_up = False
+        self._ends_to_tell = 2
         for end, other in (self._ends, self._ends[::-1]):
             incarnation = end.incarnation
             delay = self._events.random.randint(1, self.delay_max)
@@ -169,9 +171,8 @@ class Link:
         self._dial()
 
     def _over(self, end: "Endpoint", other: "Endpoint", incarnation: int) -> None:
-        direction = self._directions.get(other.name)
-        if direction is not None:
-            direction.end()
+        self._ends_to_tell -= 1
+        self._directions[other.name].end()
         if end.name in self._seen_up:
             self._seen_up.discard(end.name)
             if end.incarnation == incarnation and end.is_alive:
