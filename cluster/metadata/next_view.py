@@ -86,8 +86,9 @@ class NextView:
     def _joining(self, status: Status) -> tuple[Member, ...]:
         """Those who join when this node does: itself, its whole view, or nobody."""
         if status.phase == STARTING:
-            takes_it = not status.takes_from or self._chosen[0].name in status.takes_from
-            return (status.member,) if takes_it else ()
+            here = {member.name for member in self._chosen}
+            is_here = not status.takes_from or not here.isdisjoint(status.takes_from)
+            return (status.member,) if is_here else ()
         if status.view == self._view.id or not is_behind(status, self._log, self._peers):
             return ()
         if status.is_fenced:

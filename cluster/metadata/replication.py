@@ -91,7 +91,7 @@ class Replication:
 
     me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
     admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
-    a view that one of these coordinates (the winners of an autoheal). may_go_on: the rule for
+    a view that one of these is in (the winners of an autoheal). may_go_on: the rule for
     partitions. companions: as they were written last (`Established`).
 
     views: which view the node is in. submissions: what it has submitted and not answered.

@@ -405,7 +405,7 @@ class Views:
         if unlinked:
             return refuse(f"no link with {', '.join(unlinked)}")
         if self.phase == STARTING:
-            if self._takes_from and sender not in self._takes_from:
+            if self._takes_from and set(self._takes_from).isdisjoint(view.names):
                 return refuse(f"starts with {' or '.join(self._takes_from)}")
             return None
         if view.members[0] == self.view.members[0]:

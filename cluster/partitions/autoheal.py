@@ -4,8 +4,8 @@ The decision needs all nodes of the cluster, so that no third side appears after
 the first of them by name, wherever that node is, and sent to all. The winner is the side with the
 most client connections, then the one with the most nodes, then the one whose list of nodes is the
 greatest by name, as RabbitMQ compares them. Nodes of the other sides restart, and take the winner's
-metadata only: they start with a view that a winner coordinates, and not with a node of their own
-side that has not restarted yet.
+metadata only: they start with a view that a winner is in, and not with a node of their own side
+that has not restarted yet.
 
     coordinator of a side        the first node              the others
     PartitionedFrom ───────────► needs a report of each
