@@ -1,0 +1,154 @@
+"""Which nodes belong to a cluster, and which changes of that are allowed.
+
+The members are declared like everything else, so all nodes apply a change at the same place of the
+order (metadata/). The rules are asked twice: where an operator gives the command, for an answer
+that says what to do, and at the coordinator, since two operators may give commands at once. A rule
+that refuses raises `MembershipRefused`; otherwise it returns the members after the change.
+
+    join      a node without a cluster, or alone in its own, becomes a member
+    leave     reset, or join_cluster to another cluster: the node says so itself
+    forget    the others remove a node that is down
+    change    a stopped node becomes a disc or a RAM node
+
+M1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor becomes
+    a RAM node.
+M2. A node is in one cluster at most.
+M3. A node that runs is not forgotten, and does not change its type: it goes on with what it has.
+M4. A node that its cluster has forgotten does not start as a member of it.
+"""
+
+from collections.abc import Mapping
+
+Members = Mapping[str, bool]
+"""The names of a cluster's nodes, and whether each is a disc node."""
+
+
+class MembershipRefused(Exception):
+    """A change of the members is not allowed. The text says what was asked, and what to do."""
+
+
+def join(members: Members, name: str, is_disc: bool, own: Members) -> Members:
+    """A node becomes a member.
+
+    own: the members of the cluster that it is in, with itself. A node that is there already may
+    ask again, as the same kind: it has missed the answer.
+    """
+    if members.get(name) == is_disc and own.keys() <= members.keys():
+        return members
+    if name in members:
+        raise MembershipRefused(
+            f"a node {name} is a member of this cluster already. If it was reset without telling"
+            f" the cluster, remove it with leveretctl forget_cluster_node {name} first"
+        )
+    others = {one: kind for one, kind in own.items() if one != name}
+    if others and own.get(name, False) and not any(others.values()):
+        raise MembershipRefused(
+            f"node {name} cannot join another cluster: it is the only disc node of its own. Make"
+            " another node of that cluster a disc node first"
+        )
+    joined = {**members, name: is_disc}
+    _require_disc_node(joined, f"node {name} cannot be a RAM node: a cluster needs a disc node")
+    return joined
+
+
+def leave(members: Members, name: str) -> Members:
+    """A node is reset, or joins another cluster. A node that is alone has nothing to leave."""
+    remaining = {one: is_disc for one, is_disc in members.items() if one != name}
+    if remaining:
+        _require_disc_node(
+            remaining,
+            f"node {name} cannot be reset: it is the only disc node of its cluster. Make another"
+            " node a disc node first, with leveretctl change_cluster_node_type disc",
+        )
+    return remaining
+
+
+def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) -> Members:
+    """The others remove a node. asked: the node that the command was given to."""
+    if name not in members:
+        raise MembershipRefused(f"node {name} is not a member of this cluster")
+    if name == asked:
+        raise MembershipRefused(
+            f"node {name} cannot remove itself: use leveretctl reset, or give the command to"
+            " another node"
+        )
+    if name in running:
+        raise MembershipRefused(
+            f"node {name} is running. Stop it first, with leveretctl --node {name} stop_app"
+        )
+    remaining = {one: is_disc for one, is_disc in members.items() if one != name}
+    _require_disc_node(
+        remaining, f"node {name} cannot be removed: it is the only disc node of the cluster"
+    )
+    return remaining
+
+
+def forget_offline(
+    members: Members, name: str, *, asked: str, companions: frozenset[str], running: frozenset[str]
+) -> Members:
+    """A stopped node removes one that it would wait for and that is lost (--offline).
+
+    companions: the disc nodes that may have run on after the asked one (start_order.py).
+    """
+    if running:
+        raise MembershipRefused(
+            f"node {asked} is stopped, and {', '.join(sorted(running))} of its cluster run: give"
+            " the command to one of them, without --offline"
+        )
+    if not members.get(asked, False):
+        raise MembershipRefused(f"node {asked} is no disc node: give the command to a disc node")
+    remaining = forget(members, name, asked=asked, running=running)
+    if companions - {asked, name}:
+        others = ", ".join(sorted(companions - {asked, name}))
+        raise MembershipRefused(
+            f"node {asked} was not the last one to stop: {others} may know more. Start them, or"
+            " give the command to one of them"
+        )
+    return remaining
+
+
+def change_type(members: Members, name: str, is_disc: bool, *, running: frozenset[str]) -> Members:
+    """A node becomes a disc or a RAM node, before its next start."""
+    if len(members) < 2 or name not in members:
+        raise MembershipRefused("a node without a cluster can only be a disc node")
+    if name in running:
+        raise MembershipRefused(
+            f"node {name} is running. Stop it first, with leveretctl --node {name} stop_app"
+        )
+    if not running:
+        raise MembershipRefused(
+            f"none of the other nodes of the cluster is running, to tell of {name}"
+        )
+    changed = {**members, name: is_disc}
+    _require_disc_node(
+        changed, f"node {name} cannot become a RAM node: it is the only disc node of the cluster"
+    )
+    return changed
+
+
+def check_start(name: str, *, own: Members, theirs: Members, other: str) -> None:
+    """A node that starts meets a running one. own, theirs: the members that each knows."""
+    if name in theirs:
+        return
+    if len(own) < 2:
+        return
+    raise MembershipRefused(
+        f"node {name} counts itself as clustered with node {other}, but {other} does not. If it was"
+        f" removed from the cluster, reset it with leveretctl --node {name} reset, then join again"
+    )
+
+
+def check_rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> Members:
+    """A stopped node gets another name (rename_cluster_node), with the same type."""
+    if old not in members:
+        raise MembershipRefused(f"node {old} is not a member of this cluster")
+    if new in members:
+        raise MembershipRefused(f"there is a node {new} in this cluster already")
+    if old in running or new in running:
+        raise MembershipRefused(f"nodes {old} and {new} have to be stopped for this")
+    return {new if one == old else one: is_disc for one, is_disc in members.items()}
+
+
+def _require_disc_node(members: Members, reason: str) -> None:
+    if not any(members.values()):
+        raise MembershipRefused(reason)
