@@ -127,6 +127,7 @@ class Replication:
         self._stable = 0
         self._base = 0
         self._companions = companions
+        self._is_over = False
 
     @property
     def is_coordinator(self) -> bool:
@@ -158,7 +159,7 @@ class Replication:
 
     def received(self, sender: str, message: AnyMessage) -> list[Output]:
         """A message came from a linked node."""
-        if sender in self.views.peers and not self.views.is_over:
+        if sender in self.views.peers and not self._is_over:
             self._handle(sender, message)
         return self._end_of_step()
 
@@ -218,11 +219,15 @@ class Replication:
     # What follows from every input
 
     def _end_of_step(self) -> list[Output]:
-        if self.views.is_over:
-            self._fail(self.submissions.drain(), STOPS)
-        else:
-            self.views.settle(self.admitted)
+        if self._is_over:
+            return self._out.take()
+        self.views.settle(self.admitted)
+        if self.views.ending is None:
             self._pump()
+        else:
+            self._is_over = True
+            self._fail(self.submissions.drain(), STOPS)
+            self._out.add(self.views.ending)
         return self._out.take()
 
     def _pump(self) -> None:
@@ -244,7 +249,7 @@ class Replication:
 
     def _why_not(self) -> bytes:
         """Why nothing can be submitted."""
-        if self.views.is_over or self.views.phase == STARTING:
+        if self._is_over or self.views.phase == STARTING:
             return NOT_RUNNING
         if not self._disc_nodes():
             return NO_DISC_NODE

@@ -52,7 +52,7 @@ MayGoOn = Callable[[frozenset[str]], bool]
 class Views:
     """The views of one run of one node. See `Replication` for the arguments.
 
-    is_over: the node has to restart; nothing more is done.
+    ending: why the node has to stop, if it has to; nothing more is done then.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Views:
         self.peers: dict[str, Linked] = {}
         self.fence = fence
         self.divergence = Divergence(out)
-        self.is_over = False
+        self.ending: Pause | Restart | None = None
         self._log = log
         self._out = out
         self._begin = begin
@@ -210,8 +210,7 @@ class Views:
 
     def _pause(self, names: frozenset[str]) -> None:
         """The partition rule forbids the view; it is not installed, so nobody takes it for one."""
-        self.is_over = True
-        self._out.add(Pause(tuple(sorted(names))))
+        self.ending = Pause(tuple(sorted(names)))
 
     def _tell_status(self) -> None:
         """Tell all linked nodes how this one stands, if that has changed."""
@@ -464,7 +463,5 @@ class Views:
     def handle_obsolete(self, obsolete: Obsolete) -> None:
         """The log of this node cannot be extended to that of the view that it wants to join."""
         if self._accepted is not None and self._accepted.id == obsolete.view:
-            self.is_over = True
-            self._out.add(
-                Restart(tuple(one for one in self._accepted.names if one != self.me.name))
-            )
+            others = tuple(name for name in self._accepted.names if name != self.me.name)
+            self.ending = Restart(others)

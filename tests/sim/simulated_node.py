@@ -213,8 +213,8 @@ class SimulatedNode(Endpoint):
     # Outputs
 
     def _carry_out(self, outputs: list[Output]) -> None:
-        todo = deque(outputs)
-        while todo and self.machine is not None:
+        todo, machine = deque(outputs), self.machine
+        while todo and self.machine is machine is not None:
             todo.extendleft(reversed(self._carry_out_one(todo.popleft())))
         self._check_bounds()
         self._consider_start()
