@@ -188,6 +188,7 @@ class Scenario:
 
     def _restart(self, node: SimulatedNode, takes_from: tuple[str, ...]) -> None:
         self.events.note(node.name, "has to restart, with a snapshot of", takes_from)
+        require(self.mode != CRASHES, node.name, "restarts, and was never away while it ran")
         self._stop_and_start(node, takes_from)
 
     def _stop_and_start(self, node: SimulatedNode, takes_from: tuple[str, ...]) -> None:
