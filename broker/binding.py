@@ -17,14 +17,15 @@ class Exchange:
     delayed: the messages that wait here; None unless it is of the type x-delayed-message.
 
     alternate_name: the exchange for messages that match nothing here; it need not exist.
+    is_deleted: routes pass it over, though bindings may still lead to it.
     published_count: messages that were published. routed_count: the copies that queues got. policy:
     the policy that applies.
     """
 
     __slots__ = (
         "_exchanges", "alternate_name", "arguments", "auto_delete", "bindings", "delayed",
-        "durable", "incoming", "internal", "name", "policy", "published_count", "routed_count",
-        "type", "type_name",
+        "durable", "incoming", "internal", "is_deleted", "name", "policy", "published_count",
+        "routed_count", "type", "type_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = True
@@ -51,6 +52,7 @@ class Exchange:
         self.alternate_name: str | None = alternate[1] if alternate is not None else None
         self.bindings: dict[BindingKey, Binding] = {}
         self.incoming: dict[BindingKey, Binding] = {}
+        self.is_deleted = False
         self.policy: Any = None
         self.delayed: DelayedMessages | None = None
         self.published_count = self.routed_count = 0

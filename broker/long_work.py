@@ -11,9 +11,12 @@ was, in the units of broker/turns.py. So it can be written as a loop in a genera
 What can be done in this turn is done when `start` returns.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 from leveret.broker.turns import Turns
+
+Result = TypeVar("Result")
 
 
 class LongWork:
@@ -43,3 +46,13 @@ class LongWork:
                 return
             turns.work_left -= work
         turns.wake(self)
+
+
+def finish(steps: Generator[int, None, Result]) -> Result:
+    """Do all steps in this turn; what the generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result

@@ -99,7 +99,7 @@ def make_services(
         turns=turns,
         metadata=metadata,
         registry=registry,
-        declarations=LocalDeclarationLog(registry, writer, sync),
+        declarations=LocalDeclarationLog(registry, writer, sync, turns),
         declaration_writer=writer,
         access=AccessControl(config, clock, internal, chain),
         events=events,
@@ -146,9 +146,10 @@ class Broker:
             self._sync.passed = disk.passed
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
         self.clustering = clustering
+        local = self.services.declarations
+        assert isinstance(local, LocalDeclarationLog), "a cluster's log is made of it"
+        self._local_declarations = local
         if clustering is not None:
-            local = self.services.declarations
-            assert isinstance(local, LocalDeclarationLog)
             self.services.declarations = clustering.declaration_log(
                 self.services, local, self._sync
             )
@@ -425,6 +426,7 @@ class Broker:
             await self.clustering.stop()
         for vhost in self.services.vhosts.values():
             vhost.close()
+        self._local_declarations.close()
         # No more trace events occur.
         self.tracing.stop()
         await self.traces.stop()

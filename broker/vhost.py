@@ -197,8 +197,22 @@ class VirtualHost:
             return
         declaration = DeleteQueue(self.name, queue.name, acting_user=requester.user)
         deleted = self._submit(declaration, answer=answer, requester=requester)
-        if answer is None and deleted.is_given:
+        if answer is None:
+            self._await_deleted(queue, deleted)
+
+    def _await_deleted(self, queue: QueueClient, deleted: Answer[None]) -> None:
+        """Nobody else awaits a deletion. Raises MetadataError if it is known to have failed."""
+        if deleted.is_given:
             deleted.result()
+            return
+
+        def note() -> None:
+            try:
+                deleted.result()
+            except MetadataError as error:
+                logger.error("%r cannot be deleted: %s", queue, error)
+
+        deleted.when_given(note)
 
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
         """See `QueueOwner.delete_unused`."""
@@ -327,16 +341,8 @@ class VirtualHost:
         for delayed in self._delayed():
             delayed.close()
 
-    def delete(self) -> None:
-        """The vhost is deleted, and all its messages with it; very many queues by the turn."""
-        self.is_deleted = True
-        queues = deque(self.queues.values())
-        why = f"deleting the queues of vhost {self.name!r}"
-        LongWork(self.turns, why, _deleting(queues, self._delete_now)).start()
-        for delayed in self._delayed():
-            delayed.delete()
-
-    def _delete_now(self, queue: QueueClient) -> None:
+    def delete_with_it(self, queue: QueueClient) -> None:
+        """The vhost is deleted, and this one of its queues with it."""
         self.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
         queue.delete_now()
 

@@ -30,8 +30,8 @@ K2  `changes` counts committed rows, and the witness is updated after the commit
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,9 +63,9 @@ from leveret.storage.metadata_tables import (
     BINDINGS,
     DECLARED,
     EXCHANGES,
-    IN_A_VHOST,
     META,
     PARAMETERS,
+    PART_ROWS,
     PERMISSIONS,
     QUEUES,
     TOPIC_PERMISSIONS,
@@ -76,9 +76,11 @@ from leveret.storage.metadata_tables import (
     count_changes,
     quoted,
     read_rows,
+    rows_of,
     to_column,
 )
 from leveret.storage.metadata_witness import Witness
+from leveret.storage.no_metadata import NoMetadata
 
 __all__ = ["Metadata", "MetadataError", "MetadataFull", "NoMetadata", "SqliteMetadata"]
 
@@ -156,6 +158,9 @@ class Metadata(Protocol):
     def delete_parameters(self, component: str) -> None:
         """Delete all of a component."""
 
+    def delete_part(self, vhost: str, kind: str = "", name: str = "") -> int:
+        """In a batch: delete some rows that go with a vhost, or its queue or exchange; how many."""
+
     def reserve_storage_ids(self) -> None:
         """Have storage ids reserved with the next sync. For a start: nothing is declared yet."""
 
@@ -170,36 +175,6 @@ class Metadata(Protocol):
 
     def close(self) -> None:
         """Close the metadata."""
-
-
-def _do_nothing(*_arguments: object, **_named: object) -> None:
-    """An operation on metadata that are not stored."""
-
-
-class NoMetadata:
-    """Metadata in memory only, for a broker without a data directory."""
-
-    def load(self) -> Definitions:
-        """No declarations."""
-        return Definitions()
-
-    def batch(self) -> AbstractContextManager[None]:
-        """A block that does nothing."""
-        return nullcontext()
-
-    put_vhost = put_user = put_permission = put_topic_permission = _do_nothing
-    put_exchange = put_queue = put_binding = put_parameter = _do_nothing
-    delete_vhost = delete_user = delete_permission = delete_topic_permission = _do_nothing
-    delete_exchange = delete_queue = delete_binding = delete_parameter = _do_nothing
-    delete_parameters = _do_nothing
-    reserve_storage_ids = sync = checkpoint = close = _do_nothing
-    changes = synced_changes = 0
-    _last_id = 0
-
-    def new_storage_id(self, above: int = 0) -> int:
-        """Count up from 1, or from `above`."""
-        self._last_id = max(self._last_id, above) + 1
-        return self._last_id
 
 
 class SqliteMetadata:
@@ -325,14 +300,21 @@ class SqliteMetadata:
     def _put(self, table: Table, row: tuple[Any, ...]) -> None:
         self._execute(table.put, table.to_columns(row))
 
-    def _delete(self, table: Table, **where: str | bytes) -> None:
-        condition = " AND ".join(f"{column} = ?" for column in quoted(where))
-        self._execute(
+    def _delete(
+        self, table: Table, where: Mapping[str, str | bytes], row_count_max: int = 0
+    ) -> int:
+        """Delete the rows with these values, or at most so many of them; how many it were."""
+        condition = " AND ".join(map("{} = ?".format, quoted(where)))
+        if row_count_max:
+            chosen = f"SELECT rowid FROM {table.name} WHERE {condition} LIMIT {row_count_max}"
+            condition = f"rowid IN ({chosen})"
+        return self._execute(
             f"DELETE FROM {table.name} WHERE {condition}",
             [to_column(value) for value in where.values()],
         )
 
-    def _execute(self, statement: str, values: list[Any]) -> None:
+    def _execute(self, statement: str, values: list[Any]) -> int:
+        """Put or delete; how many rows."""
         connection = self._connection
         with naming_file(self._path):
             changed = connection.execute(statement, values).rowcount
@@ -340,6 +322,7 @@ class SqliteMetadata:
             self._pending += changed
         else:
             self._committed(changed)
+        return changed
 
     def _committed(self, changed: int) -> None:
         if changed:
@@ -353,9 +336,9 @@ class SqliteMetadata:
     def delete_vhost(self, name: str) -> None:
         """Delete it and everything declared in it."""
         with self.batch():
-            self._delete(VHOSTS, name=name)
-            for table in IN_A_VHOST:
-                self._delete(table, vhost=name)
+            self._delete(VHOSTS, {"name": name})
+            for table, where in rows_of(name):
+                self._delete(table, where)
 
     def put_user(self, row: UserRow) -> None:
         """Add it, or replace it by its key."""
@@ -364,9 +347,9 @@ class SqliteMetadata:
     def delete_user(self, name: str) -> None:
         """Delete it and its permissions."""
         with self.batch():
-            self._delete(USERS, name=name)
-            self._delete(PERMISSIONS, user=name)
-            self._delete(TOPIC_PERMISSIONS, user=name)
+            self._delete(USERS, {"name": name})
+            self._delete(PERMISSIONS, {"user": name})
+            self._delete(TOPIC_PERMISSIONS, {"user": name})
 
     def put_permission(self, row: PermissionRow) -> None:
         """Add it, or replace it by its key."""
@@ -374,7 +357,7 @@ class SqliteMetadata:
 
     def delete_permission(self, vhost: str, user: str) -> None:
         """Delete it, if it exists."""
-        self._delete(PERMISSIONS, vhost=vhost, user=user)
+        self._delete(PERMISSIONS, {"vhost": vhost, "user": user})
 
     def put_topic_permission(self, row: TopicPermissionRow) -> None:
         """Add it, or replace it by its key."""
@@ -383,9 +366,9 @@ class SqliteMetadata:
     def delete_topic_permission(self, vhost: str, user: str, exchange: str | None) -> None:
         """Delete one, or with None as exchange all of a user in a vhost."""
         if exchange is None:
-            self._delete(TOPIC_PERMISSIONS, vhost=vhost, user=user)
+            self._delete(TOPIC_PERMISSIONS, {"vhost": vhost, "user": user})
         else:
-            self._delete(TOPIC_PERMISSIONS, vhost=vhost, user=user, exchange=exchange)
+            self._delete(TOPIC_PERMISSIONS, {"vhost": vhost, "user": user, "exchange": exchange})
 
     def put_exchange(self, row: ExchangeRow) -> None:
         """Add it, or replace it by its key."""
@@ -394,9 +377,9 @@ class SqliteMetadata:
     def delete_exchange(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
         with self.batch():
-            self._delete(EXCHANGES, vhost=vhost, name=name)
-            self._delete(BINDINGS, vhost=vhost, source=name)
-            self._delete(BINDINGS, vhost=vhost, destination_kind="exchange", destination=name)
+            self._delete(EXCHANGES, {"vhost": vhost, "name": name})
+            for table, where in rows_of(vhost, "exchange", name):
+                self._delete(table, where)
 
     def put_queue(self, row: QueueRow) -> None:
         """Add it, or replace it by its key."""
@@ -405,8 +388,9 @@ class SqliteMetadata:
     def delete_queue(self, vhost: str, name: str) -> None:
         """Delete it and its bindings."""
         with self.batch():
-            self._delete(QUEUES, vhost=vhost, name=name)
-            self._delete(BINDINGS, vhost=vhost, destination_kind="queue", destination=name)
+            self._delete(QUEUES, {"vhost": vhost, "name": name})
+            for table, where in rows_of(vhost, "queue", name):
+                self._delete(table, where)
 
     def put_binding(self, row: BindingRow) -> None:
         """Add it, unless it exists."""
@@ -414,7 +398,7 @@ class SqliteMetadata:
 
     def delete_binding(self, row: BindingRow) -> None:
         """Delete it, if it exists."""
-        self._delete(BINDINGS, **row._asdict())
+        self._delete(BINDINGS, row._asdict())
 
     def put_parameter(self, row: ParameterRow) -> None:
         """Add it, or replace it by its key."""
@@ -422,11 +406,18 @@ class SqliteMetadata:
 
     def delete_parameter(self, vhost: str, component: str, name: str) -> None:
         """Delete it, if it exists."""
-        self._delete(PARAMETERS, vhost=vhost, component=component, name=name)
+        self._delete(PARAMETERS, {"vhost": vhost, "component": component, "name": name})
+
+    def delete_part(self, vhost: str, kind: str = "", name: str = "") -> int:
+        """Delete some rows. kind: `queue` or `exchange`, of this name; empty for all of a vhost."""
+        for table, where in rows_of(vhost, kind, name):
+            if deleted := self._delete(table, where, PART_ROWS):
+                return deleted
+        return 0
 
     def delete_parameters(self, component: str) -> None:
         """Delete all of a component."""
-        self._delete(PARAMETERS, component=component)
+        self._delete(PARAMETERS, {"component": component})
 
     def sync(self) -> None:
         """Sync all operations so far, unless they are. For any worker thread.

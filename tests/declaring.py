@@ -23,16 +23,17 @@ from leveret.storage.metadata import NoMetadata
 
 
 class NeverTurns(Turns):
-    """Turns that never come."""
+    """Turns that never come. woken: the actors that wait for theirs."""
 
     def __init__(self):
         self.now_ms = 0
-        self.work_left = 1_000_000
+        self.work_left = 1_000_000_000
+        self.woken = []
 
         self._after = []
 
     def wake(self, sleeper):
-        pass
+        self.woken.append(sleeper)
 
     def after_round(self, callback):
         self._after.append(callback)
@@ -129,7 +130,7 @@ class Declared:
         self.writer = DeclarationWriter(
             self.registry, self.metadata, self._new_storage_id, self.audit
         )
-        self.log = LocalDeclarationLog(self.registry, self.writer, SyncedAtOnce())
+        self.log = LocalDeclarationLog(self.registry, self.writer, SyncedAtOnce(), self.turns)
 
     def _make_vhost(self, name):
         vhost = DeclaringVhost(

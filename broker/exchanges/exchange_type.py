@@ -73,3 +73,35 @@ class DestinationCounts(dict[Destination, int]):
             del self[destination]
         else:
             self[destination] -= 1
+
+
+class ListedDestinations:
+    """Destinations as a list in which each occurs as often as it is bound.
+
+    The list is made when it is asked for after a change, so that a change costs the same however
+    many bindings there are.
+    """
+
+    __slots__ = ("_counts", "_listed")
+
+    def __init__(self) -> None:
+        self._counts = DestinationCounts()
+        self._listed: list[Destination] | None = []
+
+    def add(self, destination: Destination) -> None:
+        """Count one more binding."""
+        self._counts.add(destination)
+        self._listed = None
+
+    def remove(self, destination: Destination) -> None:
+        """Count one binding less."""
+        self._counts.remove(destination)
+        self._listed = None
+
+    @property
+    def listed(self) -> list[Destination]:
+        """The list, in the order in which destinations were bound first."""
+        if self._listed is None:
+            counts = self._counts.items()
+            self._listed = [destination for destination, count in counts for _ in range(count)]
+        return self._listed

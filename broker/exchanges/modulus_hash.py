@@ -9,7 +9,11 @@ from collections.abc import Collection
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.exchange_type import (
+    Destination,
+    ExchangeType,
+    ListedDestinations,
+)
 from leveret.broker.exchanges.stable_hash import stable_hash
 
 
@@ -20,15 +24,16 @@ class ModulusHash(ExchangeType):
 
     def __init__(self, arguments: Table) -> None:
         super().__init__(arguments)
-        self._destinations: list[Destination] = []
+        self._destinations = ListedDestinations()
 
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
-        self._destinations.append(destination)
+        self._destinations.add(destination)
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        if not self._destinations:
+        destinations = self._destinations.listed
+        if not destinations:
             return ()
-        return (self._destinations[stable_hash(routing_key) % len(self._destinations)],)
+        return (destinations[stable_hash(routing_key) % len(destinations)],)

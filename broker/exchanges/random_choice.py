@@ -8,7 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
+from leveret.broker.exchanges.exchange_type import (
+    Destination,
+    ExchangeType,
+    ListedDestinations,
+)
 
 
 class RandomChoice(ExchangeType):
@@ -24,13 +28,14 @@ class RandomChoice(ExchangeType):
     ) -> None:
         super().__init__(arguments)
         self._choose = choose
-        self._destinations: list[Destination] = []
+        self._destinations = ListedDestinations()
 
     def bind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
-        self._destinations.append(destination)
+        self._destinations.add(destination)
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        return (self._choose(self._destinations),) if self._destinations else ()
+        destinations = self._destinations.listed
+        return (self._choose(destinations),) if destinations else ()

@@ -34,6 +34,10 @@ class RoutableExchange(Protocol):
         """True."""
 
     @property
+    def is_deleted(self) -> bool:
+        """It leads nowhere any more."""
+
+    @property
     def type(self) -> ExchangeType:
         """The bindings."""
 
@@ -74,8 +78,12 @@ def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: Conte
         else:
             matched = _matches(table, routing_keys, header)
             _note_history(table, remembering)
-        destinations: Collection[Any] = matched or _alternate(current)
+        destinations: Collection[Any] = matched
+        if not _any_exists(destinations):
+            destinations = _alternate(current)
         for destination in destinations:
+            if destination.is_deleted:
+                continue
             if not destination.is_exchange:
                 if not destination.is_down:
                     queues[destination] = None
@@ -91,6 +99,11 @@ def _matches(
     if len(routing_keys) == 1 or not table.uses_every_key:
         return table.route(routing_keys[0], header)
     return [destination for key in routing_keys for destination in table.route(key, header)]
+
+
+def _any_exists(destinations: Collection[Any]) -> bool:
+    """Whether one of them is not deleted. The bindings of the others are about to be removed."""
+    return any(not destination.is_deleted for destination in destinations)
 
 
 def _alternate(exchange: RoutableExchange) -> tuple[RoutableExchange, ...]:

@@ -9,7 +9,9 @@ may have changed meanwhile.
 
 L1, L2, L7 and L8 are the promises of what writes and applies them (declaration_writer.py).
 
-L3. Declarations are applied in the order in which they are submitted, each checked before.
+L3. Declarations are applied in the order in which they are submitted, one submission after the
+    other, each checked before. One that deletes very much takes several turns of the event loop,
+    and those that come meanwhile wait for its end.
 L4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
 L5. `synced` of the answer to declarations of what survives a restart is given after a sync of all
@@ -19,17 +21,25 @@ L6. Consumers of a deleted queue are told after the answer, and after its sync: 
     before basic.cancel, and a power cut brings no queue back whose consumers were cancelled.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
 from leveret.broker.declarations import Declaration
+from leveret.broker.long_work import LongWork
 from leveret.broker.pending import Answer, Synced, given
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.requester import THE_NODE, Requester
+from leveret.broker.turns import Turns
 from leveret.storage.metadata import MetadataError
 from leveret.storage.metadata_sync import MetadataSync
+
+WORK_AT_ONCE = 2000
+"""A submission of no more work (broker/turns.py) is carried out when `submit` returns."""
+SUBMISSION_WORK = 100
+"""The work of a submission that waited, beside that of its declarations."""
 
 
 class DeclarationLog(Protocol):
@@ -44,24 +54,47 @@ class DeclarationLog(Protocol):
         """Write and apply declarations; the answer is given when they are applied, and its `synced`
         when they are on disk.
 
+        They are applied when this returns, unless they wait for others (L3) or delete very much.
+
         answer: the one to give and return, for a caller that acts on it before consumers of deleted
         queues are told. requester: for the audit.
 
-        Raises what `Registry.check` raises. The answer is refused with MetadataError if they
-        cannot be written.
+        Raises what `Registry.check` raises; if they wait for others, the answer is refused with it.
+        The answer is refused with MetadataError if they cannot be written.
         """
 
     def synced(self) -> Answer[None]:
         """The answer is given when all that was submitted so far is on disk."""
 
 
-class LocalDeclarationLog:
-    """The log of a single node: a declaration is written and applied when it is submitted."""
+class Submission:
+    """What was submitted together; see `DeclarationLog.submit`."""
 
-    def __init__(self, registry: Registry, writer: DeclarationWriter, sync: MetadataSync) -> None:
+    __slots__ = ("answer", "declarations", "requester")
+
+    def __init__(
+        self,
+        declarations: tuple[Declaration, ...],
+        answer: Answer[None],
+        requester: Requester,
+    ) -> None:
+        self.declarations = declarations
+        self.answer = answer
+        self.requester = requester
+
+
+class LocalDeclarationLog:
+    """The log of a single node: a declaration is usually written and applied when submitted."""
+
+    def __init__(
+        self, registry: Registry, writer: DeclarationWriter, sync: MetadataSync, turns: Turns
+    ) -> None:
         self._registry = registry
         self._writer = writer
         self._sync = sync
+        self._turns = turns
+        self._waiting: deque[Submission] = deque()
+        self._steps: Iterator[int] | None = None
 
     def submit(
         self,
@@ -69,26 +102,74 @@ class LocalDeclarationLog:
         answer: Answer[None] | None = None,
         requester: Requester = THE_NODE,
     ) -> Answer[None]:
-        """See `DeclarationLog.submit`; the declarations are applied immediately."""
-        registry = self._registry
-        for declaration in declarations:
-            registry.check(declaration)
+        """See `DeclarationLog.submit`; the declarations are usually applied immediately."""
         answer = answer if answer is not None else Answer()
-        kept = registry.complete(declarations)
-        needs_sync = any(map(registry.is_durable, (*declarations, *kept)))
-        try:
-            cancelled = self._writer.perform(kept, requester)
-        except MetadataError as error:
-            answer.refuse(error)
-            return answer
-        synced = self._synced() if needs_sync else None
-        answer.give(None, synced)
-        self._tell_cancelled(cancelled, synced is not None)
+        submission = Submission(declarations, answer, requester)
+        if self._steps is None:
+            self._check(submission)
+            self._begin(submission)
+        else:
+            self._waiting.append(submission)
         return answer
 
     def synced(self) -> Answer[None]:
         """See `DeclarationLog.synced`."""
-        return self._synced() or given(None)
+        if self._steps is None:
+            return self._synced() or given(None)
+        applied = self.submit()
+        return Synced(lambda told: applied.when_given(lambda: self._sync.when_synced(told)))
+
+    def close(self) -> None:
+        """The node stops: what is not written yet is not declared, and not answered."""
+        self._waiting.clear()
+        if isinstance(self._steps, Generator):
+            self._steps.close()
+
+    def _check(self, submission: Submission) -> None:
+        for declaration in submission.declarations:
+            self._registry.check(declaration)
+
+    def _begin(self, submission: Submission) -> None:
+        """Carry it out, and those that come meanwhile; very much of it by the turn."""
+        turns = self._turns
+        steps = self._steps = self._carrying_out(submission)
+        work = 0
+        for done in steps:
+            work += done
+            if work > WORK_AT_ONCE:
+                LongWork(turns, "declarations that delete very much", steps).start()
+                break
+        turns.work_left -= work
+
+    def _carrying_out(self, submission: Submission) -> Iterator[int]:
+        """The steps of one submission, and of those that come meanwhile."""
+        try:
+            yield from self._steps_of(submission)
+            while self._waiting:
+                submission = self._waiting.popleft()
+                yield SUBMISSION_WORK
+                try:
+                    self._check(submission)
+                    yield from self._steps_of(submission)
+                except Exception as error:
+                    # It is raised where the submitter awaits the answer.
+                    submission.answer.refuse(error)
+        finally:
+            self._steps = None
+
+    def _steps_of(self, submission: Submission) -> Iterator[int]:
+        """Carry out one submission. Yields the work of each step."""
+        registry, declarations = self._registry, submission.declarations
+        kept = yield from registry.completing(declarations)
+        needs_sync = any(map(registry.is_durable, (*declarations, *kept)))
+        try:
+            cancelled = yield from self._writer.performing(kept, submission.requester)
+        except MetadataError as error:
+            submission.answer.refuse(error)
+            return
+        synced = self._synced() if needs_sync else None
+        submission.answer.give(None, synced)
+        self._tell_cancelled(cancelled, synced is not None)
 
     def _synced(self) -> Synced | None:
         """None if all is on disk."""

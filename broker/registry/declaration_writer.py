@@ -1,31 +1,46 @@
 """Writes declarations that are complete to the metadata store, and applies them to the registry.
 
 It is the part of a declaration log that every node does, whoever has ordered the declarations
-(declaration_log.py): one transaction, then memory, then the audit.
+(declaration_log.py): one transaction, then memory, then the audit. What deletes very much takes
+many steps (broker/long_work.py).
 
 L1. Declarations are written before they are applied: what cannot be written changes nothing in
     memory.
-L2. Declarations that come together are written in one transaction.
+L2. Declarations that come together are written in one transaction, also if it takes several turns
+    of the event loop: if the node is killed before it is complete, nothing is written.
 L7. While the disk is full no new queue, exchange or binding is written: the room that there is, is
     for deletions.
 L8. The audit is told of declarations that were applied, in their order, before the answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from msgspec.structs import replace
 
 from leveret.broker.audit import Audit
-from leveret.broker.declarations import Declaration, PutBinding, PutExchange, PutQueue
+from leveret.broker.declarations import (
+    Declaration,
+    DeleteExchange,
+    DeleteQueue,
+    DeleteVhost,
+    PutBinding,
+    PutExchange,
+    PutQueue,
+)
+from leveret.broker.long_work import finish
 from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.registry import rows
 from leveret.broker.registry.acts import ActsOfDeclarations
 from leveret.broker.registry.registry import Registry
-from leveret.broker.registry.rows import write
 from leveret.broker.requester import Requester
 from leveret.storage.metadata import Metadata, MetadataFull
 
 NEW = (PutQueue, PutExchange, PutBinding)
 """What clients may declare any number of."""
+DELETING_MUCH = (DeleteQueue, DeleteExchange, DeleteVhost)
+"""What may delete very many rows."""
+WRITE_WORK = 300
+"""The work of writing a declaration, in the units of broker/turns.py."""
 
 
 class DeclarationWriter:
@@ -57,58 +72,83 @@ class DeclarationWriter:
         requester: Requester,
         alongside: Callable[[], None] | None = None,
     ) -> Sequence[Consumer]:
-        """Write and apply declarations that `Registry.complete` returned.
+        """`performing` in one turn of the event loop."""
+        return finish(self.performing(declarations, requester, alongside))
+
+    def performing(
+        self,
+        declarations: Sequence[Declaration],
+        requester: Requester,
+        alongside: Callable[[], None] | None = None,
+    ) -> Generator[int, None, Sequence[Consumer]]:
+        """Write and apply declarations that `Registry.completing` returned.
 
         alongside: writes more in the same transaction.
 
-        Returns the consumers of deleted queues, whose `tell_cancelled` the caller calls. Raises
+        Yields the work of each step; the caller performs nothing else before the last one. Returns
+        the consumers of deleted queues, whose `tell_cancelled` the caller calls. Raises
         MetadataError, and changes nothing, if they cannot be written.
         """
         registry = self._registry
-        written = self._write(declarations, alongside)
+        written = yield from self._writing(declarations, alongside)
         acts = self._acts.of(written, requester)
+        # What is deleted is gone for everybody before the first of it is taken apart.
+        begun = []
         for declaration in written:
-            registry.apply(declaration)
+            steps = registry.applying(declaration)
+            yield next(steps, 0)
+            begun.append(steps)
+        for steps in begun:
+            yield from steps
         for act in acts:
             self._audit.note(requester, act)
         return registry.take_cancelled()
 
-    def _write(
+    def _writing(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
-    ) -> list[Declaration]:
+    ) -> Generator[int, None, Sequence[Declaration]]:
         """Write the durable ones; returns the declarations with storage ids.
 
         On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
         space that it has, so that deletions, which need no more, can be written (L7).
         """
-        is_new = any(
-            isinstance(one, NEW) and self._registry.is_durable(one) for one in declarations
-        )
+        durable = [one for one in declarations if self._registry.is_durable(one)]
+        is_new = any(isinstance(one, NEW) for one in durable)
         if self.is_disk_full and is_new:
             raise MetadataFull("the disk is full: nothing new is declared until there is room")
+        if not durable and alongside is None:
+            return declarations
         try:
-            return self._write_at_once(declarations, alongside)
+            return (yield from self._writing_once(declarations, alongside))
         except MetadataFull:
             self.disk_filled()
             self._metadata.checkpoint()
             if is_new:
                 raise
-            return self._write_at_once(declarations, alongside)
+        return (yield from self._writing_once(declarations, alongside))
 
-    def _write_at_once(
+    def _writing_once(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
-    ) -> list[Declaration]:
-        if len(declarations) == 1 and alongside is None:
-            return [self._write_one(declarations[0])]
+    ) -> Generator[int, None, Sequence[Declaration]]:
+        is_one_row = len(declarations) == 1 and not isinstance(declarations[0], DELETING_MUCH)
+        if is_one_row and alongside is None:
+            yield WRITE_WORK
+            return [self._written(declarations[0])]
+        written = []
         with self._metadata.batch():
             if alongside is not None:
                 alongside()
-            return [self._write_one(declaration) for declaration in declarations]
+            for declaration in declarations:
+                if not self._registry.is_durable(declaration):
+                    written.append(declaration)
+                    continue
+                yield from rows.deleting(declaration, self._metadata)
+                written.append(self._written(declaration))
+                yield WRITE_WORK
+        return written
 
-    def _write_one(self, declaration: Declaration) -> Declaration:
-        if not self._registry.is_durable(declaration):
-            return declaration
+    def _written(self, declaration: Declaration) -> Declaration:
         if self._registry.topology.stores_messages(declaration):
             declaration = replace(declaration, storage_id=self._new_storage_id())
-        write(declaration, self._metadata)
+        rows.write(declaration, self._metadata)
         return declaration

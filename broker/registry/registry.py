@@ -11,10 +11,12 @@ R2. `apply` never refuses. `check` finds errors in a declaration before it is wr
 R3. The steps are explicit and in this order: the objects change, then their dependents (routes,
     policies of queues and exchanges, connections), then the event is emitted. Clients whose
     consumers lose their queue are told later, by the declaration log (`take_cancelled`).
+R4. A deletion may take several turns of the event loop (`applying`). What is deleted is gone for
+    everybody from the first of them on, and nothing else is applied before the last.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import singledispatchmethod
 from typing import Protocol
 
@@ -22,9 +24,11 @@ from leveret.broker.auth.permissions import PermissionTable, check_patterns
 from leveret.broker.auth.users import UserDirectory
 from leveret.broker.declarations import (
     Declaration,
+    DeleteExchange,
     DeleteParameter,
     DeletePermission,
     DeletePolicy,
+    DeleteQueue,
     DeleteTopicPermission,
     DeleteUser,
     DeleteUserLimits,
@@ -41,6 +45,7 @@ from leveret.broker.declarations import (
     PutVhostLimits,
 )
 from leveret.broker.events.events import Events
+from leveret.broker.long_work import finish
 from leveret.broker.names import NODE_ITSELF
 from leveret.broker.policies.limits import Limits
 from leveret.broker.policies.parameters import OPERATOR_POLICY, Parameters
@@ -112,18 +117,48 @@ class Registry:
         return not isinstance(declaration, InVhost) or self.topology.is_durable(declaration)
 
     def complete(self, declarations: Sequence[Declaration]) -> list[Declaration]:
-        """The declarations to write and apply for those that are submitted together.
+        """`completing` in one turn of the event loop."""
+        return finish(self.completing(declarations))
+
+    def completing(
+        self, declarations: Sequence[Declaration]
+    ) -> Generator[int, None, list[Declaration]]:
+        """Find the declarations to write and apply for those that are submitted together.
 
         Removes those of existing queues and exchanges. Adds deletions of auto-delete exchanges that
-        lose their last binding; these come first, as their events do in RabbitMQ.
+        lose their last binding; these come first, as their events do in RabbitMQ. Yields the work
+        of each step.
         """
         new = self.topology.without_known(declarations)
         removals = [one for one in new if isinstance(one, Removal)]
-        return [*self.topology.consequences(removals), *new]
+        consequences = yield from self.topology.finding_consequences(removals)
+        return [*consequences, *new]
+
+    def apply(self, declaration: Declaration) -> None:
+        """Apply a declaration to memory."""
+        for _ in self.applying(declaration):
+            pass
 
     @singledispatchmethod
-    def apply(self, declaration: Declaration) -> None:
-        """Apply a declaration to memory.
+    def applying(self, declaration: Declaration) -> Iterator[int]:
+        """Apply a declaration to memory, in steps if it deletes what may have very many bindings.
+
+        After the first step it is gone for everybody. Yields the work of each step.
+        """
+        self._apply_at_once(declaration)
+        return iter(())
+
+    @applying.register
+    def _deleting_queue(self, it: DeleteQueue) -> Iterator[int]:
+        return self.topology.deleting_queue(it)
+
+    @applying.register
+    def _deleting_exchange(self, it: DeleteExchange) -> Iterator[int]:
+        return self.topology.deleting_exchange(it)
+
+    @singledispatchmethod
+    def _apply_at_once(self, declaration: Declaration) -> None:
+        """Apply a declaration that needs no steps.
 
         The methods below are registered by the type of their argument; exchanges, queues and
         bindings are the topology's.
@@ -147,7 +182,7 @@ class Registry:
             made.append(PutPermission(everything, acting_user=acting_user))
         return made
 
-    @apply.register
+    @_apply_at_once.register
     def _put_vhost(self, it: PutVhost) -> None:
         vhost = self.vhosts.get(it.name)
         emit = object_events.vhost_updated
@@ -157,8 +192,8 @@ class Registry:
         vhost.description, vhost.tags = it.description, it.tags
         emit(vhost, it.acting_user)
 
-    @apply.register
-    def _delete_vhost(self, it: DeleteVhost) -> None:
+    @applying.register
+    def _deleting_vhost(self, it: DeleteVhost) -> Iterator[int]:
         # Operators may set policies and permissions before the vhost exists.
         users, topic_users = self.permissions.remove_vhost(it.name)
         self.parameters.remove_vhost(it.name)
@@ -167,24 +202,25 @@ class Registry:
         self._permissions_changed()
         vhost = self.vhosts.pop(it.name, None)
         if vhost is not None:
+            vhost.is_deleted = True
             self._dependents.close_connections_to(vhost)
-            vhost.delete()
-            self._dependents.end_traces_of(vhost)
         for user in users:
             access_events.permission_deleted(self._events, it.name, user, it.acting_user)
         for user in topic_users:
             access_events.topic_permission_deleted(self._events, it.name, user, it.acting_user)
         if vhost is not None:
+            yield from self.topology.emptying(vhost, it.acting_user)
+            self._dependents.end_traces_of(vhost)
             object_events.vhost_deleted(vhost, it.acting_user)
 
     # Users and permissions
 
-    @apply.register
+    @_apply_at_once.register
     def _put_user(self, it: PutUser) -> None:
         before = self.users.put(it.user)
         access_events.user_put(self._events, before, it.user, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_user(self, it: DeleteUser) -> None:
         was_there = self.users.remove(it.name)
         self.permissions.remove_user(it.name)
@@ -196,25 +232,25 @@ class Registry:
         if had_limits:
             parameter_events.user_limits_deleted(self._events, it.name, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _put_permission(self, it: PutPermission) -> None:
         self.permissions.put(it.permission)
         self._permissions_changed()
         access_events.permission_put(self._events, it.permission, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_permission(self, it: DeletePermission) -> None:
         if self.permissions.remove(it.vhost, it.user):
             self._permissions_changed()
             access_events.permission_deleted(self._events, it.vhost, it.user, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _put_topic_permission(self, it: PutTopicPermission) -> None:
         self.permissions.put_topic(it.permission)
         self._permissions_changed()
         access_events.topic_permission_put(self._events, it.permission, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_topic_permission(self, it: DeleteTopicPermission) -> None:
         if self.permissions.remove_topic(it.vhost, it.user, it.exchange):
             self._permissions_changed()
@@ -227,13 +263,13 @@ class Registry:
 
     # Policies, limits and parameters
 
-    @apply.register
+    @_apply_at_once.register
     def _put_policy(self, it: PutPolicy) -> None:
         self.policies.put(it.component, it.policy)
         self.policing.policies_changed(it.policy.vhost)
         parameter_events.policy_put(self._events, it.component, it.policy, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_policy(self, it: DeletePolicy) -> None:
         if self.policies.remove(it.component, it.vhost, it.name):
             self.policing.policies_changed(it.vhost)
@@ -241,34 +277,34 @@ class Registry:
                 self._events, it.component, it.vhost, it.name, it.acting_user
             )
 
-    @apply.register
+    @_apply_at_once.register
     def _put_vhost_limits(self, it: PutVhostLimits) -> None:
         self.limits.put_vhost(it.vhost, it.limits)
         parameter_events.vhost_limits_put(self._events, it.vhost, it.limits, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_vhost_limits(self, it: DeleteVhostLimits) -> None:
         if self.limits.remove_vhost(it.vhost):
             parameter_events.vhost_limits_deleted(self._events, it.vhost, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _put_user_limits(self, it: PutUserLimits) -> None:
         self.limits.put_user(it.user, it.limits)
         parameter_events.user_limits_put(self._events, it.user, it.limits, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_user_limits(self, it: DeleteUserLimits) -> None:
         if self.limits.remove_user(it.user):
             parameter_events.user_limits_deleted(self._events, it.user, it.acting_user)
 
-    @apply.register
+    @_apply_at_once.register
     def _put_parameter(self, it: PutParameter) -> None:
         self.parameters.put(it.component, it.vhost, it.name, it.value)
         parameter_events.parameter_put(
             self._events, it.component, it.vhost, it.name, it.acting_user
         )
 
-    @apply.register
+    @_apply_at_once.register
     def _delete_parameter(self, it: DeleteParameter) -> None:
         if self.parameters.remove(it.component, it.vhost, it.name):
             parameter_events.parameter_deleted(

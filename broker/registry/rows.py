@@ -40,6 +40,7 @@ from leveret.broker.declarations import (
     TopicPermission,
     User,
 )
+from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.parameters import (
     NO_VHOST,
     OPERATOR_POLICY,
@@ -69,6 +70,30 @@ QUEUE_HOME = "queue-home"
 has none of them."""
 CLUSTER_LOG, CLUSTER_VIEW = "cluster-log", "cluster-view"
 """Those of the end of a cluster's log (cluster/metadata/history.py), which declare nothing."""
+ROW_WORK = 20
+"""The work of deleting a row, in the units of broker/turns.py."""
+
+
+def deleting(declaration: Declaration, metadata: Metadata) -> Iterator[int]:
+    """Delete the many rows that go with what a declaration deletes, before `write`, in its batch.
+
+    Yields the work of each step. Raises MetadataError.
+    """
+    place = _place_of(declaration)
+    while place is not None and (deleted := metadata.delete_part(*place)):
+        yield deleted * ROW_WORK
+
+
+def _place_of(it: Declaration) -> tuple[str, ...] | None:
+    """What is deleted with all its rows, if something is; see `Metadata.delete_part`."""
+    match it:
+        case DeleteVhost():
+            return (it.name,)
+        case DeleteExchange():
+            return (it.vhost, EXCHANGE, it.name)
+        case DeleteQueue():
+            return (it.vhost, QUEUE, it.name)
+    return None
 
 
 @singledispatch

@@ -1,7 +1,15 @@
-"""Applies declarations of exchanges, queues and bindings to the vhosts of a node."""
+"""Applies declarations of exchanges, queues and bindings to the vhosts of a node.
+
+A queue or an exchange may have very many bindings, so it is deleted in steps (broker/long_work.py).
+In the first one it leaves the tables of its vhost: it cannot be declared, bound or consumed from
+any more, and routes pass it over (`is_deleted`). Its bindings are detached in the next ones, each
+with its event, and its own event comes last. Nothing else is declared meanwhile
+(declaration_log.py), so a new queue of the same name finds none of the old bindings.
+"""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import singledispatchmethod
 from typing import Protocol
 
@@ -26,12 +34,18 @@ from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.registry import object_events
 from leveret.broker.routing import replay_history
-from leveret.broker.vhost import VirtualHost
+from leveret.broker.vhost import DELETE_QUEUE_WORK, VirtualHost
 
 logger = logging.getLogger("leveret.registry")
 
 InVhost = PutExchange | DeleteExchange | PutQueue | DeleteQueue | PutBinding | DeleteBinding
 Removal = DeleteExchange | DeleteQueue | DeleteBinding
+
+LOOKED_AT_ONCE = 200
+"""To look at a binding is a unit of work (broker/turns.py)."""
+DETACH_WORK, DELETE_EXCHANGE_WORK = 30, 50
+"""The work of detaching a binding and telling of it, and of deleting an exchange without bindings,
+in these units."""
 
 
 class Owner(ExclusiveOwner, Protocol):
@@ -120,28 +134,40 @@ class Topology:
                 new[id(it)] = it
         return list(new.values())
 
-    def consequences(self, removals: Iterable[Removal]) -> Iterator[DeleteExchange]:
-        """The deletions of auto-delete exchanges that lose their last binding by the removals."""
+    def finding_consequences(
+        self, removals: Iterable[Removal]
+    ) -> Generator[int, None, list[DeleteExchange]]:
+        """Find the deletions of auto-delete exchanges that lose their last binding by removals.
+
+        Yields the work of each step (broker/long_work.py), and returns the deletions.
+        """
         gone: set[Exchange] = set()
-        lost: list[tuple[Binding, str, str]] = []
+        lost: list[tuple[Iterable[Binding], str, str]] = []
         for it in removals:
             vhost = self._vhosts[it.vhost]
             if isinstance(it, DeleteExchange) and it.name in vhost.exchanges:
                 gone.add(vhost.exchanges[it.name])
             acting_user = NODE_ITSELF if isinstance(it, DeleteQueue) else it.acting_user
-            lost += [(binding, it.vhost, acting_user) for binding in _removed(vhost, it)]
+            lost.append((_removed(vhost, it), it.vhost, acting_user))
+        found: list[DeleteExchange] = []
         left: dict[Exchange, int] = {}
         seen: set[Binding] = set()
-        for binding, vhost_name, acting_user in lost:
-            source = binding.source
-            if not source.auto_delete or source in gone or binding in seen:
-                continue
-            seen.add(binding)
-            left[source] = left.get(source, len(source.bindings)) - 1
-            if not left[source]:
-                gone.add(source)
-                yield DeleteExchange(vhost_name, source.name, acting_user=acting_user)
-                lost += [(one, vhost_name, acting_user) for one in source.incoming.values()]
+        looked = 0
+        for bindings, vhost_name, acting_user in lost:
+            for binding in bindings:
+                looked += 1
+                if looked % LOOKED_AT_ONCE == 0:
+                    yield LOOKED_AT_ONCE
+                source = binding.source
+                if not source.auto_delete or source in gone or binding in seen:
+                    continue
+                seen.add(binding)
+                left[source] = left.get(source, len(source.bindings)) - 1
+                if not left[source]:
+                    gone.add(source)
+                    found.append(DeleteExchange(vhost_name, source.name, acting_user=acting_user))
+                    lost.append((list(source.incoming.values()), vhost_name, acting_user))
+        return found
 
     # Applying
 
@@ -160,19 +186,6 @@ class Topology:
                 decode_table(it.arguments)[0], it.storage_id,
             )  # fmt: skip
             object_events.exchange_created(vhost, exchange, it.acting_user)
-
-    @apply.register
-    def delete_exchange(self, it: DeleteExchange) -> None:
-        """Remove an exchange, and the bindings from it and to it."""
-        vhost = self._vhost(it)
-        exchange = None if vhost is None else vhost.exchanges.pop(it.name, None)
-        if vhost is not None and exchange is not None:
-            self._detach(vhost, (*exchange.bindings.values(), *exchange.incoming.values()),
-                         it.acting_user)  # fmt: skip
-            vhost.routes_changed()
-            if exchange.delayed is not None:
-                exchange.delayed.delete()
-            object_events.exchange_deleted(vhost, exchange, it.acting_user)
 
     @apply.register
     def put_queue(self, it: PutQueue) -> None:
@@ -200,22 +213,6 @@ class Topology:
             vhost.turns.after_round(lambda: vhost.delete_queue(queue))
 
     @apply.register
-    def delete_queue(self, it: DeleteQueue) -> None:
-        """Remove a queue with its messages, and the bindings to it."""
-        vhost = self._vhost(it)
-        queue = None if vhost is None else vhost.queues.pop(it.name, None)
-        if vhost is None or queue is None:
-            return
-        vhost.counts.queues_deleted += 1
-        vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
-        if queue.owner_connection is not None:
-            queue.owner_connection.forget_queue(queue.name)
-        self._detach(vhost, tuple(queue.bindings.values()), NODE_ITSELF)
-        vhost.routes_changed()
-        self.cancelled += queue.delete_now()
-        object_events.queue_deleted(vhost, queue, it.acting_user)
-
-    @apply.register
     def put_binding(self, it: PutBinding) -> None:
         """Add a binding, unless it exists."""
         vhost = self._vhost(it)
@@ -239,8 +236,62 @@ class Topology:
         vhost = self._vhost(it)
         bindings = [] if vhost is None else _removed(vhost, it)
         if vhost is not None and bindings:
-            self._detach(vhost, bindings, it.acting_user)
-            vhost.routes_changed()
+            for _ in _detaching(vhost, deque(bindings), it.acting_user):
+                vhost.routes_changed()
+
+    # Deleting what may have very many bindings: steps, each of which yields its work
+
+    def deleting_exchange(self, it: DeleteExchange) -> Iterator[int]:
+        """Remove an exchange, and the bindings from it and to it."""
+        vhost = self._vhost(it)
+        exchange = None if vhost is None else vhost.exchanges.pop(it.name, None)
+        if vhost is None or exchange is None:
+            return
+        exchange.is_deleted = True
+        vhost.routes_changed()
+        yield DELETE_EXCHANGE_WORK
+        bindings = deque((*exchange.bindings.values(), *exchange.incoming.values()))
+        yield from _detaching(vhost, bindings, it.acting_user)
+        vhost.routes_changed()
+        if exchange.delayed is not None:
+            exchange.delayed.delete()
+        object_events.exchange_deleted(vhost, exchange, it.acting_user)
+
+    def deleting_queue(self, it: DeleteQueue) -> Iterator[int]:
+        """Remove a queue with its messages, and the bindings to it."""
+        vhost = self._vhost(it)
+        queue = None if vhost is None else vhost.queues.pop(it.name, None)
+        if vhost is None or queue is None:
+            return
+        vhost.counts.queues_deleted += 1
+        vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
+        if queue.owner_connection is not None:
+            queue.owner_connection.forget_queue(queue.name)
+        self.cancelled += queue.delete_now()
+        vhost.routes_changed()
+        yield DELETE_QUEUE_WORK
+        yield from _detaching(vhost, deque(queue.bindings.values()), NODE_ITSELF)
+        vhost.routes_changed()
+        object_events.queue_deleted(vhost, queue, it.acting_user)
+
+    def emptying(self, vhost: VirtualHost, acting_user: str) -> Iterator[int]:
+        """Remove everything in a vhost that is deleted. The consumers' connections are closed."""
+        queues, exchanges = deque(vhost.queues.values()), deque(vhost.exchanges.values())
+        vhost.queues.clear()
+        vhost.exchanges.clear()
+        while queues:
+            queue = queues.popleft()
+            vhost.delete_with_it(queue)
+            yield from _detaching(vhost, deque(queue.bindings.values()), NODE_ITSELF)
+            object_events.queue_deleted(vhost, queue, acting_user)
+            yield DELETE_QUEUE_WORK
+        while exchanges:
+            exchange = exchanges.popleft()
+            if exchange.delayed is not None:
+                exchange.delayed.delete()
+            yield from _detaching(vhost, deque(exchange.incoming.values()), NODE_ITSELF)
+            object_events.exchange_deleted(vhost, exchange, acting_user)
+            yield DELETE_EXCHANGE_WORK
 
     def _vhost(self, it: InVhost) -> VirtualHost | None:
         vhost = self._vhosts.get(it.vhost)
@@ -248,12 +299,16 @@ class Topology:
             logger.error("%r is skipped: vhost %r does not exist", it, it.vhost)
         return vhost
 
-    def _detach(self, vhost: VirtualHost, bindings: Iterable[Binding], acting_user: str) -> None:
-        for binding in bindings:
-            # A binding of an exchange to itself is both outgoing and incoming.
-            if binding.key in binding.source.bindings:
-                binding.detach()
-                object_events.binding_deleted(vhost, binding, acting_user)
+
+def _detaching(vhost: VirtualHost, bindings: deque[Binding], acting_user: str) -> Iterator[int]:
+    """Remove bindings, each of which is freed at its step."""
+    while bindings:
+        binding = bindings.popleft()
+        # A binding of an exchange to itself is both outgoing and incoming.
+        if binding.key in binding.source.bindings:
+            binding.detach()
+            object_events.binding_deleted(vhost, binding, acting_user)
+        yield DETACH_WORK
 
 
 def _destination(

@@ -56,7 +56,8 @@ def test_every_declaration_can_be_received():
 
 @pytest.mark.parametrize("type_", AnyDeclaration.__args__)
 def test_every_declaration_is_written_and_applied(type_):
-    appliers = [vars(owner)["apply"].dispatcher for owner in (Registry, Topology)]
+    methods = vars(Registry)["applying"], vars(Registry)["_apply_at_once"], vars(Topology)["apply"]
+    appliers = [method.dispatcher for method in methods]
     assert [is_registered(function, type_) for function in (write, *appliers)].count(True) == 2
 
 

@@ -189,8 +189,7 @@ class TestObjects:
         for destination in (queue, vhost.exchanges["amq.fanout"]):
             vhost.bind(source, destination, "", {})
         heard.clear()
-        vhost.delete()
-        vhost_deleted(vhost, "bert")
+        vhost.registry.apply(DeleteVhost("v", acting_user="bert"))
         assert names(heard)[:2] == ["binding.deleted", "queue.deleted"]
         assert Counter(names(heard)) == {
             "binding.deleted": 2, "queue.deleted": 1, "exchange.deleted": 8, "vhost.deleted": 1,

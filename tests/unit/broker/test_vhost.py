@@ -239,7 +239,9 @@ def test_auto_delete_exchanges_in_a_circle(vhost):
 
 def test_a_long_chain_of_auto_delete_exchanges_goes_too(vhost):
     end = chain_of_auto_delete_exchanges(vhost, 2000)
+    vhost.turns.run()
     vhost.delete_queue(end)
+    vhost.turns.run()
     assert not [name for name in vhost.exchanges if name.startswith("chain")]
 
 

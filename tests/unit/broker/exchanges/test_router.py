@@ -13,8 +13,7 @@ HEADER = read_header(b"\0\0")
 
 
 class Queue:
-    is_exchange = False
-    is_down = False
+    is_exchange = is_deleted = is_down = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -22,6 +21,7 @@ class Queue:
 
 class Exchange:
     is_exchange = True
+    is_deleted = False
 
     def __init__(self, type_name: str, **arguments: Field) -> None:
         table: Table = {name.replace("_", "-"): field for name, field in arguments.items()}
@@ -189,3 +189,21 @@ def test_a_history_inside_a_delayed_exchange_is_kept_when_the_delay_is_over() ->
     assert route(exchange, ("key",), delayed_header()).remembering == []
     (history,) = route(exchange, ("key",), HEADER).remembering
     assert isinstance(history, RecentHistory)
+
+
+def test_what_is_deleted_is_passed_over_though_it_is_bound() -> None:
+    queue, other = Queue("queue"), Queue("other")
+    middle = Exchange("fanout").lead_to(other)
+    exchange = Exchange("fanout").lead_to(queue, middle)
+    queue.is_deleted = True
+    assert reached(exchange) == [other]
+    middle.is_deleted = True
+    assert reached(exchange) == []
+
+
+def test_if_all_that_matches_is_deleted_the_alternate_exchange_is_next() -> None:
+    queue, other = Queue("queue"), Queue("other")
+    exchange = Exchange("fanout").lead_to(queue)
+    exchange.alternate = Exchange("fanout").lead_to(other)
+    queue.is_deleted = True
+    assert reached(exchange) == [other]

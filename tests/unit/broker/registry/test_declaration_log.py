@@ -4,10 +4,12 @@ from contextlib import closing
 
 import pytest
 
+from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.declarations import (
     DeleteBinding,
     DeleteExchange,
     DeleteQueue,
+    DeleteVhost,
     PutBinding,
     PutExchange,
     PutQueue,
@@ -172,3 +174,50 @@ class TestConsequences:
             chain.log.submit(DeleteQueue("/", "q")).result()
         assert state_of(chain.registry) == before
         assert exchange_names(metadata) == {"a", "b"}
+
+
+class TestDeletingVeryMuch:
+    """SQLite deletes 300 rows at once; the turns for the others are given by the test."""
+
+    @pytest.fixture
+    def bound(self, declared):
+        put = declared.put
+        put(PutExchange("/", "x", "direct", durable=True), PutQueue("/", "q", durable=True))
+        put(*(PutBinding("/", "x", "q", f"{number}") for number in range(1000)))
+        declared.turns.work_left = 0
+        return declared
+
+    @pytest.mark.parametrize(
+        "deletion", [DeleteQueue("/", "q"), DeleteExchange("/", "x"), DeleteVhost("/")]
+    )
+    def test_rows_are_deleted_in_steps_and_in_one_transaction(self, bound, metadata, deletion):
+        queue = bound.registry.vhosts["/"].queues["q"]
+        answer = bound.log.submit(deletion)
+        assert not answer.is_given
+        assert not queue.is_deleted, "L1"
+        bound.log.close()
+        assert len(metadata.load().bindings) == 1000
+        assert [row.name for row in metadata.load().queues] == ["q"]
+
+    def test_a_step_deletes_some_rows(self, bound, metadata):
+        deleted = []
+        delete_part = metadata.delete_part
+        metadata.delete_part = lambda *of: deleted.append(delete_part(*of)) or deleted[-1]
+        bound.turns.work_left = 1_000_000
+        bound.put(DeleteQueue("/", "q"))
+        assert deleted == [300, 300, 300, 100, 0]
+        assert not metadata.load().bindings
+
+    def test_what_is_submitted_meanwhile_waits(self, bound):
+        deleted = bound.log.submit(DeleteQueue("/", "q"))
+        put = bound.log.submit(PutQueue("/", "q", durable=True))
+        impossible = bound.log.submit(PutBinding("/", "missing", "q", ""))
+        synced = bound.log.synced()
+        assert not any(answer.is_given for answer in (put, impossible, synced))
+        bound.turns.work_left = 1_000_000
+        bound.turns.woken.pop().take_turn()
+        for answer in (deleted, put, synced):
+            answer.result()
+        with pytest.raises(ChannelFault):
+            impossible.result()
+        assert not bound.registry.vhosts["/"].queues["q"].bindings

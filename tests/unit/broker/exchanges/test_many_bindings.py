@@ -1,0 +1,63 @@
+"""A binding that is added or removed costs the same, however many an exchange has."""
+
+import pytest
+
+from leveret.broker.amqp.content_header import read_header
+from leveret.broker.exchanges import create_exchange_type
+
+HEADER = read_header(b"\0\0")
+BINDINGS = 500
+NAMES = ("direct", "fanout", "topic", "headers", "x-consistent-hash", "x-modulus-hash", "x-random")
+
+
+class Destination:
+    """Counts how often it is compared with another one."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Destination.compared += 1
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_change_looks_at_all_bindings(name: str) -> None:
+    table = create_exchange_type(name, {})
+    destinations = [Destination() for _ in range(BINDINGS)]
+    Destination.compared = 0
+    for destination in destinations:
+        table.bind(destination, "1", {})
+    assert len(table.route("1", HEADER)) >= 1
+    for destination in reversed(destinations):
+        table.unbind(destination, "1", {})
+    assert not table.route("1", HEADER)
+    assert Destination.compared < BINDINGS
+
+
+def test_random_chooses_in_proportion_to_bindings() -> None:
+    chosen = []
+    table = create_exchange_type("x-random", {})
+    table._choose = lambda listed: chosen.append(list(listed)) or listed[0]  # type: ignore[attr-defined]
+    for destination in ("a", "b", "a"):
+        table.bind(destination, "", {})
+    table.route("", HEADER)
+    table.unbind("a", "", {})
+    table.route("", HEADER)
+    assert [sorted(listed) for listed in chosen] == [["a", "a", "b"], ["a", "b"]]
+
+
+def test_the_buckets_of_a_consistent_hash_are_numbered_when_a_message_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = create_exchange_type("x-consistent-hash", {})
+    numbered = []
+    number = table._number_buckets  # type: ignore[attr-defined]
+    monkeypatch.setattr(table, "_number_buckets", lambda: numbered.append(1) or number())
+    for destination in map(str, range(BINDINGS)):
+        table.bind(destination, "1", {})
+    assert not numbered
+    for _ in range(2):
+        assert table.route("key", HEADER)
+    assert len(numbered) == 1
