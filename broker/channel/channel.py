@@ -7,6 +7,8 @@ channel.close is sent.
 """
 
 import logging
+from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol
@@ -37,6 +39,10 @@ from leveret.broker.requester import Requester
 from leveret.broker.services import Services
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
+
+CONSUMERS_AT_ONCE, CANCEL_WORK = 100, 30
+"""The consumers of an ended channel that are cancelled in one turn, and the work of each when there
+are more (broker/turns.py)."""
 
 logger = logging.getLogger("leveret.channel")
 
@@ -112,15 +118,16 @@ class Channel:
     operation: the method that waits for an answer, if one does; the channel is held until then.
     unsynced: the replies that wait for the disk, if some do; `output` is behind them until then.
     takes_methods: frames are handled as they arrive: the channel is neither held nor closing.
+    has_ended: its consumers get nothing more, though some of very many are not cancelled yet.
     counts: its messages; `message_counts` adds those that are not counted on the message path.
     is_of_a_client: a client opened it; management did not. message_bytes_max: of a body.
     """
 
     __slots__ = (
         "_has_confirms_due", "assembler", "committing", "confirms", "connection", "consumers",
-        "counts", "global_credit", "global_prefetch_count", "is_closing", "is_of_a_client",
-        "last_queue", "message_bytes_max", "next_delivery_tag", "number", "opened_at_s",
-        "operation", "output", "prefetch_count", "reply_consumer_tag", "reply_name",
+        "counts", "global_credit", "global_prefetch_count", "has_ended", "is_closing",
+        "is_of_a_client", "last_queue", "message_bytes_max", "next_delivery_tag", "number",
+        "opened_at_s", "operation", "output", "prefetch_count", "reply_consumer_tag", "reply_name",
         "takes_methods", "transaction", "unacked", "unsynced", "vhost",
     )  # fmt: skip
 
@@ -132,7 +139,7 @@ class Channel:
         self.output = connection.output
         self.vhost = connection.vhost
         self.number = number
-        self.is_closing = False
+        self.is_closing = self.has_ended = False
         self.takes_methods = True
         self.operation: PendingOperation | None = None
         self.unsynced: UnsyncedReplies | None = None
@@ -307,6 +314,7 @@ class Channel:
         The consumer that was served longest ago comes first, as otherwise the first one would get
         everything.
         """
+        self.vhost.turns.work_left -= 2 * len(self.consumers)
         waiting = [consumer for consumer in self.consumers.values() if consumer.is_waiting]
         for consumer in sorted(waiting, key=_served):
             consumer.queue.credit(consumer)
@@ -359,7 +367,8 @@ class Channel:
         if self.reply_name:
             self.connection.services.reply_consumers.pop(self.reply_name, None)
             self.reply_name = self.reply_consumer_tag = ""
-        consumers = tuple(self.consumers.values())
+        self.has_ended = True
+        consumers = deque(self.consumers.values())
         self.consumers.clear()
         count, unsettled = len(self.unacked), self.unacked.hand_over()
         transaction, self.transaction = self.transaction, None
@@ -369,10 +378,12 @@ class Channel:
             transaction.settled = _nobody_listens
         # An auto-delete queue is deleted with its last consumer. The messages that this channel
         # holds of it are lost then, as in RabbitMQ, so they need not be requeued first.
-        for consumer in consumers:
-            if not consumer.queue.is_deleted:
-                consumer_deleted(consumer)
-                consumer.queue.cancel(consumer, channel_ended=True)
+        cancelling = self._cancelling(consumers)
+        if len(consumers) > CONSUMERS_AT_ONCE:
+            LongWork(self.vhost.turns, f"the consumers of {self!r}", cancelling).start()
+        else:
+            for _ in cancelling:
+                pass
         self.counts.given_back += count
         if count:
             steps = giving_back(unsettled, partial(self.give_back, channel_ended=True))
@@ -393,8 +404,18 @@ class Channel:
             transaction.settled = _nobody_listens
         self.committing = []
         self.assembler = None
+
+    def _cancelling(self, consumers: deque[Any]) -> Iterator[int]:
+        """The channel has ended: cancel its consumers, in steps, and tell that it is closed."""
+        count = len(consumers)
+        while consumers:
+            consumer = consumers.popleft()
+            if not consumer.queue.is_deleted:
+                consumer_deleted(consumer)
+                consumer.queue.cancel(consumer, channel_ended=True)
+            yield CANCEL_WORK
         if self.is_of_a_client:
-            channel_closed(self, len(consumers))
+            channel_closed(self, count)
 
     # Statistics
 

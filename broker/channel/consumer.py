@@ -112,7 +112,7 @@ class Consumer:
     def room(self) -> int:
         """How many messages it may be given now."""
         channel = self.channel
-        if channel.output.is_congested:
+        if channel.output.is_congested or channel.has_ended:
             return 0
         shared = channel.global_credit
         if self.no_ack:

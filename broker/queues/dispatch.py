@@ -1,15 +1,65 @@
 """Which consumer gets the next message: round robin among those of the highest priority with room.
 
-Consumers with room are in rings, one ring for each priority. The one at the front of the first
-ring that is not empty is next, and goes to the back. A consumer that turns out to have no room
-leaves its ring and is marked as waiting, so that a thousand full consumers cost nothing; `wake`
-puts it back. With a single active consumer only that one is ever in a ring.
+Consumers with room are in rings, one ring for each priority. The one at the front of the ring of
+the highest priority is next, and goes to the back. A consumer that turns out to have no room leaves
+its ring and is marked as waiting, so that a thousand full consumers cost nothing; `wake` puts it
+back.
+With a single active consumer only that one is ever in a ring. Nothing here takes longer with many
+consumers or priorities, except to list them.
 
 Source: RabbitMQ's `rabbit_queue_consumers`, and its documentation on consumer priorities and on
 single active consumers.
 """
 
+from bisect import bisect_left, insort
+from collections import OrderedDict
+
 from leveret.broker.queues.queue_client import Consumer
+
+
+class PriorityRings:
+    """Consumers in rings, by priority. count: in all rings.
+
+    front: the ring of the highest priority; empty if there are no consumers. Another ring is
+    removed when it is empty.
+    """
+
+    __slots__ = ("_priorities", "_rings", "count", "front")
+
+    def __init__(self) -> None:
+        self._rings: dict[int, OrderedDict[Consumer, None]] = {}
+        self._priorities: list[int] = []
+        self.count = 0
+        self.front: OrderedDict[Consumer, None] = OrderedDict()
+
+    def add(self, consumer: Consumer, priority: int) -> None:
+        """Put a consumer, which is in no ring, at the back of its ring."""
+        ring = self._rings.get(priority)
+        if ring is None:
+            if not self.count:
+                self._rings.clear()
+                self._priorities.clear()
+            ring = self._rings[priority] = OrderedDict()
+            insort(self._priorities, priority)
+            self.front = self._rings[self._priorities[-1]]
+        ring[consumer] = None
+        self.count += 1
+
+    def discard(self, consumer: Consumer, priority: int) -> None:
+        """Remove a consumer, if it is in a ring."""
+        ring = self._rings.get(priority)
+        if ring is None or consumer not in ring:
+            return
+        del ring[consumer]
+        self.count -= 1
+        if not ring and self.count:
+            del self._rings[priority]
+            del self._priorities[bisect_left(self._priorities, priority)]
+            self.front = self._rings[self._priorities[-1]]
+
+    def first(self) -> Consumer:
+        """The consumer at the front. There has to be one."""
+        return next(iter(self.front))
 
 
 class ConsumerRing:
@@ -20,40 +70,44 @@ class ConsumerRing:
     """
 
     __slots__ = (
-        "_elects_by_priority", "_in_rings", "_rings", "active", "consumers", "is_single_active",
+        "_elects_by_priority", "_rings", "_standby", "active", "consumers", "is_single_active",
     )  # fmt: skip
 
     def __init__(self, is_single_active: bool = False, elects_by_priority: bool = True) -> None:
         self.is_single_active = is_single_active
         self._elects_by_priority = elects_by_priority
-        self._rings: dict[int, list[Consumer]] = {}
-        self._in_rings = 0
-        self.consumers: list[Consumer] = []
+        self._rings = PriorityRings()
+        self._standby = PriorityRings()
+        self.consumers: dict[Consumer, None] = {}
         self.active: Consumer | None = None
 
     def add(self, consumer: Consumer) -> None:
         """Add a consumer, which is taken to have room."""
-        self.consumers.append(consumer)
+        self.consumers[consumer] = None
         if self.is_single_active:
+            self._standby.add(consumer, self._rank(consumer))
             self._elect()
         else:
             self._enter(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Remove a consumer, which must be there."""
-        self.consumers.remove(consumer)
-        self._leave(consumer)
+        del self.consumers[consumer]
+        self._standby.discard(consumer, self._rank(consumer))
+        self._rings.discard(consumer, consumer.priority)
+        consumer.is_waiting = False
         if consumer is self.active:
             self.active = None
             self._elect()
 
     def clear(self) -> list[Consumer]:
         """Remove all consumers, and return them. `wake` does not put them back."""
-        consumers, self.consumers = self.consumers, []
+        consumers = list(self.consumers)
+        self.consumers = {}
         for consumer in consumers:
             consumer.is_waiting = False
-        self._rings.clear()
-        self._in_rings = 0
+        self._rings = PriorityRings()
+        self._standby = PriorityRings()
         self.active = None
         return consumers
 
@@ -66,27 +120,27 @@ class ConsumerRing:
 
     def next(self) -> Consumer | None:
         """The next consumer; None if no consumer has room."""
-        for ring in self._rings.values():
-            while ring:
-                consumer = ring[0]
-                if consumer.room() > 0:
-                    if len(ring) > 1:
-                        ring.append(ring.pop(0))
-                    return consumer
-                consumer.is_waiting = True
-                del ring[0]
-                self._in_rings -= 1
+        rings = self._rings
+        while rings.count:
+            ring = rings.front
+            consumer = next(iter(ring))
+            if consumer.room() > 0:
+                if rings.count > 1 and len(ring) > 1:
+                    ring.move_to_end(consumer)
+                return consumer
+            consumer.is_waiting = True
+            rings.discard(consumer, consumer.priority)
         return None
 
     @property
     def has_candidates(self) -> bool:
         """A consumer may have room."""
-        return self._in_rings > 0
+        return self._rings.count > 0
 
     @property
     def has_one_candidate(self) -> bool:
         """Exactly one consumer may have room, so that it can be given many messages at once."""
-        return self._in_rings == 1
+        return self._rings.count == 1
 
     def may_add(self, consumer: Consumer) -> bool:
         """Whether neither it nor one of the others wants the queue for itself.
@@ -95,30 +149,19 @@ class ConsumerRing:
         """
         if consumer.is_exclusive and (self.consumers or self.is_single_active):
             return False
-        return not any(other.is_exclusive for other in self.consumers)
+        # One that is exclusive is the only one.
+        return len(self.consumers) != 1 or not next(iter(self.consumers)).is_exclusive
+
+    def _rank(self, consumer: Consumer) -> int:
+        """By what a single active consumer is chosen."""
+        return consumer.priority if self._elects_by_priority else 0
 
     def _elect(self) -> None:
         """Of several consumers the first one, or the first of the highest priority, is active."""
-        if self.active is not None or not self.consumers:
-            return
-        self.active = self.consumers[0]
-        if self._elects_by_priority:
-            self.active = max(self.consumers, key=lambda consumer: consumer.priority)
-        self._enter(self.active)
+        if self.active is None and self._standby.count:
+            self.active = self._standby.first()
+            self._enter(self.active)
 
     def _enter(self, consumer: Consumer) -> None:
         consumer.is_waiting = False
-        if consumer.priority not in self._rings:
-            self._rings[consumer.priority] = []
-            self._rings = dict(sorted(self._rings.items(), reverse=True))
-        self._rings[consumer.priority].append(consumer)
-        self._in_rings += 1
-
-    def _leave(self, consumer: Consumer) -> None:
-        consumer.is_waiting = False
-        ring = self._rings.get(consumer.priority)
-        if ring is not None and consumer in ring:
-            ring.remove(consumer)
-            self._in_rings -= 1
-            if not ring:
-                del self._rings[consumer.priority]
+        self._rings.add(consumer, consumer.priority)

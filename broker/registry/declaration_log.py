@@ -38,8 +38,9 @@ from leveret.storage.metadata_sync import MetadataSync
 
 WORK_AT_ONCE = 2000
 """A submission of no more work (broker/turns.py) is carried out when `submit` returns."""
-SUBMISSION_WORK = 100
-"""The work of a submission that waited, beside that of its declarations."""
+SUBMISSION_WORK, TELL_WORK = 100, 20
+"""The work of a submission that waited, beside that of its declarations, and of telling a consumer
+that its queue is deleted."""
 
 
 class DeclarationLog(Protocol):
@@ -179,10 +180,19 @@ class LocalDeclarationLog:
         """Tell the consumers of deleted queues (L6)."""
 
         def tell(error: Exception | None) -> None:
-            for consumer in cancelled if error is None else ():
-                consumer.tell_cancelled()
+            if error is None:
+                steps = _telling(cancelled)
+                LongWork(self._turns, "telling consumers of a deleted queue", steps).start()
 
-        if needs_sync and cancelled:
+        if not cancelled:
+            return
+        if needs_sync:
             self._sync.when_synced(tell)
         else:
             tell(None)
+
+
+def _telling(cancelled: Sequence[Consumer]) -> Iterator[int]:
+    for consumer in cancelled:
+        consumer.tell_cancelled()
+        yield TELL_WORK

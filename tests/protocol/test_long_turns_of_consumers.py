@@ -15,12 +15,10 @@ CONSUMERS, CALLS_MAX = 3000, 30_000
 """A turn of so many calls takes 5 to 8 ms."""
 
 
-async def consuming(node, **arguments):
+async def consuming(node):
     """A queue, and a client with very many consumers of it on one channel."""
     (queue,) = declare(node, "q")
     (client,) = node.clients(1)
-    if arguments:
-        client.send_method(commands.Basic.Qos, **arguments)
     for tag in map(str, range(CONSUMERS)):
         client.send_method(commands.Basic.Consume, queue="q", consumer_tag=tag, nowait=True)
     async for _ in node.turns(client):
@@ -48,8 +46,8 @@ async def test_a_channel_ends_with_very_many_consumers(is_closed):
             turns = node.turns(after=client.disconnect)
         assert await most(turns) < CALLS_MAX
         assert not queue.ring.consumers
-        end = names.index("channel.closed")
-        assert names[:end] == ["consumer.deleted"] * CONSUMERS
+        ended = [name for name in names if name != "connection.closed"]
+        assert ended == [*["consumer.deleted"] * CONSUMERS, "channel.closed"]
 
 
 async def test_an_ended_channel_gets_nothing_though_it_has_consumers_left():
@@ -75,17 +73,3 @@ async def test_a_queue_is_deleted_that_has_very_many_consumers():
         turns = node.turns(after=lambda: submit(DeleteQueue("/", "q")))
         assert await most(turns) < CALLS_MAX
         assert not client.channel.consumers
-
-
-async def test_acks_on_a_channel_with_a_shared_limit_and_very_many_consumers():
-    async with Node() as node:
-        queue, client = await consuming(node, prefetch_count=1, global_=True)
-        (publisher,) = node.clients(1)
-        publisher.send(numbered(100, routing_key="q"))
-        async for _ in node.turns(publisher):
-            pass
-        for tag in range(1, 101):
-            client.send_method(commands.Basic.Ack, delivery_tag=tag)
-            async for calls in node.turns(client):
-                assert calls < CALLS_MAX
-        assert queue.backing.ready_count == queue.backing.unacked_count == 0

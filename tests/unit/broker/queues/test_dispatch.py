@@ -1,5 +1,7 @@
 """The order of consumers."""
 
+import pytest
+
 from leveret.broker.queues.dispatch import ConsumerRing
 
 
@@ -63,7 +65,7 @@ def test_a_consumer_that_leaves_is_left_out():
     ring = ring_of(a, b, c)
     assert turns(ring, 1) == "a"
     ring.remove(b)
-    assert ring.consumers == [a, c]
+    assert list(ring.consumers) == [a, c]
     assert turns(ring, 3) == "cac"
 
 
@@ -190,3 +192,67 @@ def test_an_exclusive_consumer_does_not_come_beside_others():
     exclusive = FakeConsumer("e", is_exclusive=True)
     assert not ring_of(FakeConsumer("o")).may_add(exclusive)
     assert not ring_of(is_single_active=True).may_add(exclusive)
+
+
+class CountedConsumer(FakeConsumer):
+    """Counts how often any of them is looked at."""
+
+    looked = 0
+
+    def __eq__(self, other):
+        CountedConsumer.looked += 1
+        return self is other
+
+    __hash__ = object.__hash__
+
+    @property
+    def priority(self):
+        CountedConsumer.looked += 1
+        return self._priority
+
+    @priority.setter
+    def priority(self, priority):
+        self._priority = priority
+
+    @property
+    def is_exclusive(self):
+        CountedConsumer.looked += 1
+        return False
+
+    @is_exclusive.setter
+    def is_exclusive(self, is_exclusive):
+        pass
+
+
+@pytest.mark.parametrize("is_single_active", [False, True])
+@pytest.mark.parametrize("priorities", [1, 500])
+def test_the_work_for_a_consumer_does_not_grow_with_their_number(is_single_active, priorities):
+    consumers = [CountedConsumer(str(one), priority=one % priorities) for one in range(500)]
+    ring = ConsumerRing(is_single_active)
+    CountedConsumer.looked = 0
+    for consumer in consumers:
+        assert ring.may_add(consumer)
+        ring.add(consumer)
+    for _ in consumers:
+        found = ring.next()
+        if found is not None:
+            found.capacity = 0
+    assert ring.next() is None
+    for consumer in consumers:
+        ring.wake(consumer)
+        ring.remove(consumer)
+    assert CountedConsumer.looked < 20 * len(consumers)
+
+
+@pytest.mark.parametrize("elects_by_priority", [False, True])
+def test_the_next_single_active_consumer(elects_by_priority):
+    ring = ConsumerRing(True, elects_by_priority)
+    first, low, high, last = (FakeConsumer(str(one), priority=one) for one in (1, 0, 5, 5))
+    for consumer in (first, low, high, last):
+        ring.add(consumer)
+    elected = []
+    while ring.consumers:
+        elected.append(ring.active)
+        ring.remove(ring.active)
+    assert elected == ([first, high, last, low] if elects_by_priority else [first, low, high, last])
+    assert ring.active is None
