@@ -1,4 +1,4 @@
-"""Encoding of answers as JSON, in slices, because a list may have very many objects."""
+"""Encoding of answers as JSON, in slices: a list may have very many objects, or large payloads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +8,9 @@ import msgspec
 from leveret.mgmt.slices import GiveWay
 
 ITEMS_AT_ONCE = 50
+LARGE_TEXT, LETTERS_AT_ONCE = "payload", 500_000
+"""The field of an object in a list that may be a large text. So many letters take half a
+millisecond."""
 
 
 async def encode(content: Any, give_way: GiveWay) -> list[bytes]:
@@ -26,7 +29,12 @@ async def encode(content: Any, give_way: GiveWay) -> list[bytes]:
 
 
 def _is_long(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > ITEMS_AT_ONCE
+    return isinstance(value, list) and (len(value) > ITEMS_AT_ONCE or any(map(_is_large, value)))
+
+
+def _is_large(item: Any) -> bool:
+    text = item.get(LARGE_TEXT) if isinstance(item, dict) else None
+    return isinstance(text, str) and len(text) > LETTERS_AT_ONCE
 
 
 async def _list(items: list[Any], give_way: GiveWay) -> list[bytes]:
@@ -34,10 +42,33 @@ async def _list(items: list[Any], give_way: GiveWay) -> list[bytes]:
     for start in range(0, len(items), ITEMS_AT_ONCE):
         if start:
             parts.append(b",")
-        parts.append(msgspec.json.encode(items[start : start + ITEMS_AT_ONCE])[1:-1])
+        some = items[start : start + ITEMS_AT_ONCE]
+        if any(map(_is_large, some)):
+            await _append_large(some, parts, give_way)
+        else:
+            parts.append(msgspec.json.encode(some)[1:-1])
         await give_way()
     parts.append(b"]")
     return parts
+
+
+async def _append_large(items: list[Any], parts: list[bytes], give_way: GiveWay) -> None:
+    """Append items, some of which have a large text."""
+    for number, item in enumerate(items):
+        if number:
+            parts.append(b",")
+        if not _is_large(item):
+            parts.append(msgspec.json.encode(item))
+            continue
+        others = {name: value for name, value in item.items() if name != LARGE_TEXT}
+        parts.append(msgspec.json.encode(others)[:-1])
+        parts.append(b',"' if others else b'"')
+        parts.append(LARGE_TEXT.encode() + b'":"')
+        text = item[LARGE_TEXT]
+        for start in range(0, len(text), LETTERS_AT_ONCE):
+            parts.append(msgspec.json.encode(text[start : start + LETTERS_AT_ONCE])[1:-1])
+            await give_way()
+        parts.append(b'"}')
 
 
 def batched(parts: list[bytes], size: int) -> Iterator[bytes]:

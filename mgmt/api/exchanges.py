@@ -1,6 +1,5 @@
 """Exchanges, publishing to them, and bindings."""
 
-import base64
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -26,6 +25,7 @@ from leveret.mgmt.api.directly import (
 )
 from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
 from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.payloads import decode_payload
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import window
 from leveret.mgmt.properties import PropertyError, header_of_json
@@ -110,7 +110,8 @@ async def publish(call: Call) -> Any:
     vhost, name = call.vhost(), call.exchange_name()
     await require(call, vhost, (EXCHANGE, name, "write"))
     body = await call.body("properties", "payload", "payload_encoding", nullable=("routing_key",))
-    key, payload = _key_of(body), payload_of(body["payload"], body["payload_encoding"])
+    key = _key_of(body)
+    payload = await decode_payload(body["payload"], body["payload_encoding"], call.node.give_way)
     try:
         header = header_of_json(body["properties"])
     except PropertyError as error:
@@ -144,20 +145,6 @@ async def _publish(
         raise bad_request(str(error)) from None
     except (ChannelFault, ConnectionFault) as fault:
         raise as_closed_channel(fault) from None
-
-
-def payload_of(payload: Any, encoding: Any) -> bytes:
-    """The bytes of a payload. Raises 400."""
-    if not isinstance(payload, str):
-        raise bad_request("payload_not_string")
-    if encoding == "string":
-        return payload.encode()
-    if encoding != "base64":
-        raise bad_request(["unsupported_encoding", encoding])
-    try:
-        return base64.b64decode(payload, validate=True)
-    except ValueError:
-        raise bad_request(["not_base64", payload]) from None
 
 
 # Bindings

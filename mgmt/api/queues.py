@@ -1,6 +1,5 @@
 """Queues: listing, declaring, deleting, purging, and getting messages."""
 
-import base64
 from typing import Any
 
 from pamqp import base, commands
@@ -27,9 +26,10 @@ from leveret.mgmt.api.directly import (
 )
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
 from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
-from leveret.mgmt.slices import Slices
+from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.views.queues import QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
@@ -162,7 +162,8 @@ async def get_messages(call: Call) -> Any:
                 if replies[0].method is commands.Basic.GetEmpty:
                     break
                 got.append(replies[0])
-                shown.append(_message_view(replies[0], body["encoding"], truncate))
+                view = await _message_view(replies[0], body["encoding"], truncate, slices.give_way)
+                shown.append(view)
             for reply in got:
                 await slices.give_way()
                 tag = reply.arguments["delivery_tag"]
@@ -203,13 +204,15 @@ def _settle(connection: DirectConnection, ackmode: str, tag: int) -> base.Frame 
     return make(commands.Basic.Reject, delivery_tag=tag, requeue=ackmode.endswith("true"))
 
 
-def _message_view(reply: Reply, encoding: str, truncate: int | None) -> dict[str, Any]:
+async def _message_view(
+    reply: Reply, encoding: str, truncate: int | None, give_way: GiveWay
+) -> dict[str, Any]:
     message, arguments = reply.message, reply.arguments
     assert message is not None
     header = message.header
     assert isinstance(header, ContentHeader)
     payload = message.body[:truncate]
-    shown, encoded_as = encode_payload(payload, encoding)
+    shown, encoded_as = await encode_payload(payload, encoding, give_way)
     return {
         "payload_bytes": len(message.body),
         "redelivered": arguments["redelivered"],
@@ -220,13 +223,3 @@ def _message_view(reply: Reply, encoding: str, truncate: int | None) -> dict[str
         "payload": shown,
         "payload_encoding": encoded_as,
     }
-
-
-def encode_payload(payload: bytes, encoding: str) -> tuple[str, str]:
-    """The payload and its encoding: a string if `auto` allows it and it is UTF-8, else base64."""
-    if encoding == "auto":
-        try:
-            return payload.decode(), "string"
-        except UnicodeDecodeError:
-            pass
-    return base64.b64encode(payload).decode(), "base64"

@@ -16,11 +16,12 @@ from leveret.broker.queues.dead_letter import cc_keys, without_deaths
 from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
-from leveret.mgmt.api.exchanges import payload_of
+from leveret.mgmt.api.payloads import decode_payload
 from leveret.mgmt.api.routes import route
 from leveret.mgmt.api.selection import Selection, header_of
 from leveret.mgmt.api.workbench import deaths_of
 from leveret.mgmt.properties import PropertyError, header_of_json
+from leveret.mgmt.slices import GiveWay
 from leveret.storage.message import Entry
 
 TARGETS_MAX = 100
@@ -69,7 +70,7 @@ async def retry(call: Call) -> Any:
     act = Act(call, vhost, queue, body)
     to = _named(body)
     confirmed = _confirmed(body) if to is None else set()
-    edit = _edit_of(body)
+    edit = await _edit_of(body, call.node.give_way)
     await note(call, "Retrying", vhost, queue, body)
 
     async def publish(connection: DirectConnection, entry: Entry) -> str | None:
@@ -112,7 +113,7 @@ def _confirmed(body: dict[str, Any]) -> set[Target]:
         ) from None
 
 
-def _edit_of(body: dict[str, Any]) -> Any:
+async def _edit_of(body: dict[str, Any], give_way: GiveWay) -> Any:
     """What changes properties and payload of a single message. Raises 400."""
     edit = body.get("edit")
     if edit is None:
@@ -121,7 +122,8 @@ def _edit_of(body: dict[str, Any]) -> Any:
         raise bad_request("edit must be an object, and is for a single message")
     payload: bytes | None = None
     if "payload" in edit:
-        payload = payload_of(edit["payload"], edit.get("payload_encoding", "string"))
+        encoding = edit.get("payload_encoding", "string")
+        payload = await decode_payload(edit["payload"], encoding, give_way)
     header: ContentHeader | None = None
     if "properties" in edit:
         try:

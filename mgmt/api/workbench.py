@@ -11,9 +11,10 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.json_form import field_to_json, text
 from leveret.broker.queues.inspection import Inspection
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.queues import encode_payload
+from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import route
 from leveret.mgmt.api.selection import Selection, filter_of, header_of, inspected, read
+from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.views.to_json import properties_to_json
 from leveret.storage.message import Entry
 
@@ -49,7 +50,11 @@ async def peek(call: Call) -> Any:
                 following = inspection.name_of(entry)
                 break
             if wanted.takes(entry):
-                shown.append(_message_view(inspection, entry, first + scanned, truncate))
+                shown.append(
+                    await _message_view(
+                        inspection, entry, first + scanned, truncate, call.node.give_way
+                    )
+                )
                 shown_bytes += min(truncate, len(entry.message.body))
             scanned += 1
     return {
@@ -72,12 +77,12 @@ async def count_messages(call: Call) -> Any:
     return {"matching": matching}
 
 
-def _message_view(
-    inspection: Inspection, entry: Entry, position: int, truncate: int
+async def _message_view(
+    inspection: Inspection, entry: Entry, position: int, truncate: int, give_way: GiveWay
 ) -> dict[str, Any]:
     message = entry.message
     header = header_of(entry)
-    payload, encoding = encode_payload(message.body[:truncate], "auto")
+    payload, encoding = await encode_payload(message.body[:truncate], "auto", give_way)
     return {
         "id": inspection.name_of(entry),
         "position": position,

@@ -13,6 +13,7 @@ import msgspec
 
 from leveret.broker.auth.passwords import MD5
 from leveret.broker.names import QUEUE, RESERVED_PREFIX
+from leveret.mgmt.definitions.list_slices import ITEM_BYTES_MAX, ItemTooLarge, items_of
 from leveret.mgmt.json_limits import refusal_of
 from leveret.mgmt.slices import GiveWay
 
@@ -26,6 +27,13 @@ class Problem(NamedTuple):
     reason: Any
 
 
+PROBLEMS_MAX = 1000
+"""Reading ends at so many items that cannot be read at all."""
+VALUES_MAX = 2_000_000
+"""A file of 20 MB has at most a million. To find the lists in a file takes 10 ms for so many."""
+TOO_MANY = f"a file of definitions may not have more than {VALUES_MAX} values"
+ITEM_TOO_LARGE = f"may not have more than {ITEM_BYTES_MAX} bytes"
+_COUNTED_BYTES = 1_000_000
 NOT_JSON = "failed_to_parse_json"
 """RabbitMQ's reason."""
 
@@ -135,8 +143,11 @@ def fault_in_json(raw: bytes) -> str:
 
 async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> Definitions:
     """Read a file. Raises DefinitionsError unless it is an object of lists of objects."""
+    if await _comma_count(raw, give_way) > VALUES_MAX:
+        raise DefinitionsError(TOO_MANY)
     try:
         content = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        await give_way()
         lists: dict[str, list[Item]] = {}
         problems: list[Problem] = []
         for kind in kinds_of(vhost):
@@ -151,6 +162,15 @@ async def read_definitions(raw: bytes, vhost: str | None, give_way: GiveWay) -> 
     return Definitions(lists, vhost)
 
 
+async def _comma_count(raw: bytes, give_way: GiveWay) -> int:
+    """About as many as there are values."""
+    count = 0
+    for start in range(0, len(raw), _COUNTED_BYTES):
+        count += raw.count(b",", start, start + _COUNTED_BYTES)
+        await give_way()
+    return count
+
+
 async def _items(
     kind: str, raw: msgspec.Raw | None, vhost: str | None, problems: list[Problem],
     give_way: GiveWay,
@@ -158,25 +178,26 @@ async def _items(
     """The items of a list, decoded one by one and in slices, because a file may have very many."""
     if raw is None:
         return []
+    items: list[Item] = []
+    number = 0
     try:
-        await give_way()
-        encoded = msgspec.json.decode(raw, type=list[msgspec.Raw] | None) or []
+        async for one in items_of(bytes(raw), give_way):
+            item = msgspec.json.decode(one)
+            problem = "should be an object" if not isinstance(item, dict) else refusal_of(item)
+            if problem is not None:
+                problems.append(Problem(f"{kind}[{number}]", problem))
+                if len(problems) >= PROBLEMS_MAX:
+                    break
+            if isinstance(item, dict):
+                if vhost is not None:
+                    item["vhost"] = vhost
+                items.append(item)
+            number += 1
+            await give_way()
     except msgspec.ValidationError:
         problems.append(Problem(kind, "should be a list of objects"))
-        return []
-    items = []
-    for number, one in enumerate(encoded):
-        item = msgspec.json.decode(one)
-        if not isinstance(item, dict):
-            problems.append(Problem(f"{kind}[{number}]", "should be an object"))
-            continue
-        refusal = refusal_of(item)
-        if refusal is not None:
-            problems.append(Problem(f"{kind}[{number}]", refusal))
-        if vhost is not None:
-            item["vhost"] = vhost
-        items.append(item)
-        await give_way()
+    except ItemTooLarge:
+        problems.append(Problem(f"{kind}[{number}]", ITEM_TOO_LARGE))
     return items
 
 

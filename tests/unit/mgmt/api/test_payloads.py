@@ -1,0 +1,71 @@
+"""Payloads are converted in slices."""
+
+import asyncio
+import base64
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from leveret.mgmt.api.encoding import encode
+from leveret.mgmt.api.errors import ApiError
+from leveret.mgmt.api.payloads import SLICE, decode_payload, encode_payload
+
+LARGE = 3 * SLICE + 1
+
+
+class Turns:
+    """Counts slices."""
+
+    count = 0
+
+    async def give_way(self) -> None:
+        self.count += 1
+
+
+def sliced(converting: Any) -> Any:
+    """The result of a coroutine that takes `give_way`; it has to take several slices."""
+    turns = Turns()
+    steps: Coroutine[Any, Any, Any] = converting(turns.give_way)
+    result = asyncio.run(steps)
+    assert turns.count > 3
+    return result
+
+
+@pytest.mark.parametrize("payload", [b"\xff\x00" * LARGE, "é€😀a".encode() * LARGE, b"a" * LARGE])
+def test_base64(payload: bytes) -> None:
+    text = base64.b64encode(payload).decode()
+    encoded = sliced(lambda give_way: encode_payload(payload, "base64", give_way))
+    assert encoded == (text, "base64")
+    assert sliced(lambda give_way: decode_payload(text, "base64", give_way)) == payload
+
+
+@pytest.mark.parametrize("letters", ["é", "€", "😀", "a"])
+def test_texts(letters: str) -> None:
+    text = "a" + letters * LARGE
+    assert sliced(lambda give_way: decode_payload(text, "string", give_way)) == text.encode()
+    encoded = sliced(lambda give_way: encode_payload(text.encode(), "auto", give_way))
+    assert encoded == (text, "string")
+
+
+def test_what_is_no_text_becomes_base64() -> None:
+    payload = b"a" * LARGE + "é".encode()[:1]
+    text, encoding = sliced(lambda give_way: encode_payload(payload, "auto", give_way))
+    assert (base64.b64decode(text), encoding) == (payload, "base64")
+
+
+@pytest.mark.parametrize("place", [0, SLICE - 1, LARGE])
+@pytest.mark.parametrize("wrong", ["=", "%", "é", "\n"])
+def test_what_is_no_base64_is_refused(place: int, wrong: str) -> None:
+    text = base64.b64encode(bytes(LARGE)).decode()
+    text = text[:place] + wrong + text[place + 1 :]
+    with pytest.raises(ApiError):
+        asyncio.run(decode_payload(text, "base64", Turns().give_way))
+
+
+@pytest.mark.parametrize("fields", [{}, {"a": 1}])
+def test_large_payloads_are_encoded_in_slices(fields: dict[str, Any]) -> None:
+    items = [{"payload": 'é"\\\n' * 1_000_000, **fields}, {"payload": "small"}, 5]
+    parts = sliced(lambda give_way: encode(items, give_way))
+    assert msgspec.json.decode(b"".join(parts)) == items
