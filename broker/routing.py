@@ -84,7 +84,7 @@ def publish(
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
         _delay(delaying, message, publisher, number)
-    vhost.turns.work_left -= ROUTED_WORK * min(len(queues), QUEUES_AT_ONCE)
+    vhost.turns.work_left -= found.work + ROUTED_WORK * min(len(queues), QUEUES_AT_ONCE)
     rest = deliver(vhost, queues, [message], len(message.body), ttl_ms, publisher, number)
     return Published(queues, bool(found.delaying), rest)
 

@@ -93,6 +93,7 @@ def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
         found = route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
         target.is_simple = found.is_cacheable and not found.remembering
         target.queues = found.queues
+        channel.vhost.turns.work_left -= found.work
         if target.is_simple:
             target.work = _work_in_all(found.queues)
             if target.is_mandatory and not found.queues:

@@ -49,7 +49,9 @@ class DelayedMessage(ExchangeType):
         self.inner.unbind(destination, routing_key, arguments)
 
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        return self.inner.route(routing_key, header)
+        matched = self.inner.route(routing_key, header)
+        self.looked = self.inner.looked
+        return matched
 
     def delay_ms(self, header: ContentHeader) -> int:
         """The delay of a message at this exchange; 0 for none."""

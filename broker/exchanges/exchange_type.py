@@ -27,11 +27,13 @@ class ExchangeType(ABC):
     routes_by_key: the result depends on the routing key and the bindings only and may be cached.
     uses_every_key: a message with several routing keys (CC and BCC) is matched with each of them.
         If False, only the first key is used: the type ignores keys, or selects one destination.
+    looked: what the last message was compared with beside its matches; 0 if that is never much.
     """
 
     name: ClassVar[str]
     routes_by_key: bool = True
     uses_every_key: bool = False
+    looked: int = 0
 
     def __init__(self, arguments: Table) -> None:  # noqa: B027  (most types take any arguments)
         """Raises 406 for arguments of `exchange.declare` that are invalid for the type."""

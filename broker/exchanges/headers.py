@@ -13,8 +13,9 @@ converts a field to a Python value with these rules of equality.
 
 Bindings are indexed, so that a message is not compared with each of them: an `any` binding under
 each of its criteria, one of which is enough; an `all` binding under one of them, whose presence in
-a message makes the whole binding be compared. A criterion is a header's name with its value or, for
-a void, with `_PRESENT`.
+a message makes the whole binding be compared. That is the one under which the fewest bindings are,
+so that a criterion which many bindings share does not make all of them be compared. A criterion is
+a header's name with its value or, for a void, with `_PRESENT`.
 """
 
 from collections.abc import Collection
@@ -70,14 +71,20 @@ class Headers(ExchangeType):
         self._bindings[destination, routing_key, encode_table(arguments)] = binding
         if binding.is_unconditional:
             self._unconditional.add(destination)
-        for criterion in binding.index_criteria:
+        if not binding.is_any and binding.criteria:
+            binding.indexed_under = (min(binding.criteria, key=self._count_under),)
+        for criterion in binding.indexed_under:
             self._by_criterion.setdefault(criterion, {})[binding] = None
+
+    def _count_under(self, criterion: _Criterion) -> tuple[int, bool]:
+        """How many bindings are under a criterion; fewer messages have a certain value than any."""
+        return len(self._by_criterion.get(criterion, ())), criterion[1] is _PRESENT
 
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         binding = self._bindings.pop((destination, routing_key, encode_table(arguments)))
         if binding.is_unconditional:
             self._unconditional.remove(destination)
-        for criterion in binding.index_criteria:
+        for criterion in binding.indexed_under:
             del self._by_criterion[criterion][binding]
             if not self._by_criterion[criterion]:
                 del self._by_criterion[criterion]
@@ -85,17 +92,20 @@ class Headers(ExchangeType):
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
         matched = list(self._unconditional)
         criteria = _criteria_met(header.headers)
+        self.looked = 0
         for criterion in criteria:
-            for binding in self._by_criterion.get(criterion, ()):
+            bindings = self._by_criterion.get(criterion, {})
+            self.looked += len(bindings)
+            for binding in bindings:
                 if binding.is_any or criteria.issuperset(binding.criteria):
                     matched.append(binding.destination)
         return matched
 
 
 class _Binding:
-    """The criteria of one binding. Compared by identity."""
+    """The criteria of one binding. Compared by identity. indexed_under: one of them, or all."""
 
-    __slots__ = ("criteria", "destination", "is_any")
+    __slots__ = ("criteria", "destination", "indexed_under", "is_any")
 
     def __init__(self, destination: Destination, arguments: Table) -> None:
         mode = arguments[MATCH_ARGUMENT][1] if MATCH_ARGUMENT in arguments else MATCH_ALL
@@ -107,19 +117,12 @@ class _Binding:
             for name, field in arguments.items()
             if name != MATCH_ARGUMENT and (with_x or not name.startswith("x-"))
         )
+        self.indexed_under = self.criteria
 
     @property
     def is_unconditional(self) -> bool:
         """Whether the binding matches every message."""
         return not self.criteria and not self.is_any
-
-    @property
-    def index_criteria(self) -> tuple[_Criterion, ...]:
-        """The criteria under which the binding is indexed."""
-        if self.is_any or not self.criteria:
-            return self.criteria
-        # Fewer messages have a header with a certain value than with any.
-        return (min(self.criteria, key=lambda criterion: criterion[1] is _PRESENT),)
 
 
 def _criterion_asked(name: str, field: Field) -> _Criterion:

@@ -53,12 +53,14 @@ class Route(NamedTuple):
     is_cacheable: the result depends on the routing keys and the bindings only.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
+    work: of finding it, in the units of broker/turns.py.
     """
 
     queues: list[QueueClient]
     is_cacheable: bool
     remembering: list[RecentHistory]
     delaying: list[RoutableExchange]
+    work: int
 
 
 def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: ContentHeader) -> Route:
@@ -69,6 +71,7 @@ def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: Conte
     is_cacheable = True
     remembering: list[RecentHistory] = []
     delaying: list[RoutableExchange] = []
+    work = 0
     for current in walk:
         table = current.type
         is_cacheable = is_cacheable and table.routes_by_key
@@ -77,6 +80,7 @@ def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: Conte
             delaying.append(current)
         else:
             matched = _matches(table, routing_keys, header)
+            work += 1 + len(matched) + table.looked
             _note_history(table, remembering)
         destinations: Collection[Any] = matched
         if not _any_exists(destinations):
@@ -90,7 +94,7 @@ def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: Conte
             elif destination not in seen:
                 seen.add(destination)
                 walk.append(destination)
-    return Route(list(queues), is_cacheable, remembering, delaying)
+    return Route(list(queues), is_cacheable, remembering, delaying, work)
 
 
 def _matches(

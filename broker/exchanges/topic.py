@@ -28,4 +28,6 @@ class Topic(ExchangeType):
         self._trie.remove(routing_key, destination)
 
     def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        return self._trie.match(routing_key)
+        matched = self._trie.match(routing_key)
+        self.looked = self._trie.looked
+        return matched

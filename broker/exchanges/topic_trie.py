@@ -36,12 +36,16 @@ HASH = "#"
 
 
 class TopicTrie:
-    """Patterns and the destinations that are bound with them."""
+    """Patterns and the destinations that are bound with them.
 
-    __slots__ = ("_root",)
+    looked: the nodes that the last key was compared with.
+    """
+
+    __slots__ = ("_root", "looked")
 
     def __init__(self) -> None:
         self._root = _Node()
+        self.looked = 0
 
     def add(self, pattern: str, destination: Destination) -> None:
         """Bind a destination; it may be bound with the same pattern several times."""
@@ -67,7 +71,9 @@ class TopicTrie:
         fresh = [self._root]
         lasting: dict[_Node, None] = {}
         _reach_hashes(self._root, lasting)
+        looked = 0
         for word in _words(routing_key):
+            looked += len(fresh) + len(lasting)
             following: list[_Node] = []
             for node in fresh:
                 node.add_matching(word, following)
@@ -76,6 +82,7 @@ class TopicTrie:
             for node in following:
                 _reach_hashes(node, lasting)
             fresh = following
+        self.looked = looked
         matched: list[Destination] = []
         for node in fresh:
             matched += node.destinations

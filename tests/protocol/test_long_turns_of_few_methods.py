@@ -6,7 +6,10 @@ Here a frame is no method, a message comes back, a header is large, or time make
 import pytest
 from pamqp import commands
 
+from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, encode_frame
+from leveret.broker.declarations import PutBinding
+from leveret.broker.names import QUEUE
 from leveret.broker.virtual_clock import VirtualClock
 from tests.protocol.long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
 from tests.protocol.raw_client import header_frame, method_bytes, publish_bytes
@@ -80,3 +83,17 @@ async def test_many_queues_that_expire_together():
         turns = node.turns(after=lambda: node.broker.services.clock.advance(2))
         assert await most(turns) < CALLS_MAX
         assert not node.vhost.queues
+
+
+async def test_messages_that_are_compared_with_very_many_bindings():
+    async with Node() as node:
+        (queue,) = declare(node, "q")
+        submit = node.broker.services.declarations.submit
+        for number in range(1000):
+            asked = {"x-match": ("S", "any"), "a": ("I", 1), "b": ("I", number)}
+            submit(PutBinding("/", "amq.headers", "q", "", QUEUE, encode_table(asked))).result()
+        (client,) = node.clients(1)
+        message = publish_bytes(1, "", exchange="amq.headers", headers={"a": ("I", 1)})
+        client.send(message * 100)
+        assert await most(node.turns(client)) < CALLS_MAX
+        assert queue.backing.ready_count == 100

@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.amqp.content_header import read_header
+from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges import create_exchange_type
 
 HEADER = read_header(b"\0\0")
@@ -61,3 +62,27 @@ def test_the_buckets_of_a_consistent_hash_are_numbered_when_a_message_comes(
     for _ in range(2):
         assert table.route("key", HEADER)
     assert len(numbered) == 1
+
+
+def test_a_header_that_many_bindings_ask_for_does_not_make_them_all_be_compared() -> None:
+    table = create_exchange_type("headers", {})
+    arguments = [{"shared": ("I", 1), "own": ("I", number)} for number in range(BINDINGS)]
+    for number, one in enumerate(arguments):
+        table.bind(number, "", one)
+    header = read_header(encode_properties({"headers": arguments[7]}))
+    assert table.route("", header) == [7]
+    assert table.looked < 5
+    for number, one in enumerate(arguments):
+        table.unbind(number, "", one)
+    assert table.route("", header) == []
+
+
+def test_the_work_of_a_route_is_what_it_looks_at() -> None:
+    headers, topic = create_exchange_type("headers", {}), create_exchange_type("topic", {})
+    for number in range(BINDINGS):
+        headers.bind(str(number), "", {"x-match": ("S", "any"), "a": ("I", 1)})
+        topic.bind(str(number), f"#.{number}.never", {})
+    headers.route("", read_header(encode_properties({"headers": {"a": ("I", 1)}})))
+    topic.route("some.key", HEADER)
+    assert headers.looked >= BINDINGS
+    assert 0 < topic.looked < 10
