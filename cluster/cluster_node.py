@@ -19,8 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config, SettingError
 from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
@@ -29,9 +27,13 @@ from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.services import Services
 from leveret.cluster.links.configured_links import make_links
 from leveret.cluster.links.links import Links
-from leveret.cluster.links.node_names import NodeAddress
 from leveret.cluster.links.services import METADATA_SERVICE
 from leveret.cluster.membership.start_order import WAIT_MS, Joins, MayStart, StartOrder
+from leveret.cluster.membership_changes import (
+    ClusterError,
+    MembershipChanges,
+    ask_if_member,
+)
 from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved, read
 from leveret.cluster.metadata.member_records import (
     cluster_id_of,
@@ -44,34 +46,16 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
 from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority
-from leveret.cluster.questions import NotAnswered, Questions
+from leveret.cluster.questions import Questions
 from leveret.storage.metadata_rows import Definitions
 from leveret.storage.metadata_sync import MetadataSync
 
 TICK_MS = 250
-MEMBERSHIP = "membership"
-"""The topic of questions about who belongs to the cluster."""
-ANSWER_SECONDS_MAX = 15.0
+FORGET_MS = 5_000
+CHECK_MEMBERSHIP_MS = 5_000
+"""How long a running node takes a starting one in, before that asks whether it is a member."""
 
 logger = logging.getLogger("leveret.cluster")
-
-
-class ClusterError(Exception):
-    """The node cannot join its cluster, or leave it; the text says why and what to do."""
-
-
-class JoinRequest(msgspec.Struct, frozen=True):
-    """A node asks to be a member."""
-
-    name: str
-    is_disc: bool
-
-
-class Membership(msgspec.Struct, frozen=True):
-    """The answer: the cluster, and the names of its nodes with whether each is a disc node."""
-
-    cluster_id: str
-    members: dict[str, bool]
 
 
 class StartAs(NamedTuple):
@@ -108,6 +92,7 @@ class ClusterNode:
         self._clock: Clock
         self._services: Services
         self._history: History
+        self._changes: MembershipChanges
         self._replication: Replication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
         self._timer: Timer | None = None
@@ -158,7 +143,9 @@ class ClusterNode:
         log.restart_wanted = self._restart
         log.paused = self._pause
         self.links.register(METADATA_SERVICE, log)
-        self.questions.answer(MEMBERSHIP, self._asked_to_join)
+        self._changes = MembershipChanges(
+            self.questions, services, lambda: self.running, self._begin_cluster
+        )
         return log
 
     async def start(self, definitions: Definitions) -> None:
@@ -184,38 +171,17 @@ class ClusterNode:
 
     # Joining
 
-    async def join(self, seed: NodeAddress, is_disc: bool) -> None:
-        """Join the cluster of another node. This node is in none, and has nothing of its own.
-
-        Raises ClusterError.
-        """
-        membership = await ask_to_join(self.links, self.questions, seed, self.name, is_disc)
-        log = self.log
-        await in_task(
-            log.submit(
-                put_cluster_id(membership.cluster_id),
-                *(put_member(name, disc) for name, disc in membership.members.items()),
-            )
-        )
-        self.links.set_cluster(membership.cluster_id)
-        await self._run(membership.members)
-
-    async def _asked_to_join(self, node: str, text: bytes) -> bytes:
-        """A node asks to be a member of this node's cluster."""
-        request = msgspec.msgpack.decode(text, type=JoinRequest)
-        if request.name != node:
-            raise ClusterError(f"node {node} asked for {request.name} to be a member")
-        if self._replication is None:
-            await self._begin_cluster()
-        await in_task(self.log.submit(put_member(node, request.is_disc)))
-        membership = Membership(cluster_id_of(self._services.parameters), self.members)
-        return msgspec.msgpack.encode(membership)
+    async def forget(self, node: str) -> None:
+        """Remove a node that does not run from the cluster. Raises ClusterError."""
+        await self._changes.forget(node)
 
     async def _begin_cluster(self) -> None:
         """Make a cluster of this node alone: what it has declared so far is no entry of the log.
 
         The log begins with an entry that nobody has, so who joins gets a snapshot.
         """
+        if self._replication is not None:
+            return
         await in_task(
             self.log.submit(put_cluster_id(secrets.token_hex(16)), put_member(self.name, True))
         )
@@ -273,9 +239,13 @@ class ClusterNode:
             saved.companions or frozenset(name for name, is_disc in members.items() if is_disc),
             is_forced=start_as.is_forced,
         )
-        deadline_ms = self._clock.now_ms() + WAIT_MS
+        deadline_ms = self._clock.now_ms()
+        asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
         while not self._has_joined.is_set():
             decision = order.decide(replication.heard)
+            if isinstance(decision, Joins) and self._clock.now_ms() >= asks_at_ms:
+                await self._check_membership(decision.name)
+                asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
             # A node that was in no view yet has nothing to start from.
             if isinstance(decision, MayStart) and saved.view is not None:
                 self.log.form()
@@ -291,6 +261,15 @@ class ClusterNode:
             except TimeoutError:
                 continue
 
+    async def _check_membership(self, member: str) -> None:
+        """Raise ClusterError if a running node does not take this one for a member."""
+        if member in self.questions.nodes and not await ask_if_member(self.questions, member):
+            raise ClusterError(
+                f"node {self.name} thinks it's clustered with node {member}, but {member} "
+                "disagrees: it was removed from the cluster while it was down. Reset it "
+                "(leveretctl force_reset with its broker stopped), and join the cluster again"
+            )
+
     def _tick(self) -> None:
         self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
         self.log.tick()
@@ -305,6 +284,16 @@ class ClusterNode:
         members = members_of(self._services.parameters)
         self.log.admit(frozenset(members))
         self._link(members)
+        # Later: a node that leaves waits for the answer to its question.
+        self._clock.call_later_ms(FORGET_MS, self._forget_others)
+
+    def _forget_others(self) -> None:
+        """Close links to nodes that are no members."""
+        if self._replication is None:
+            return
+        for name in tuple(self.links.peers):
+            if name not in self.members:
+                self.links.forget(name, f"node {name} is not a member of the cluster")
 
     def _partitioned(self, names: tuple[str, ...]) -> None:
         self._partitions = names
@@ -326,25 +315,3 @@ class ClusterNode:
             self.name, ", ".join(members), self._config.cluster.partition_handling,
         )  # fmt: skip
         self.restart_wanted(StartAs(is_patient=True))
-
-
-async def ask_to_join(
-    links: Links, questions: Questions, seed: NodeAddress, name: str, is_disc: bool
-) -> Membership:
-    """Link a node and ask it to make this one a member. Raises ClusterError."""
-    links.dial(seed)
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            while seed.node not in questions.nodes:
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise ClusterError(
-            f"node {seed} cannot be reached: is it running, does its cluster.port say so, and has "
-            "it the same cookie? The log has the reason of each attempt"
-        ) from None
-    text = msgspec.msgpack.encode(JoinRequest(name, is_disc))
-    try:
-        answer = await questions.ask(seed.node, MEMBERSHIP, text, ANSWER_SECONDS_MAX)
-    except NotAnswered as error:
-        raise ClusterError(f"node {seed.node} did not take this node in: {error}") from None
-    return msgspec.msgpack.decode(answer, type=Membership)

@@ -27,11 +27,10 @@ from leveret.broker.server import Broker
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.traces import TRACE_DIRECTORY
 from leveret.cluster.cluster_node import NORMALLY, ClusterNode, StartAs
-from leveret.cluster.joining import join_cluster
+from leveret.cluster.joining import FORCE_BOOT_FILE, StoppedNode
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.cookie import COOKIE_FILE
 from leveret.cluster.links.incarnation import INCARNATION_FILE
-from leveret.cluster.links.node_names import NodeAddress
 from leveret.mgmt.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.slices import Slices
@@ -162,6 +161,10 @@ class Node:
     def take_start_as(self) -> StartAs:
         """How the next start is to be made; the one after it is as usual."""
         start_as, self._start_as = self._start_as, NORMALLY
+        forced = None if self.data_dir is None else self.data_dir / FORCE_BOOT_FILE
+        if forced is not None and forced.exists():
+            forced.unlink()
+            return start_as._replace(is_forced=True)
         return start_as
 
     def reset(self) -> None:
@@ -180,21 +183,15 @@ class Node:
                 path.unlink()
         logger.warning("the node was reset: all definitions and messages are gone")
 
-    async def join_cluster(self, seed: NodeAddress, is_disc: bool) -> None:
-        """Make this node a member of another node's cluster; it loses everything of its own.
-
-        Raises NodeError unless the broker is stopped, and ClusterError.
-        """
+    def while_stopped(self) -> StoppedNode:
+        """What may be done to the node's membership now. Raises NodeError if the broker runs."""
         if self.broker is not None or self.is_booting:
             raise NodeError("the broker is running: stop it first (stop_app)")
         if self.data_dir is None:
-            raise NodeError("a node without a data directory cannot join a cluster")
+            raise NodeError("a node without a data directory cannot be in a cluster")
         loop = asyncio.get_running_loop()
         clock = SystemClock(loop, LoopWatch(loop.call_later))
-        await join_cluster(
-            self.config, self.data_dir, clock, seed, is_disc, self.reset,
-            self.data_dir / METADATA_FILE,
-        )  # fmt: skip
+        return StoppedNode(self.config, self.data_dir, clock, self.data_dir / METADATA_FILE)
 
     # Resources of the process
 

@@ -1,15 +1,19 @@
 """The cluster that the node belongs to: its status, joining and leaving (docs/http-api.md)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from leveret.broker.config import SettingError
-from leveret.cluster.cluster_node import ClusterError
 from leveret.cluster.links.node_names import parse_address
+from leveret.cluster.membership_changes import ClusterError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
 from leveret.mgmt.api.routes import NoContent, route
 from leveret.mgmt.running_node import NodeError
 from leveret.mgmt.views.cluster import cluster_status
+
+DISC, RAM = "disc", "ram"
 
 
 @route("GET", "/node/cluster-status", control_only=True, works_stopped=True)
@@ -23,15 +27,76 @@ async def join_cluster(call: Call) -> Any:
     """Join the cluster of another node while the broker is stopped; the node loses its data."""
     body = await call.body("node")
     try:
-        seed = parse_address(str(body["node"]))
+        member = parse_address(str(body["node"]))
     except ValueError as error:
         raise bad_request(str(error)) from None
-    text = f"Clustering this node with {seed}"
-    await call.note("cluster.joined", "node", call.node.name, text)
+    await _note(call, "cluster.joined", f"Clustering this node with {member}")
+    with _errors():
+        stopped = call.node.while_stopped()
+        await stopped.join(member, _is_disc(body), call.node.reset)
+    return NoContent()
+
+
+@route("POST", "/node/leave-cluster", control_only=True, works_stopped=True)
+async def leave_cluster(call: Call) -> Any:
+    """Have the node removed from its cluster while the broker is stopped."""
+    await _note(call, "cluster.left", "Removing this node from its cluster")
+    with _errors():
+        await call.node.while_stopped().leave()
+    return NoContent()
+
+
+@route("POST", "/node/change-cluster-node-type", control_only=True, works_stopped=True)
+async def change_type(call: Call) -> Any:
+    """Make the node a disc node or a RAM node while the broker is stopped."""
+    body = await call.body("type")
+    await _note(call, "cluster.type.changed", f"Making this node a {body['type']} node")
+    with _errors():
+        await call.node.while_stopped().change_type(_is_disc(body))
+    return NoContent()
+
+
+@route("POST", "/node/force-boot", control_only=True, works_stopped=True)
+async def force_boot(call: Call) -> Any:
+    """Have the broker's next start wait for no other node."""
+    await _note(call, "cluster.force_boot", "Forcing the next start of this node")
+    with _errors():
+        call.node.while_stopped().force_boot()
+    return NoContent()
+
+
+@route("POST", "/node/forget-cluster-node", control_only=True)
+async def forget_cluster_node(call: Call) -> Any:
+    """Remove a node that does not run from the cluster, with the queues that it has."""
+    body = await call.body("node")
+    name = str(body["node"])
+    cluster = call.node.cluster
+    if cluster is None:
+        raise conflict("this node has no links to other nodes")
+    await _note(call, "cluster.node.forgotten", f"Removing node {name} from the cluster")
+    with _errors():
+        await cluster.forget(name)
+    return NoContent()
+
+
+def _is_disc(body: dict[str, Any]) -> bool:
+    """Whether a body asks for a disc node. Raises 400."""
+    kind = body.get("type", DISC)
+    if kind not in (DISC, RAM):
+        raise bad_request(f"type must be {DISC} or {RAM}, and is {kind!r}")
+    return bool(kind == DISC)
+
+
+async def _note(call: Call, action: str, text: str) -> None:
+    await call.note(action, "node", call.node.name, text)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Errors of membership as answers of the API."""
     try:
-        await call.node.join_cluster(seed, body.get("type", "disc") != "ram")
+        yield
     except NodeError as error:
         raise conflict(str(error)) from None
     except (ClusterError, SettingError, OSError) as error:
-        raise ApiError(500, "cannot_join", str(error)) from None
-    return NoContent()
+        raise ApiError(500, "cluster", str(error)) from None

@@ -1,7 +1,7 @@
 """Commands of RabbitMQ's tools that are not available, and the reason shown for each."""
 
 _NO_ERLANG = "there is no Erlang in this node"
-_NO_CLUSTER = "this node cannot join a cluster"
+_NO_CLUSTER = "this is not possible in a cluster of Leveret yet"
 _NO_RAFT = "quorum queues have one member and no Raft log"
 _NO_STREAMS = "streams are not supported"
 _NO_MIRRORS = "queues are not mirrored"
@@ -15,9 +15,8 @@ _BY_REASON = {
         "schema_info", "resolver_info", "metadata_store_status", "force_standalone_khepri_boot",
     ),
     _NO_CLUSTER: (
-        "forget_cluster_node", "change_cluster_node_type", "rename_cluster_node",
-        "update_cluster_nodes", "force_boot", "discover_peers", "grow", "shrink", "add_member",
-        "delete_member", "reconcile_vhosts",
+        "rename_cluster_node", "update_cluster_nodes", "discover_peers", "grow", "shrink",
+        "add_member", "delete_member", "reconcile_vhosts",
     ),
     _NO_RAFT: (
         "peek", "reclaim_quorum_memory",

@@ -17,7 +17,9 @@ MODULES = {
         "check_protocol_listener", "check_running", "check_virtual_hosts", "is_booting",
         "is_running", "node_health_check", "ping",
     ),
-    "clustering": ("join_cluster",),
+    "clustering": (
+        "change_cluster_node_type", "force_boot", "forget_cluster_node", "join_cluster",
+    ),
     "definitions": (
         "export_definitions", "import_definitions",
     ),

@@ -99,12 +99,14 @@ def start_app(ctl: Session) -> None:
     ctl.client.post("node", "start-app")
 
 
-@command("reset", "", "Removes all definitions and messages of a stopped broker", NODES,
-         needs=STOPPED)  # fmt: skip
+@command("reset", "", "Removes all definitions and messages of a stopped broker, and the node from "
+         "its cluster", NODES, needs=STOPPED)  # fmt: skip
 def reset(ctl: Session) -> None:
     """Delete all data."""
     ctl.require_local()
     ctl.banner(f"Resetting node {ctl.node} ...")
+    ctl.take_time()
+    ctl.client.post("node", "leave-cluster")
     ctl.client.post("node", "reset")
 
 
@@ -126,6 +128,12 @@ def _is_running(ctl: Session) -> bool:
     return bool(found["is_running"])
 
 
+def _running_nodes(ctl: Session) -> int:
+    """Count the nodes that run in the cluster."""
+    found: dict[str, Any] = ctl.connection.get("node", "cluster-status")
+    return len(found["running_nodes"])
+
+
 @command("await_startup", "", "Waits until the node's broker is running", NODES, needs=NODE)
 def await_startup(ctl: Session) -> None:
     """Wait until the broker is running. Fails if there is no node: see `wait`."""
@@ -142,10 +150,10 @@ def await_startup(ctl: Session) -> None:
         time.sleep(POLL_SECONDS)
 
 
-@command("await_online_nodes", "<count>", "Waits until this many nodes run: this one is one",
+@command("await_online_nodes", "<count>", "Waits until this many nodes of the cluster run",
          CLUSTER, needs=NODE)  # fmt: skip
 def await_online_nodes(ctl: Session) -> None:
-    """Wait until the broker is running, which makes one node."""
+    """Wait until the broker and so many nodes in all are running."""
     text = ctl.argument(0)
     if not text.isdigit() or not int(text):
         raise bad_argument("Argument must be a positive integer")
@@ -155,7 +163,7 @@ def await_online_nodes(ctl: Session) -> None:
         f"{seconds} seconds."
     )
     deadline = time.monotonic() + seconds
-    while int(text) > 1 or not _is_running(ctl):
+    while not _is_running(ctl) or _running_nodes(ctl) < int(text):
         if time.monotonic() > deadline:
             raise failure(
                 f"Error: timed out while waiting. Not enough nodes joined {ctl.node}'s cluster.",
