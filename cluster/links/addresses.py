@@ -57,7 +57,8 @@ class AddressBook:
 
     def tell(self, address: NodeAddress) -> None:
         """An operator or a discovery backend names an address."""
-        self._put(KnownPort(address.node, address.port, 0))
+        known = self._known.get(address.node)
+        self._put(KnownPort(address.node, address.port, known.incarnation if known else 0))
 
     def learn(self, entry: KnownPort) -> None:
         """What a linked node says of itself."""

@@ -30,7 +30,6 @@ from leveret.cluster.links.refusals import (
     RefusalKind,
     duplicate,
     linked,
-    stopping,
     too_many,
     wrong_certificate,
 )
@@ -99,6 +98,9 @@ class Admission:
     def accepted(self) -> HandshakeConnection:
         """The protocol of a connection that another node has dialled."""
         connection = self._begin(wanted=None)
+        if self._is_closed:
+            connection.abandon()
+            return connection
         self._accepted[connection] = None
         if len(self._accepted) > UNFINISHED_MAX:
             oldest = next((one for one in self._accepted if not one.is_proven), connection)
@@ -178,9 +180,6 @@ class Admission:
 
     def _decide(self, connection: HandshakeConnection, hello: Hello) -> None:
         if connection.is_over:
-            return
-        if self._is_closed:
-            connection.refuse(stopping(hello))
             return
         node, link = hello.node, self._table.link_to(hello.node)
         dialler = self._table.dialler_of(node)

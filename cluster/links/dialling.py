@@ -2,7 +2,8 @@
 
 The first attempt comes at once. After one that failed the pause doubles, from PAUSE_SECONDS_MIN
 to PAUSE_SECONDS_MAX, with a random part, so that nodes that were started together do not go on in
-step. After a refusal that only an operator can end it is REFUSED_PAUSE_SECONDS.
+step. After a refusal that only an operator can end it is REFUSED_PAUSE_SECONDS. A link that lasted
+less than the longest pause counts as a failed attempt.
 """
 
 import asyncio
@@ -55,15 +56,20 @@ class Dialler:
         # Of the attempt that is under way: its connection, and how its handshake ended.
         self._connection: HandshakeConnection | None = None
         self._outcome: asyncio.Future[Refusal | None] | None = None
+        self.failures = 0
 
     @property
     def has_sent_proof(self) -> bool:
         """Whether the other node decides about a connection of this dialler."""
         return self._connection is not None and self._connection.has_sent_proof
 
-    def begin(self) -> None:
-        """Dial now, unless an attempt or a pause is under way."""
+    def begin(self, *, pauses: bool = False) -> None:
+        """Dial, unless an attempt or a pause is under way.
+
+        pauses: whether the last link was as good as a failed attempt, so that a pause comes first.
+        """
         if self._task is None:
+            self.failures = self.failures + 1 if pauses else 0
             self._task = asyncio.get_running_loop().create_task(self._dial_until_linked())
 
     def hurry(self) -> None:
@@ -92,7 +98,8 @@ class Dialler:
         return True
 
     async def _dial_until_linked(self) -> None:
-        failures = 0
+        if self.failures:
+            await asyncio.sleep(pause_seconds(self.failures, random.random()))
         while True:
             address = self._address()
             refusal = await self._attempt(address)
@@ -100,12 +107,12 @@ class Dialler:
             if refusal is None:
                 self._task = None
                 return
-            failures += 1
+            self.failures += 1
             self._report(address, refusal)
             if refusal.kind in LASTING:
                 await asyncio.sleep(REFUSED_PAUSE_SECONDS)
             else:
-                await asyncio.sleep(pause_seconds(failures, random.random()))
+                await asyncio.sleep(pause_seconds(self.failures, random.random()))
 
     async def _attempt(self, address: NodeAddress) -> Refusal | None:
         """Connect, and wait for the end of the handshake."""

@@ -34,48 +34,59 @@ def header_of(service: int, payload_octets: int) -> bytes:
 
 
 class FrameCutter:
-    """Cuts the bytes of one connection into frames, however they arrive."""
+    """Cuts the bytes of one connection into frames, however they arrive.
 
-    __slots__ = ("_held", "_needed", "_parts", "_whole_max")
+    What arrives of a frame is copied once, when the frame is complete.
+    """
 
-    def __init__(self, frame_octets_max: int = FRAME_OCTETS_MAX) -> None:
-        self._whole_max = frame_octets_max
-        # The beginning of a frame that is not complete, its size, and what it needs at least.
+    __slots__ = ("_beginning", "_length_max", "_missing", "_parts", "_service")
+
+    def __init__(self, length_max: int = FRAME_OCTETS_MAX) -> None:
+        self._length_max = length_max
+        # A header that is not complete; or a frame whose payload is not: its service, what there is
+        # of the payload, and how much is missing.
+        self._beginning = b""
+        self._service = 0
         self._parts: list[bytes] = []
-        self._held = 0
-        self._needed = 0
+        self._missing = 0
 
     @property
     def held_octets(self) -> int:
-        """How much of an incomplete frame is kept."""
-        return self._held
+        """How much of a payload that is not complete is kept."""
+        return sum(map(len, self._parts))
 
     def cut(self, data: bytes) -> list[tuple[int, bytes]]:
         """The frames that are complete with these bytes: service octet and payload of each.
 
         Raises FrameError for a length that no frame has; nothing can be cut after that.
         """
-        if self._parts:
-            self._parts.append(data)
-            self._held += len(data)
-            if self._held < self._needed:
-                return []
-            data = b"".join(self._parts)
-            self._parts = []
-        unpack, whole_max, end = HEADER.unpack_from, self._whole_max, len(data)
         frames: list[tuple[int, bytes]] = []
-        position, needed = 0, HEADER_OCTETS
+        position = 0
+        if self._missing:
+            if len(data) < self._missing:
+                self._parts.append(data)
+                self._missing -= len(data)
+                return frames
+            position = self._missing
+            self._parts.append(data[:position])
+            frames.append((self._service, b"".join(self._parts)))
+            self._parts, self._missing = [], 0
+        elif self._beginning:
+            data = self._beginning + data
+            self._beginning = b""
+        unpack, length_max, end = HEADER.unpack_from, self._length_max, len(data)
         while end - position >= HEADER_OCTETS:
             length, service = unpack(data, position)
-            if not 0 < length <= whole_max:
-                raise FrameError(f"the length of a frame is {length}, at most {whole_max} is valid")
-            after = position + LENGTH_OCTETS + length
-            if after > end:
-                needed = LENGTH_OCTETS + length
-                break
-            frames.append((service, data[position + HEADER_OCTETS : after]))
-            position = after
-        self._held, self._needed = end - position, needed
-        if self._held:
-            self._parts.append(data[position:] if position else data)
+            if not 0 < length <= length_max:
+                raise FrameError(
+                    f"the length of a frame is {length}, at most {length_max} is valid"
+                )
+            payload_at, position = position + HEADER_OCTETS, position + LENGTH_OCTETS + length
+            if position > end:
+                self._service, self._missing = service, position - end
+                self._parts.append(data[payload_at:])
+                return frames
+            frames.append((service, data[payload_at:position]))
+        if position < end:
+            self._beginning = data[position:]
         return frames

@@ -1,8 +1,8 @@
 """A link that is up: frames to and from one other node, over one connection.
 
 Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
-Gathered frames are joined to blocks of BLOCK_OCTETS; blocks wait here while the connection takes no
-more, and are written one after the other. The link is congested while more than its limit waits,
+Gathered frames are joined to blocks of BLOCK_OCTETS, larger pieces are not copied; blocks wait here
+while the connection takes no more, and are written one after the other. The link is congested while more than its limit waits,
 and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
@@ -145,16 +145,24 @@ class Link(asyncio.Protocol):
         self.unsent_octets += octets
         self._gathered_octets += octets
         if self._gathered_octets >= BLOCK_OCTETS:
-            self._close_block()
+            self._close_blocks()
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
         if self.unsent_octets > self._unsent_octets_max:
             self.is_congested = True
 
-    def _close_block(self) -> None:
-        self._blocks.append(b"".join(self._gathered))
-        self._gathered.clear()
+    def _close_blocks(self) -> None:
+        """Join what is gathered, except for large pieces, which are blocks of their own."""
+        gathered, begin = self._gathered, 0
+        if self._gathered_octets >= BLOCK_OCTETS:
+            for position, piece in enumerate(gathered):
+                if len(piece) >= BLOCK_OCTETS:
+                    self._blocks += (b"".join(gathered[begin:position]), piece)
+                    begin = position + 1
+        if begin < len(gathered):
+            self._blocks.append(b"".join(gathered[begin:]))
+        gathered.clear()
         self._gathered_octets = 0
 
     def _flush(self) -> None:
@@ -162,7 +170,7 @@ class Link(asyncio.Protocol):
         if self._is_down or self.is_paused:
             return
         if self._gathered:
-            self._close_block()
+            self._close_blocks()
         blocks, write = self._blocks, self._transport.write
         for _ in range(BLOCKS_A_TURN):
             if not blocks or self.is_paused:

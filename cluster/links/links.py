@@ -13,7 +13,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -22,7 +22,7 @@ from leveret.broker.net.acceptor import Acceptor, Tls
 from leveret.cluster.links.addresses import AddressBook, KnownPort
 from leveret.cluster.links.admission import Admission
 from leveret.cluster.links.compression import chosen_method
-from leveret.cluster.links.dialling import Dialler
+from leveret.cluster.links.dialling import PAUSE_SECONDS_MAX, Dialler
 from leveret.cluster.links.handshake import Established
 from leveret.cluster.links.handshake_connection import HandshakeConnection
 from leveret.cluster.links.hello import Identity
@@ -33,7 +33,7 @@ from leveret.cluster.links.listening import (
     open_listeners,
 )
 from leveret.cluster.links.node_names import NodeAddress, host_of
-from leveret.cluster.links.refusals import Refusal
+from leveret.cluster.links.refusals import Refusal, RefusalKind
 from leveret.cluster.links.services import Peer, Service
 from leveret.cluster.links.ticks import interval_s, was_suspended
 from leveret.cluster.links.tls import LinkTls
@@ -53,7 +53,7 @@ class LinkOptions:
     tls: None for links without TLS.
     """
 
-    cookie: bytes
+    cookie: bytes = field(repr=False)
     bind: str | None = None
     port: int = 0
     tick_time_s: float = 60.0
@@ -73,8 +73,11 @@ class Links:
         self._clock = clock
         self._services: dict[int, Service] = {}
         self._links: dict[str, Link] = {}
+        self._up_since_s: dict[Link, float] = {}
         self._told_services: dict[Link, list[Service]] = {}
         self._diallers: dict[str, Dialler] = {}
+        # What was logged last about a node that is dialled.
+        self._reported: dict[str, str] = {}
         self._acceptors: list[Acceptor] = []
         self.admission = Admission(
             lambda: self._identity, options.cookie, clock, self, has_tls=options.tls is not None
@@ -146,6 +149,7 @@ class Links:
         self.admission.close()
         for dialler in self._diallers.values():
             dialler.rest()
+        self._all_down.clear()
         for link in tuple(self._links.values()):
             link.close("this node stops")
         if self._links:
@@ -190,6 +194,7 @@ class Links:
     def forget(self, node: str, reason: str) -> None:
         """Dial a node no more, close its link, and forget its address."""
         dialler = self._diallers.pop(node, None)
+        self._reported.pop(node, None)
         if dialler is not None:
             dialler.rest()
         self.drop(node, reason)
@@ -206,9 +211,12 @@ class Links:
         return tls.dialler_context() if tls is not None else None
 
     def _report(self, address: NodeAddress, refusal: Refusal) -> None:
-        self.admission.report(
-            f"{address.node} at {address.host}:{address.port}", address.node, refusal
-        )
+        """Log why a node is not linked, unless it is as before."""
+        if refusal.kind is not RefusalKind.LINKED:
+            place = f"{address.node} at {address.host}:{address.port}"
+            if self._reported.get(address.node) != (said := f"{place} {refusal.sentence}"):
+                self._reported[address.node] = said
+                self.admission.report(place, address.node, refusal)
 
     # Links come and go
 
@@ -233,6 +241,8 @@ class Links:
         )  # fmt: skip
         transport.set_protocol(link)
         self._links[link.name] = link
+        self._up_since_s[link] = self._now_s()
+        self._reported.pop(link.name, None)
         dialler = self._diallers.get(link.name)
         if dialler is not None:
             dialler.rest()
@@ -255,6 +265,7 @@ class Links:
         """See `LinkOwner`."""
         assert self._links.get(link.name) is link, "N1"
         del self._links[link.name]
+        lasted_s = self._now_s() - self._up_since_s.pop(link)
         logger.warning("the link to node %s is down: %s", link.name, reason)
         for service in self._told_services.pop(link, ()):
             self._call(service.peer_down, link, reason)
@@ -263,7 +274,7 @@ class Links:
             self._all_down.set()
         dialler = self._diallers.get(link.name)
         if dialler is not None and link.name not in self._links and not self._is_stopping:
-            dialler.begin()
+            dialler.begin(pauses=lasted_s < PAUSE_SECONDS_MAX)
 
     def link_drained(self, link: Link) -> None:
         """See `LinkOwner`."""

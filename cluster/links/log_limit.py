@@ -33,7 +33,7 @@ class LogLimit:
         return f" ({left_out} more such lines were left out)" if left_out else ""
 
     def _forget_old(self, now_ms: int) -> None:
-        """Make room: subjects that were quiet for a minute, unless they have lines to tell."""
+        """Make room: leave out subjects whose last line is two minutes old."""
         if len(self._minutes) >= SUBJECTS_MAX:
             self._minutes = {
                 subject: one

@@ -24,7 +24,6 @@ class RefusalKind(Enum):
     TOO_SLOW = "too-slow"
     CLOSED = "closed"
     UNREACHABLE = "unreachable"
-    STOPPING = "stopping"
     TOO_MANY = "too-many"
     CERTIFICATE = "certificate"
 
@@ -93,11 +92,6 @@ def duplicate(peer: Hello) -> Refusal:
 def linked(peer: Hello) -> Refusal:
     """Another connection to the same start of the node stays instead."""
     return Refusal(RefusalKind.LINKED, f"node {peer.node} is linked by another connection")
-
-
-def stopping(peer: Hello) -> Refusal:
-    """A node that connects too late."""
-    return Refusal(RefusalKind.STOPPING, f"node {peer.node} connects while this node stops")
 
 
 def too_many(unfinished_max: int) -> Refusal:

@@ -7,6 +7,7 @@ import uvloop
 
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import DEFLATE, readable_methods
+from leveret.cluster.links.link import BLOCK_OCTETS
 from leveret.cluster.links.node_names import NodeAddress
 from tests.ports import free_ports
 from tests.unit.cluster.links.fakes import (
@@ -97,6 +98,54 @@ async def test_what_was_sent_before_a_stop_arrives():
         assert a.service.calls[-1] == ("down", b.name, "this node stops")
         await until(lambda: b.service.calls[-1][0] == "down")
         assert b.service.received_payloads == [large, b"goodbye"]
+
+
+async def test_a_stop_waits_for_what_was_sent_on_a_link_that_was_made_again():
+    large = b"x" * 10_000_000
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        a.links.drop(b.name, "a test")
+        await until(lambda: len(b.service.calls) == 3)
+        await linked(a, b)
+        a.send(b, large)
+        await a.links.stop()
+        await until(lambda: not b.service.up)
+        assert b.service.received_payloads == [large]
+
+
+async def test_large_pieces_are_written_as_they_are_and_in_order():
+    large = bytes(BLOCK_OCTETS)
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        link, writes = a.service.up[b.name], []
+        transport, link._transport = link._transport, Transport(writes)
+        a.send(b, b"one", large, b"two", large)
+        a.send(b, b"three")
+        await until(lambda: link.unsent_octets == 0)
+        assert [len(one) for one in writes] == [8, BLOCK_OCTETS, 3, BLOCK_OCTETS, 10]
+        assert writes[1] is large
+        link._transport = transport
+
+
+async def test_links_that_break_at_once_are_dialled_with_pauses(caplog):
+    """As when one node always sends what the other cannot handle."""
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        for count in range(1, 5):
+            await until(lambda count=count: len(a.service.calls) == 2 * count - 1)
+            a.links.drop(b.name, "a test")
+        assert a.links.dialler_of(b.name).failures == 4
+
+
+async def test_a_node_that_stays_away_is_logged_once(caplog):
+    (unused,) = free_ports(1)
+    async with nodes("a") as (a,):
+        a.links.dial(NodeAddress("b@127.0.0.1", unused))
+        await until(lambda: a.links.dialler_of("b@127.0.0.1").failures == 4)
+        assert caplog.text.count("no link with b@127.0.0.1") == 1
+        assert "it cannot be reached: " in caplog.text
 
 
 async def test_frames_of_one_turn_are_one_write():
