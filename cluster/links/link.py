@@ -1,9 +1,9 @@
 """A link that is up: frames to and from one other node, over one connection.
 
 Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
-Gathered frames are joined to blocks of BLOCK_OCTETS, larger pieces are not copied; blocks wait here
-while the connection takes no more, and are written one after the other. The link is congested while more than its limit waits,
-and drained when half of the limit is left.
+Gathered frames are joined to blocks of BLOCK_OCTETS; larger pieces are not copied. Blocks wait here
+while the connection takes no more, and are written one after the other. The link is congested while
+more than its limit waits, and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
 service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, and

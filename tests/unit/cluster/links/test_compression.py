@@ -36,8 +36,9 @@ def test_all_methods_are_tested_where_the_packages_of_the_tests_are_installed():
 def test_payloads_come_back(method):
     compressor, decompressor = Compressor(method), Decompressor(method)
     chance = random.Random(1)
+    text = b"".join(b"%d," % chance.randrange(100) for _ in range(30_000))
     for size in (OCTETS_MIN, 1000, 70_000, OCTETS_MAX):
-        payload = b"".join(b"%d," % chance.randrange(100) for _ in range(size))[:size]
+        payload = (text * 30)[:size]
         compressed = compressor.compressed(payload)
         assert compressed is not None
         assert len(compressed) < size
@@ -79,7 +80,7 @@ def test_a_bomb_stops_at_the_stated_size(method):
 
 
 def test_deflate_reads_no_more_than_is_stated():
-    bomb = SIZE.pack(1000) + zlib.compress(b"\0" * 100_000_000)
+    bomb = SIZE.pack(1000) + zlib.compress(b"\0" * 10_000_000)
     with pytest.raises(CompressionError, match="more bytes than it states"):
         Decompressor(DEFLATE).original(bomb)
 

@@ -40,7 +40,7 @@ def test_a_damaged_length_is_found_as_soon_as_the_header_is_there(length):
     cutter = FrameCutter(100)
     header = HEADER.pack(length, 1)
     assert cutter.cut(header[:4]) == []
-    with pytest.raises(FrameError, match=f"the length of a frame is {length}, at most 100 counts"):
+    with pytest.raises(FrameError, match=f"length of a frame is {length}, at most 100"):
         cutter.cut(header[4:])
 
 
