@@ -12,9 +12,10 @@ from pathlib import Path
 
 from leveret.broker.clock import Clock
 from leveret.broker.config import Config
+from leveret.broker.node_address import NodeAddress
 from leveret.broker.registry import rows
 from leveret.cluster.links.configured_links import make_links
-from leveret.cluster.links.node_names import NodeAddress
+from leveret.cluster.links.links import Links
 from leveret.cluster.membership_changes import (
     ClusterError,
     Membership,
@@ -49,7 +50,7 @@ class StoppedNode:
         remove_store: removes all definitions and messages. Raises ClusterError, SettingError and
         OSError; then nothing was removed.
         """
-        if member.node == self._config.node_name:
+        if member.name == self._config.node_name:
             raise ClusterError("cannot cluster node with itself")
         others = self._other_members()
         if others:
@@ -57,7 +58,7 @@ class StoppedNode:
                 f"the node is clustered already, with {', '.join(others)}: reset it first"
             )
         async with self._questions((member,)) as questions:
-            membership = await ask_to_join(questions, member.node, is_disc)
+            membership = await ask_to_join(questions, member.name, is_disc)
         remove_store()
         self._write(membership)
 
@@ -113,9 +114,12 @@ class StoppedNode:
                     await asyncio.sleep(POLL_SECONDS)
             yield questions
         except TimeoutError:
-            raise ClusterError(
-                f"{', '.join(map(str, nodes))} cannot be reached: does a node run there, is its "
-                "cluster.port that one, and is its cookie the same? The log has the reasons"
-            ) from None
+            raise ClusterError("; ".join(_problem(links, node) for node in nodes)) from None
         finally:
             await links.stop()
+
+
+def _problem(links: Links, node: NodeAddress | str) -> str:
+    """Why there is no link to a node."""
+    name = node if isinstance(node, str) else node.name
+    return f"no link with {links.problem_with(name) or f'{node}: it did not answer in time'}"

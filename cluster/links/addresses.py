@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from leveret.cluster.links.node_names import DEFAULT_PORT, PORT_MAX, NodeAddress, is_node_name
+from leveret.broker.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
 
 ADDRESSES_FILE = "cluster.addresses.json"
 ENTRIES_MAX = 1000
@@ -50,15 +50,15 @@ class AddressBook:
     def __iter__(self) -> Iterator[KnownPort]:
         return iter(tuple(self._known.values()))
 
-    def address_of(self, node: str) -> NodeAddress:
+    def port_of(self, node: str) -> int:
         """Where a node listens, as far as is known; else the default port."""
         known = self._known.get(node)
-        return NodeAddress(node, known.port if known else DEFAULT_PORT)
+        return known.port if known else DEFAULT_PORT
 
-    def tell(self, address: NodeAddress) -> None:
+    def tell(self, node: str, port: int) -> None:
         """An operator or a discovery backend names an address."""
-        known = self._known.get(address.node)
-        self._put(KnownPort(address.node, address.port, known.incarnation if known else 0))
+        known = self._known.get(node)
+        self._put(KnownPort(node, port, known.incarnation if known else 0))
 
     def learn(self, entry: KnownPort) -> None:
         """What a linked node says of itself."""

@@ -5,13 +5,13 @@ from pathlib import Path
 from leveret import __version__
 from leveret.broker.clock import Clock
 from leveret.broker.config import Config, SettingError
+from leveret.broker.node_address import DEFAULT_PORT, PORT_MAX, is_node_name
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import PACKAGES, is_installed, readable_methods
 from leveret.cluster.links.cookie import load_cookie
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.incarnation import next_incarnation
 from leveret.cluster.links.links import LinkOptions, Links
-from leveret.cluster.links.node_names import DEFAULT_PORT, PORT_MAX, is_node_name
 from leveret.cluster.links.tls import LinkTls
 
 ABOVE_AMQP = DEFAULT_PORT - 5672

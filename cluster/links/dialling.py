@@ -12,8 +12,8 @@ import ssl
 from collections.abc import Callable
 
 from leveret.broker.net.tls_session import reason_of
+from leveret.broker.node_address import host_of
 from leveret.cluster.links.handshake_connection import HandshakeConnection
-from leveret.cluster.links.node_names import NodeAddress
 from leveret.cluster.links.refusals import Refusal, RefusalKind
 
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
@@ -37,18 +37,20 @@ def pause_seconds(failures: int, fraction: float) -> float:
 class Dialler:
     """Dials one node from `begin` until it is linked, or `rest`.
 
-    address: called for each attempt. make: makes the protocol of a connection. context: makes the
-    TLS context of an attempt, None without TLS. report: called with why an attempt failed.
+    port: asked at each attempt. make: makes the protocol of a connection. context: makes the TLS
+    context of an attempt, None without TLS. report: called with why an attempt at a port failed.
     """
 
     def __init__(
         self,
-        address: Callable[[], NodeAddress],
+        node: str,
+        port: Callable[[], int],
         make: Callable[[], HandshakeConnection],
         context: Callable[[], ssl.SSLContext | None],
-        report: Callable[[NodeAddress, Refusal], None],
+        report: Callable[[int, Refusal], None],
     ) -> None:
-        self._address = address
+        self._host = host_of(node)
+        self._port = port
         self._make = make
         self._context = context
         self._report = report
@@ -101,20 +103,20 @@ class Dialler:
         if self.failures:
             await asyncio.sleep(pause_seconds(self.failures, random.random()))
         while True:
-            address = self._address()
-            refusal = await self._attempt(address)
+            port = self._port()
+            refusal = await self._attempt(port)
             self._connection = self._outcome = None
             if refusal is None:
                 self._task = None
                 return
             self.failures += 1
-            self._report(address, refusal)
+            self._report(port, refusal)
             if refusal.kind in LASTING:
                 await asyncio.sleep(REFUSED_PAUSE_SECONDS)
             else:
                 await asyncio.sleep(pause_seconds(self.failures, random.random()))
 
-    async def _attempt(self, address: NodeAddress) -> Refusal | None:
+    async def _attempt(self, port: int) -> Refusal | None:
         """Connect, and wait for the end of the handshake."""
         loop = asyncio.get_running_loop()
         connection = self._connection = self._make()
@@ -125,10 +127,10 @@ class Dialler:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 await loop.create_connection(
                     lambda: connection,
-                    address.host,
-                    address.port,
+                    self._host,
+                    port,
                     ssl=context,
-                    server_hostname=address.host if context is not None else None,
+                    server_hostname=self._host if context is not None else None,
                 )
         except (OSError, ValueError) as error:
             connection.abandon()

@@ -19,6 +19,7 @@ import msgspec
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.net.acceptor import Acceptor, Tls
+from leveret.broker.node_address import NodeAddress, host_of
 from leveret.cluster.links.addresses import AddressBook, KnownPort
 from leveret.cluster.links.admission import Admission
 from leveret.cluster.links.compression import chosen_method
@@ -32,7 +33,6 @@ from leveret.cluster.links.listening import (
     TLS_SHUTDOWN_SECONDS_MAX,
     open_listeners,
 )
-from leveret.cluster.links.node_names import NodeAddress, host_of
 from leveret.cluster.links.refusals import Refusal, RefusalKind
 from leveret.cluster.links.services import Peer, Service
 from leveret.cluster.links.ticks import interval_s, was_suspended
@@ -76,8 +76,8 @@ class Links:
         self._up_since_s: dict[Link, float] = {}
         self._told_services: dict[Link, list[Service]] = {}
         self._diallers: dict[str, Dialler] = {}
-        # What was logged last about a node that is dialled.
-        self._reported: dict[str, str] = {}
+        # Why the last attempt to link a node that is dialled has failed.
+        self._problems: dict[str, str] = {}
         self._acceptors: list[Acceptor] = []
         self.admission = Admission(
             lambda: self._identity, options.cookie, clock, self, has_tls=options.tls is not None
@@ -113,6 +113,10 @@ class Links:
     def known_addresses(self) -> Mapping[str, int]:
         """The ports of other nodes, as far as they are known, by the nodes' names."""
         return {entry.node: entry.port for entry in self._book}
+
+    def problem_with(self, node: str) -> str:
+        """Why a node that is dialled is not linked; empty if that is not known."""
+        return self._problems.get(node, "")
 
     def register(self, number: int, service: Service) -> None:
         """See `ServiceRegistry`."""
@@ -173,19 +177,20 @@ class Links:
     def dial(self, address: NodeAddress | str) -> None:
         """Link a node, now and again whenever its link breaks.
 
-        A name stands for the address that is known, or for the default port.
+        Without a port it is dialled at the one that is known, or else at the default port.
         """
-        if isinstance(address, NodeAddress):
-            self._book.tell(address)
-        node = address if isinstance(address, str) else address.node
+        node, port = (address, None) if isinstance(address, str) else address
         assert node != self.node
+        if port is not None:
+            self._book.tell(node, port)
         dialler = self._diallers.get(node)
         if dialler is None:
             dialler = self._diallers[node] = Dialler(
-                lambda: self._book.address_of(node),
+                node,
+                lambda: self._book.port_of(node),
                 lambda: self.admission.dialled(node),
                 self._dialler_context,
-                self._report,
+                lambda port, refusal: self._report(node, port, refusal),
             )
         if node not in self._links and self._acceptors:
             dialler.hurry()
@@ -194,7 +199,7 @@ class Links:
     def forget(self, node: str, reason: str) -> None:
         """Dial a node no more, close its link, and forget its address."""
         dialler = self._diallers.pop(node, None)
-        self._reported.pop(node, None)
+        self._problems.pop(node, None)
         if dialler is not None:
             dialler.rest()
         self.drop(node, reason)
@@ -210,13 +215,14 @@ class Links:
         tls = self._options.tls
         return tls.dialler_context() if tls is not None else None
 
-    def _report(self, address: NodeAddress, refusal: Refusal) -> None:
+    def _report(self, node: str, port: int, refusal: Refusal) -> None:
         """Log why a node is not linked, unless it is as before."""
-        if refusal.kind is not RefusalKind.LINKED:
-            place = f"{address.node} at {address.host}:{address.port}"
-            if self._reported.get(address.node) != (said := f"{place} {refusal.sentence}"):
-                self._reported[address.node] = said
-                self.admission.report(place, address.node, refusal)
+        if refusal.kind is RefusalKind.LINKED:
+            return
+        problem = f"{node} at {host_of(node)}:{port}: {refusal.sentence}"
+        if self._problems.get(node) != problem:
+            self._problems[node] = problem
+            self.admission.report(f"{node} at {host_of(node)}:{port}", node, refusal)
 
     # Links come and go
 
@@ -242,7 +248,7 @@ class Links:
         transport.set_protocol(link)
         self._links[link.name] = link
         self._up_since_s[link] = self._now_s()
-        self._reported.pop(link.name, None)
+        self._problems.pop(link.name, None)
         dialler = self._diallers.get(link.name)
         if dialler is not None:
             dialler.rest()

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from leveret.broker.config import SettingError
-from leveret.cluster.links.node_names import parse_address
+from leveret.broker.node_address import read_node_address
 from leveret.cluster.membership_changes import ClusterError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
@@ -27,7 +27,7 @@ async def join_cluster(call: Call) -> Any:
     """Join the cluster of another node while the broker is stopped; the node loses its data."""
     body = await call.body("node")
     try:
-        member = parse_address(str(body["node"]))
+        member = read_node_address(str(body["node"]))
     except ValueError as error:
         raise bad_request(str(error)) from None
     await _note(call, "cluster.joined", f"Clustering this node with {member}")

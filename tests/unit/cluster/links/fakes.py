@@ -5,11 +5,11 @@ import itertools
 from contextlib import asynccontextmanager, suppress
 
 from leveret.broker.loop_watch import LoopWatch
+from leveret.broker.node_address import NodeAddress
 from leveret.broker.system_clock import SystemClock
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.links import LinkOptions, Links
-from leveret.cluster.links.node_names import NodeAddress
 from tests.patience import PATIENCE_SECONDS
 
 COOKIE = b"a cookie that all nodes of a test share"

@@ -1,41 +1,41 @@
 """What a node knows of the ports of others, and keeps over a restart."""
 
+from leveret.broker.node_address import DEFAULT_PORT
 from leveret.cluster.links.addresses import ADDRESSES_FILE, ENTRIES_MAX, AddressBook, KnownPort
-from leveret.cluster.links.node_names import DEFAULT_PORT, NodeAddress
 
 B = "b@host"
 
 
 def test_a_node_that_is_not_known_is_at_the_default_port():
-    assert AddressBook(None).address_of(B) == NodeAddress(B, DEFAULT_PORT)
+    assert AddressBook(None).port_of(B) == DEFAULT_PORT
 
 
 def test_what_is_learned_is_kept(tmp_path):
     book = AddressBook(tmp_path)
-    book.tell(NodeAddress(B, 25673))
+    book.tell(B, 25673)
     book.learn(KnownPort("c@host", 25674, 7))
     again = AddressBook(tmp_path)
-    assert again.address_of(B).port == 25673
-    assert again.address_of("c@host").port == 25674
+    assert again.port_of(B) == 25673
+    assert again.port_of("c@host") == 25674
     again.forget(B)
-    assert AddressBook(tmp_path).address_of(B).port == DEFAULT_PORT
+    assert AddressBook(tmp_path).port_of(B) == DEFAULT_PORT
 
 
 def test_what_others_say_counts_if_it_is_newer():
     book = AddressBook(None)
     book.learn(KnownPort(B, 25673, 7))
     book.hear([KnownPort(B, 1, 6), KnownPort("c@host", 25674, 1)], "a@host")
-    assert book.address_of(B).port == 25673
-    assert book.address_of("c@host").port == 25674
+    assert book.port_of(B) == 25673
+    assert book.port_of("c@host") == 25674
     book.hear([KnownPort(B, 25680, 8)], "a@host")
-    assert book.address_of(B).port == 25680
+    assert book.port_of(B) == 25680
 
 
 def test_what_a_node_says_of_itself_counts_in_any_case():
     book = AddressBook(None)
     book.learn(KnownPort(B, 25673, 7))
     book.learn(KnownPort(B, 25674, 3))
-    assert book.address_of(B).port == 25674
+    assert book.port_of(B) == 25674
 
 
 def test_what_others_say_of_this_node_or_in_no_valid_form_does_not_count():
@@ -62,6 +62,6 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path, caplog):
 
 def test_a_file_that_cannot_be_written_is_logged(tmp_path, caplog):
     book = AddressBook(tmp_path / "no directory")
-    book.tell(NodeAddress(B, 25673))
-    assert book.address_of(B).port == 25673
+    book.tell(B, 25673)
+    assert book.port_of(B) == 25673
     assert "cannot be written" in caplog.text

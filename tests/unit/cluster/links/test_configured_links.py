@@ -10,9 +10,9 @@ from leveret.broker.config import (
     SettingError,
     load_config,
 )
-from leveret.cluster.links.configured_links import make_links
+from leveret.broker.node_address import read_node_address
+from leveret.cluster.links.configured_links import make_links, port_of
 from leveret.cluster.links.cookie import COOKIE_FILE
-from leveret.cluster.links.node_names import parse_address
 from tests.ports import free_ports
 from tests.unit.cluster.links.fakes import system_clock, until
 
@@ -33,7 +33,7 @@ async def test_nodes_that_are_configured_alike_are_linked(tmp_path):
     await a.start()
     await b.start()
     assert (a.port, b.port) == (first, second)
-    a.dial(parse_address(f"b@127.0.0.1:{second}"))
+    a.dial(read_node_address(f"b@127.0.0.1:{second}"))
     await until(lambda: a.peers and b.peers)
     assert b.peers[a.node].features == {"one"}
     await a.stop()
@@ -114,9 +114,24 @@ def test_settings_come_from_flags_variables_and_the_file(tmp_path):
 
 def test_defaults_are_those_of_rabbitmq():
     cluster = load_config(None, {}, {}).cluster
-    assert (cluster.port, cluster.tick_time_s) == (25672, 60)
+    assert cluster.tick_time_s == 60
     assert cluster.send_buffer_bytes == 128_000 * 1024
     assert cluster.tls.certfile is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "port"),
+    [
+        ({}, 25672),
+        ({"port": "5673"}, 25673),
+        ({"port": "0"}, 25672),
+        ({"port": "60000"}, 25672),
+        ({"port": "5673", "cluster_port": "7000"}, 7000),
+        ({"port": "5673", "cluster_port": "0"}, 0),
+    ],
+)
+def test_the_port_follows_the_one_for_amqp(flags, port):
+    assert port_of(load_config(None, {}, flags)) == port
 
 
 def test_bind_is_for_links_too():

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 import uvloop
 
+from leveret.broker.node_address import NodeAddress
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import DEFLATE, readable_methods
 from leveret.cluster.links.link import BLOCK_OCTETS
-from leveret.cluster.links.node_names import NodeAddress
 from tests.ports import free_ports
 from tests.unit.cluster.links.fakes import (
     SERVICE,
@@ -146,6 +146,8 @@ async def test_a_node_that_stays_away_is_logged_once(caplog):
         await until(lambda: a.links.dialler_of("b@127.0.0.1").failures == 4)
         assert caplog.text.count("no link with b@127.0.0.1") == 1
         assert "it cannot be reached: " in caplog.text
+        problem = a.links.problem_with("b@127.0.0.1")
+        assert problem.startswith(f"b@127.0.0.1 at 127.0.0.1:{unused}: it cannot be reached")
 
 
 async def test_frames_of_one_turn_are_one_write():
@@ -274,7 +276,7 @@ async def test_a_node_that_returns_with_another_port_is_found(tmp_path):
         await linked(a, c)
         await until(lambda: c.links.known_addresses.get(b.name) == b.links.port)
         await a.links.stop()
-    assert AddressBook(tmp_path).address_of(b.name).port == b.links.port
+    assert AddressBook(tmp_path).port_of(b.name) == b.links.port
 
 
 async def test_a_node_that_is_told_a_new_address_is_dialled_there_at_once():
