@@ -7,6 +7,7 @@ less than the longest pause counts as a failed attempt.
 """
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import Callable
@@ -145,4 +146,7 @@ def _described(error: Exception) -> str:
         return f"TLS fails: {reason_of(error)}; {TLS_EVERYWHERE}"
     if not str(error):
         return f"it closed the connection before the handshake; {TLS_EVERYWHERE}"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        # asyncio's own text repeats the address.
+        return f"it cannot be reached: {os.strerror(error.errno)}"
     return f"it cannot be reached: {error}"

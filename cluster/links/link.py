@@ -240,9 +240,8 @@ class Link(asyncio.Protocol):
             self._services[service].received(self, payload)
         elif service not in self._unknown_services:
             self._unknown_services.add(service)
-            logger.warning(
-                "node %s sends to service %d, which this node does not have: what it sends to it "
-                "is left out; use the same release of Leveret on both",
+            logger.info(
+                "node %s sends to service %d, which this node does not run now: that is left out",
                 self.name, service,
             )  # fmt: skip
 

@@ -272,7 +272,8 @@ class Links:
         assert self._links.get(link.name) is link, "N1"
         del self._links[link.name]
         lasted_s = self._now_s() - self._up_since_s.pop(link)
-        logger.warning("the link to node %s is down: %s", link.name, reason)
+        level = logging.INFO if self._is_stopping else logging.WARNING
+        logger.log(level, "the link to node %s is down: %s", link.name, reason)
         for service in self._told_services.pop(link, ()):
             self._call(service.peer_down, link, reason)
         self.admission.link_went_down(link.name)
