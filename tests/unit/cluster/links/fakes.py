@@ -31,6 +31,8 @@ class Proxy:
         self._port = port
         self._server = None
         self._writers = []
+        self.passed = bytearray()
+        """What the dialling side has sent."""
         self.swallows = False
         self.may_read = asyncio.Event()
         self.may_read.set()
@@ -42,9 +44,12 @@ class Proxy:
     async def _serve(self, reader, writer):
         onward_reader, onward_writer = await asyncio.open_connection("127.0.0.1", self._port)
         self._writers += [writer, onward_writer]
-        await asyncio.gather(self._pass(reader, onward_writer), self._pass(onward_reader, writer))
+        await asyncio.gather(
+            self._pass(reader, onward_writer, self.passed),
+            self._pass(onward_reader, writer, bytearray()),
+        )
 
-    async def _pass(self, reader, writer):
+    async def _pass(self, reader, writer, passed):
         with suppress(ConnectionError):
             while True:
                 await self.may_read.wait()
@@ -52,6 +57,7 @@ class Proxy:
                 if not data:
                     break
                 if not self.swallows:
+                    passed += data
                     writer.write(data)
         if not self.swallows:
             writer.close()

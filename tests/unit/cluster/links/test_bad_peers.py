@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from leveret.broker.node_address import NodeAddress
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.cluster.links.admission import UNFINISHED_MAX
 from leveret.cluster.links.frames import HEADER, header_of
@@ -102,6 +103,49 @@ async def test_many_unfinished_handshakes_do_not_keep_a_node_out(caplog):
         assert lines(caplog, f"more than {UNFINISHED_MAX} connections are in their handshake")
         for _, writer in idle:
             writer.close()
+
+
+# Attackers without the cookie
+
+
+async def test_a_recorded_handshake_cannot_be_replayed(caplog):
+    async with nodes("a", "b") as (a, b), linked_by_proxy(b, a) as proxy:
+        recorded = bytes(proxy.passed)
+        b.links.forget(a.name, "a test")
+        await until(lambda: not a.service.up)
+        async with connected(a) as (reader, writer):
+            writer.write(recorded)
+            answer = await rest_of(reader)
+        assert answer.startswith(MAGIC)
+        assert lines(caplog, "it says that it is node b@127.0.0.1, but its cookie is not the one")
+        assert [call[0] for call in a.service.calls] == ["up", "down"]
+
+
+async def test_a_program_that_sends_everything_back_is_no_node(caplog):
+    async def send_back(reader, writer):
+        while data := await reader.read(1000):
+            writer.write(data)
+        writer.close()
+
+    async with nodes("a") as (a,):
+        server = await asyncio.start_server(send_back, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        a.links.dial(NodeAddress("b@127.0.0.1", port))
+        await until(lambda: a.links.problem_with("b@127.0.0.1"))
+        assert "the address is that of this node itself" in a.links.problem_with("b@127.0.0.1")
+        a.links.forget("b@127.0.0.1", "a test")
+        server.close()
+
+
+async def test_a_handshake_that_is_cut_off_anywhere_leaves_nothing_behind():
+    async with nodes("a", "b") as (a, b), linked_by_proxy(b, a) as proxy:
+        recorded = bytes(proxy.passed)
+        for length in range(0, len(recorded), 5):
+            async with connected(a) as (_, writer):
+                writer.write(recorded[:length])
+        await until(lambda: not a.links.admission.unfinished)
+        a.send(b, b"still here")
+        await until(lambda: b.service.received_payloads == [b"still here"])
 
 
 # Nodes that do not belong here
