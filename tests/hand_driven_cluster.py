@@ -1,0 +1,163 @@
+"""Nodes of a cluster without time and chance: messages are delivered until none is under way.
+
+Disks write at once, unless a test says that they are slow.
+"""
+
+from collections import deque
+
+from msgspec import structs
+
+from leveret.cluster.metadata.messages import Member, decode, encode
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outputs import Apply, Check, Installed, Send, SendSnapshot
+from leveret.cluster.metadata.replication import Limits, Replication
+
+REFUSED_PAYLOAD = b"refuse this"
+
+
+class Node:
+    """One run of a node, with what it was told to do.
+
+    applied: the payloads of its state. done: all other outputs, in their order.
+    """
+
+    def __init__(self, cluster, name, *, incarnation=1, is_disc=True, limits=None, rule=None):
+        self.cluster = cluster
+        self.name = name
+        self.applied = []
+        self.done = []
+        self.has_slow_disk = False
+        self._to_write = 0
+        rules = {} if rule is None else {"may_go_on": rule}
+        self.machine = Replication(
+            Member(name, incarnation, is_disc),
+            OrderedLog(10),
+            None,
+            frozenset("abcde"),
+            limits or Limits(fence_ticks=3),
+            **rules,
+        )
+
+    @property
+    def view(self):
+        """The names of its view's members."""
+        return "".join(self.machine.views.view.names)
+
+    def outputs(self, kind):
+        """The outputs of one kind."""
+        return [one for one in self.done if isinstance(one, kind)]
+
+    def do(self, outputs):
+        """Carry out the outputs of a step."""
+        todo = deque(outputs)
+        while todo:
+            todo.extendleft(reversed(self._do_one(todo.popleft())))
+
+    def _do_one(self, output):
+        match output:
+            case Send():
+                self.cluster.send(self.name, output.to, output.message)
+            case SendSnapshot():
+                install = structs.replace(output.install, snapshot=b"|".join(self.applied))
+                self.cluster.send(self.name, output.to, install)
+            case Check():
+                is_refused = output.payload == REFUSED_PAYLOAD
+                payload = b"a fault" if is_refused else output.payload
+                return self.machine.checked(output.submission, payload, is_refused)
+            case Apply() | Installed():
+                self._apply(output)
+                self._to_write = output.number
+                if not self.has_slow_disk:
+                    return self.machine.written(output.number)
+            case _:
+                self.done.append(output)
+        return []
+
+    def _apply(self, output):
+        if isinstance(output, Installed):
+            if output.snapshot is not None:
+                self.applied = output.snapshot.split(b"|") if output.snapshot else []
+            entries = output.entries
+        else:
+            entries = (output.entry,)
+        self.applied += [entry.payload for entry in entries if not entry.is_refused]
+
+    def write(self):
+        """A slow disk has written everything."""
+        self.do(self.machine.written(self._to_write))
+        self.cluster.deliver()
+
+    def submit(self, payload):
+        """Submit an operation; what follows from it happens, too."""
+        submission, outputs = self.machine.submit(payload)
+        self.do(outputs)
+        self.cluster.deliver()
+        return submission
+
+    def tick(self, times=1):
+        """Time passes at this node."""
+        for _ in range(times):
+            self.do(self.machine.tick())
+            self.cluster.deliver()
+
+
+class Cluster:
+    """Some nodes and the links between them; the first one begins, the others join it."""
+
+    def __init__(self, names, **options):
+        self.nodes = {}
+        self._links = set()
+        self._under_way = deque()
+        for name in names:
+            self.start(name, **options)
+            if len(self.nodes) == 1:
+                self.nodes[name].do(self.nodes[name].machine.form())
+            self.link(name)
+
+    def __getitem__(self, name):
+        return self.nodes[name]
+
+    def start(self, name, **options):
+        """A run of a node, without links."""
+        self.nodes[name] = Node(self, name, **options)
+        return self.nodes[name]
+
+    def link(self, name, others=None):
+        """Link a node with others, or with all."""
+        for other in others or [one for one in self.nodes if one != name]:
+            self._links.add(frozenset((name, other)))
+            for one, peer in ((name, other), (other, name)):
+                machine = self.nodes[one].machine
+                self.nodes[one].do(machine.linked(peer, self.nodes[peer].machine.me.incarnation))
+        self.deliver()
+
+    def cut(self, name, others=None, *, deaf=()):
+        """Cut the links of a node; deaf: nodes that do not hear of it yet."""
+        for other in others or [one for one in self.nodes if one != name]:
+            self._links.discard(frozenset((name, other)))
+            for one, peer in ((name, other), (other, name)):
+                if one not in deaf:
+                    self.nodes[one].do(self.nodes[one].machine.unlinked(peer))
+        self.deliver()
+
+    def crash(self, name):
+        """A node is gone."""
+        self.cut(name, deaf=(name,))
+        del self.nodes[name]
+
+    def send(self, sender, receiver, message):
+        """A message is under way."""
+        self._under_way.append((sender, receiver, encode(message)))
+
+    def lose(self, kind):
+        """Messages of a kind that are under way are lost."""
+        kept = [one for one in self._under_way if not isinstance(decode(one[2]), kind)]
+        self._under_way = deque(kept)
+
+    def deliver(self):
+        """Deliver everything that is under way, and what follows."""
+        while self._under_way:
+            sender, receiver, payload = self._under_way.popleft()
+            if frozenset((sender, receiver)) in self._links and receiver in self.nodes:
+                node = self.nodes[receiver]
+                node.do(node.machine.received(sender, decode(payload)))
