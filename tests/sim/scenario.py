@@ -24,6 +24,8 @@ from tests.sim.world import TICK_TIME, Events, Link
 
 CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL = "crashes", "ignore", "pause_minority", "autoheal"
 MODES = (CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL)
+LINES, LINE_MAX = 60, 160
+"""How much of the trace is shown with a failure; a replay prints all of it."""
 QUIET = 24_000
 """Milliseconds without faults, in which everything has to converge."""
 
@@ -308,7 +310,8 @@ def run_seed(seed: int, sizes: tuple[int, int] = (2, 5)) -> Scenario:
     except AssertionError as error:
         raise Broken(
             f"seed {seed} ({scenario.mode}, {len(scenario.nodes)} nodes): {error}\n"
-            f"replay: python -m tests.sim.scenario --seed {seed}"
+            + "".join(f"{line[:LINE_MAX]}\n" for line in list(scenario.events.lines())[-LINES:])
+            + f"replay: python -m tests.sim.scenario --seed {seed}"
             f" --least {sizes[0]} --most {sizes[1]}"
         ) from error
     return scenario

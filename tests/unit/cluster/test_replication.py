@@ -64,11 +64,11 @@ def test_an_entry_that_one_survivor_has_reaches_the_others():
     cluster["b"].has_slow_disk = cluster["c"].has_slow_disk = True
     _, outputs = cluster["a"].machine.submit(b"declare q")
     cluster["a"].do([one for one in outputs if getattr(one, "to", "") != "b"])
-    assert cluster["b"].applied == []
+    cluster.deliver()
+    assert (cluster["b"].applied, cluster["c"].applied) == ([], [b"declare q"])
     cluster.crash("a")
-    for node in cluster.nodes.values():
-        node.write()
-        assert node.view == "bc"
+    assert cluster["b"].view == cluster["c"].view == "bc"
+    assert cluster["b"].applied == cluster["c"].applied == [b"declare q"]
 
 
 def test_what_was_lost_with_the_coordinator_is_submitted_again():
