@@ -149,10 +149,13 @@ class Cluster:
         """A message is under way."""
         self._under_way.append((sender, receiver, encode(message)))
 
-    def lose(self, kind):
-        """Messages of a kind that are under way are lost."""
-        kept = [one for one in self._under_way if not isinstance(decode(one[2]), kind)]
-        self._under_way = deque(kept)
+    def lose(self, kind, receiver):
+        """Messages of a kind that are under way to a node are lost."""
+        self._under_way = deque(
+            one
+            for one in self._under_way
+            if one[1] != receiver or not isinstance(decode(one[2]), kind)
+        )
 
     def deliver(self):
         """Deliver everything that is under way, and what follows."""
