@@ -9,7 +9,14 @@ from msgspec import structs
 
 from leveret.cluster.metadata.messages import Member, decode, encode
 from leveret.cluster.metadata.ordered_log import OrderedLog
-from leveret.cluster.metadata.outputs import Apply, Check, Installed, Send, SendSnapshot
+from leveret.cluster.metadata.outputs import (
+    Apply,
+    Check,
+    Established,
+    Installed,
+    Send,
+    SendSnapshot,
+)
 from leveret.cluster.metadata.replication import Limits, Replication
 
 REFUSED_PAYLOAD = b"refuse this"
@@ -18,7 +25,8 @@ REFUSED_PAYLOAD = b"refuse this"
 class Node:
     """One run of a node, with what it was told to do.
 
-    applied: the payloads of its state. done: all other outputs, in their order.
+    applied: the payloads of its state. companions: as the node wrote them last. done: all other
+    outputs, in their order.
     """
 
     def __init__(self, cluster, name, *, incarnation=1, is_disc=True, limits=None, rule=None):
@@ -27,6 +35,7 @@ class Node:
         self.applied = []
         self.done = []
         self.has_slow_disk = False
+        self.companions = frozenset()
         self._to_write = 0
         rules = {} if rule is None else {"may_go_on": rule}
         self.machine = Replication(
@@ -69,12 +78,15 @@ class Node:
                 self._to_write = output.number
                 if not self.has_slow_disk:
                     return self.machine.written(output.number)
+            case Established():
+                self.companions = output.companions
             case _:
                 self.done.append(output)
         return []
 
     def _apply(self, output):
         if isinstance(output, Installed):
+            self.companions = output.companions
             if output.snapshot is not None:
                 self.applied = output.snapshot.split(b"|") if output.snapshot else []
             entries = output.entries

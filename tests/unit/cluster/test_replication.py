@@ -236,6 +236,16 @@ def test_a_node_that_has_not_started_refuses_everything():
     assert node.done == [Answered(submission, FAILED, NOT_RUNNING)]
 
 
+def test_who_left_may_have_run_on_until_all_members_have_the_new_view():
+    cluster = Cluster("abc")
+    cluster["b"].has_slow_disk = True
+    cluster.crash("c")
+    assert cluster["a"].view == cluster["b"].view == "ab"
+    assert cluster["a"].companions == cluster["b"].companions == {"a", "b", "c"}
+    cluster["b"].write()
+    assert cluster["a"].companions == cluster["b"].companions == {"a", "b"}
+
+
 def test_no_more_is_ordered_while_a_member_is_a_window_behind():
     cluster = Cluster("ab", limits=Limits(window=3))
     cluster["b"].has_slow_disk = True
