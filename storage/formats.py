@@ -437,12 +437,14 @@ def decode_progress(head: bytes) -> Progress:
     return Progress(key, fetched_to, segment_bytes, ranges)
 
 
-def encode_state(state: State) -> bytes:
-    """A STATE record."""
-    transient, gone = state.transient_segments, state.gone
-    head = STATE_START.pack(*state[:7], len(transient), gone.interval_count)
-    head += struct.pack(f"<{len(transient)}Q", *transient) + _pack_ranges(gone)
-    return encode_record(STATE, head)
+def encode_state(state: State, also_gone: Sequence[Intervals] = ()) -> bytes:
+    """A STATE record. also_gone: added to `State.gone`, and not merged into it."""
+    transient = state.transient_segments
+    gone = [state.gone, *also_gone]
+    count = sum([positions.interval_count for positions in gone])
+    head = STATE_START.pack(*state[:7], len(transient), count)
+    head += struct.pack(f"<{len(transient)}Q", *transient)
+    return encode_record(STATE, head + b"".join([_pack_ranges(positions) for positions in gone]))
 
 
 def decode_state(head: bytes) -> State:

@@ -135,7 +135,7 @@ class InMemory:
         return taken
 
     def hand_over(self) -> Iterator[list[Entry]]:
-        """Remove all entries at once, and return them in pieces, in no order.
+        """Remove all entries at once, and return them in pieces; each is in order.
 
         A piece is freed by whoever gets it; those that nobody asks for, with the iterator.
         """
@@ -174,6 +174,15 @@ class InMemory:
             found += within(self.q4, start, end)
         found += self.q1.between(start, end)
         return found
+
+    @property
+    def loose_count(self) -> int:
+        """How many entries may have gaps around them."""
+        loose = len(self.requeued)
+        for block in (self.q4, *self.q1.blocks):
+            if block and block[-1].position - block[0].position != len(block) - 1:
+                loose += len(block)
+        return loose
 
     def positions(self) -> Intervals:
         """The positions of all entries."""
@@ -241,7 +250,7 @@ def _take_out(entries: deque[Entry], wanted: frozenset[int], first: int, last: i
 def _in_pieces(blocks: list[deque[Entry]]) -> Iterator[list[Entry]]:
     for block in blocks:
         while block:
-            yield [block.pop() for _ in range(min(PIECE_ENTRIES, len(block)))]
+            yield [block.popleft() for _ in range(min(PIECE_ENTRIES, len(block)))]
 
 
 def _within(entries: Iterator[Entry], before: int, bytes_max: int) -> list[Entry]:

@@ -227,6 +227,18 @@ class Intervals:
         for start, end in other:
             self.add_range(start, end)
 
+    def pop_block(self) -> Block:
+        """Take out the first intervals, as many as are in a block. There must be one."""
+        self._firsts.pop(0)
+        block = self._blocks.pop(0)
+        self.count -= block.count
+        return block
+
+    def add_block(self, block: Block) -> None:
+        """Add the intervals of a block."""
+        for start, end in zip(block.starts, block.ends, strict=True):
+            self.add_range(start, end)
+
     def clear(self) -> None:
         """Take out every number."""
         self._blocks.clear()

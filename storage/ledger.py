@@ -9,8 +9,9 @@ Messages below `flushed_to` that are not gone are in segments; the others are in
 messages below `fetched_to` were delivered before.
 
 Positions that are gone since the queue's last PROGRESS record are in `fresh`. The next record has
-them, and they move to `gone`. Before a log file is removed, a STATE of the queue replaces all
-records of it in the file.
+them, and they move to `gone`: at once, or very many of them over the next batches (`is_behind`);
+meanwhile no other PROGRESS is taken. Before a log file is removed, a STATE of the queue replaces
+all records of it in the file.
 
 **Promises.** The STATE and the PROGRESS records after it add up to the ledger, however they are cut
 into batches. **Not promised.** That `segment_bytes` is exact at every moment: the sizes of very
@@ -20,8 +21,8 @@ are not known. Meanwhile records say UNCOUNTED, and a restart counts the bytes.
 Invariants:
 
 LE1  `flushed_to` and `fetched_to` only grow.
-LE2  In a durable queue a position is in `gone` only if the log has a record of that, or is about
-     to get one.
+LE2  In a durable queue a position is in `gone`, or on the way there, only if the log has a record
+     of that, or is about to get one.
 LE3  `segment_bytes` is the sum of the bodies in segments that are not gone, except while a count is
      not ended, and after a loss, which makes it an estimate. A STATE has it only if it is exact.
 """
@@ -31,6 +32,9 @@ from collections.abc import Iterable, Sequence
 from leveret.storage.formats import UNCOUNTED, State, encode_progress, encode_state
 from leveret.storage.intervals import Intervals
 from leveret.storage.message import Entry
+
+MOVED_BLOCKS = 8
+"""Blocks of intervals that move to `gone` at once, in some milliseconds."""
 
 
 class Ledger:
@@ -42,8 +46,8 @@ class Ledger:
     """
 
     __slots__ = (
-        "_counts", "_fresh_bytes", "_is_estimate", "_is_uncounted", "_recorded_fetched_to",
-        "_stated_to", "fetched_to",
+        "_counts", "_fresh_bytes", "_is_estimate", "_is_uncounted", "_moving",
+        "_recorded_fetched_to", "_stated_to", "fetched_to",
         "flushed_to", "fresh", "gone", "key", "segment_bytes", "transient_segments",
     )  # fmt: skip
 
@@ -51,6 +55,7 @@ class Ledger:
         self.key = key
         self.gone = Intervals()
         self.fresh = Intervals()
+        self._moving = Intervals()
         self.fetched_to = 0
         self.flushed_to = 0
         self.segment_bytes = 0
@@ -126,10 +131,26 @@ class Ledger:
         self.fresh.update(positions)
         self._is_uncounted = True
 
+    @property
+    def is_behind(self) -> bool:
+        """Positions of the last PROGRESS are still to be moved to `gone`."""
+        return bool(self._moving)
+
     def settle(self) -> None:
-        """Move `fresh` to `gone`: the log has been given these positions, or does not need them."""
-        self.gone.update(self.fresh)
-        self.fresh.clear()
+        """Move `fresh` to `gone`: the log has been given these positions, or does not need them.
+
+        When there are very many, some are left, and `is_behind` until further calls.
+        """
+        if not self._moving:
+            self.fresh, self._moving = self._moving, self.fresh
+        self._move()
+
+    def _move(self) -> None:
+        moving = self._moving
+        for _ in range(MOVED_BLOCKS):
+            if not moving:
+                break
+            self.gone.add_block(moving.pop_block())
 
     def note_survivors(self, entries: Iterable[Entry], end: int) -> None:
         """After a restart: what is not on disk below `end`, and not among the entries, is gone."""
@@ -138,8 +159,9 @@ class Ledger:
             self.fresh.add_range(first, after)
 
     def take_progress(self) -> bytes | None:
-        """A PROGRESS record of the `fresh` positions; None if there are none."""
-        if not self.fresh and self.fetched_to == self._recorded_fetched_to:
+        """A PROGRESS record of the `fresh` positions; None if there are none, or if `is_behind`."""
+        self._move()
+        if self._moving or not (self.fresh or self.fetched_to != self._recorded_fetched_to):
             return None
         size = UNCOUNTED if self._is_uncounted else self._fresh_bytes
         record = encode_progress(self.key, self.fetched_to, size, self.fresh)
@@ -151,19 +173,22 @@ class Ledger:
 
     def is_gone(self, position: int) -> bool:
         """The message at this position is gone."""
-        return position in self.gone or position in self.fresh
+        return position in self.gone or position in self.fresh or position in self._moving
+
+    def recorded(self) -> list[Intervals]:
+        """Copies of the sets of positions that the log has, or is about to get."""
+        return [self.gone.copy(), self._moving.copy()]
 
     def encode_state(self, tail_number: int, tail_bytes: int, has_expiring: bool) -> bytes:
         """A STATE record. `fresh` positions are gone in it, and are in the next PROGRESS too."""
-        gone = self.gone.copy()
-        gone.update(self.fresh)
+        gone = self.gone
         self._stated_to = self.flushed_to
         self._fresh_bytes = 0
         self._is_uncounted = False
         is_exact = not (self._counts or self._is_estimate)
         transient = [
             number for number in sorted(self.transient_segments)
-            if not gone.covers(*positions_of(number))
+            if not (gone.covers(*positions_of(number)) or self.fresh.covers(*positions_of(number)))
         ]  # fmt: skip
         self.transient_segments = set(transient)
         return encode_state(
@@ -177,7 +202,8 @@ class Ledger:
                 has_expiring,
                 transient,
                 gone,
-            )
+            ),
+            (self._moving, self.fresh),
         )
 
     def restore(self, state: State) -> None:

@@ -1,11 +1,20 @@
 """What a purge of a tiered queue records: which positions are gone, and which bytes left segments.
 
-The positions are recorded at once, so that no restart brings a purged message back. The bytes of
-the messages that are in memory and in segments are counted in steps, as these messages are freed;
-meanwhile the ledger says that it does not know them.
+Mostly the positions are recorded at once, so that no restart brings a purged message back. But a
+queue may have very many unacked messages with ready ones between them. Then as many intervals are
+to be recorded, which is done in steps: a kill before the last one, a second later or so, brings
+back some of the messages.
+
+The bytes of the messages that are in memory and in segments are counted in steps in any case, as
+these messages are freed; meanwhile the ledger says that it does not know them.
+
+Invariant PU1: while positions are left to be recorded, no slice is planned, and `flushed_to` stays
+where it is. So a position below it that is not gone is in a segment, as a STATE says.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
@@ -13,26 +22,108 @@ from leveret.storage.intervals import Intervals
 from leveret.storage.ledger import Ledger
 from leveret.storage.message import Entry
 
+RECORDED_AT_ONCE = 4096
+"""Intervals. It takes some milliseconds."""
+STEPS_AT_ONCE = 4
 
-def note_all_gone(
-    ledger: Ledger, memory: InMemory, delta: Delta, unacked: dict[int, Entry], end: int
-) -> None:
-    """Every position below `end` is gone, but for those that are unacked (TQ1). Empties delta.
 
-    It is put together from what is fewer: requeued messages, between which there may be gaps, or
-    unacked ones.
+class Purges:
+    """The purges of one queue, whose parts these are.
+
+    left_segment: called with the position and the size of each entry that is in a segment, too.
+    gone: called with entries that are gone, in the order of their positions. noted: called when
+    positions were recorded.
     """
-    ledger.segment_bytes -= delta.size
-    on_disk = delta.clear()
-    if len(unacked) < len(memory.requeued) + on_disk.interval_count:
-        held = Intervals((position, position + 1) for position in sorted(unacked))
-        ledger.fresh.update(Intervals(held.gaps(0, end)))
-    else:
-        ledger.fresh.update(on_disk)
-        ledger.fresh.update(memory.positions())
+
+    __slots__ = (
+        "_delta", "_gone", "_ledger", "_left_segment", "_memory", "_noted", "_steps", "_unacked",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        memory: InMemory,
+        delta: Delta,
+        unacked: dict[int, Entry],
+        left_segment: Callable[[int, int], None],
+        gone: Callable[[list[Entry]], None],
+        noted: Callable[[], None],
+    ) -> None:
+        self._ledger = ledger
+        self._memory = memory
+        self._delta = delta
+        self._unacked = unacked
+        self._left_segment = left_segment
+        self._gone = gone
+        self._noted = noted
+        self._steps: deque[Iterator[int]] = deque()
+
+    def __bool__(self) -> bool:
+        """Positions are left to be recorded."""
+        return bool(self._steps)
+
+    def begin(self, end: int, hand_over: Callable[[], Iterator[list[Entry]]]) -> Iterator[int]:
+        """All below `end` is gone, but for what is unacked (TQ1). Returns the steps of freeing it.
+
+        hand_over: takes all entries out of memory.
+        """
+        ledger = self._ledger
+        ledger.segment_bytes -= self._delta.size
+        on_disk = self._delta.clear()
+        is_noted = self._note_at_once(on_disk, end)
+        self._noted()
+        if is_noted:
+            return _freeing(ledger, hand_over(), self._left_segment)
+        ledger.begin_count()
+        self._steps.append(self._record(hand_over(), on_disk))
+        return self._work()
+
+    def _note_at_once(self, on_disk: Intervals, end: int) -> bool:
+        """Record the positions, unless both ways take long; whether it was done.
+
+        They are put together from what is fewer: entries between which there may be gaps, or
+        unacked ones.
+        """
+        fresh, memory, unacked = self._ledger.fresh, self._memory, self._unacked
+        loose = memory.loose_count + on_disk.interval_count
+        if min(len(unacked), loose) > RECORDED_AT_ONCE:
+            return False
+        if len(unacked) < loose:
+            held = Intervals((position, position + 1) for position in sorted(unacked))
+            fresh.update(Intervals(held.gaps(0, end)))
+        else:
+            fresh.update(on_disk)
+            fresh.update(memory.positions())
+        return True
+
+    def _record(self, pieces: Iterator[list[Entry]], on_disk: Intervals) -> Iterator[int]:
+        ledger = self._ledger
+        for entries in pieces:
+            self._gone(entries)
+            yield len(entries)
+        while on_disk:
+            block = on_disk.pop_block()
+            ledger.fresh.add_block(block)
+            yield len(block.starts)
+        ledger.end_count()
+
+    def _work(self) -> Iterator[int]:
+        """Record until all is: how many entries or intervals in each step."""
+        while self._steps:
+            work = next(self._steps[0], None)
+            if work is None:
+                self._steps.popleft()
+                continue
+            self._noted()
+            yield work
+
+    def go_on(self, steps: int | None = STEPS_AT_ONCE) -> None:
+        """Do so many steps, or all."""
+        for _ in islice(self._work(), steps):
+            pass
 
 
-def freeing(
+def _freeing(
     ledger: Ledger, pieces: Iterator[list[Entry]], left_segment: Callable[[int, int], None]
 ) -> Iterator[int]:
     """The steps of freeing entries that were in memory and are gone.

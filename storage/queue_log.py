@@ -36,6 +36,10 @@ UNENCODED_MAX: Final = 4_000
 """Messages that wait to be encoded. While the disk is behind, many more wait for the next batch: to
 encode all of them together would take 50 ms."""
 
+PROGRESS_BYTES_MAX = 256 * 1024
+"""After so many bytes of PROGRESS, 16 for each interval, that of other queues is left for the next
+batch."""
+
 
 class LoggedQueue(RunQueue, Protocol):
     """What the log needs of a queue."""
@@ -150,12 +154,19 @@ class QueueLog(Generic[Queue]):
         contents = self._contents_of(file)
         touched = contents.touched
         progress = []
+        progress_bytes = 0
         # Progress is taken first: messages that are gone by now are not written.
-        for queue in dirty:
+        for place, queue in enumerate(dirty):
+            if progress_bytes > PROGRESS_BYTES_MAX:
+                # A client may settle very many messages of many queues, in any order.
+                self._dirty += dirty[place:]
+                self._log.write_later()
+                break
             record = queue.take_progress()
             if record is not None:
                 touched.add(queue.key)
                 progress.append(record)
+                progress_bytes += len(record)
         self._encode_runs()
         encoded, self._encoded = self._encoded, EncodedRuns()
         contents.published.update(encoded.published)

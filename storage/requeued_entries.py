@@ -139,7 +139,7 @@ class RequeuedEntries:
         return dropped[::-1]
 
     def hand_over(self) -> Iterator[list[Entry]]:
-        """Remove all entries, and return them in pieces, in no order."""
+        """Remove all entries, and return them in pieces; each is in order."""
         blocks, self._blocks, self._lasts = self._blocks, untracked([]), []
         self._count = 0
         while blocks:

@@ -65,18 +65,21 @@ class SegmentStore(Protocol):
 class SegmentSlices:
     """The writing of one queue's segments.
 
-    unacked: the queue's, by position. removals: of segments, that are not finished.
+    unacked: the queue's, by position. finds_gone: positions at which nothing is found are gone; the
+    ledger has not been told. removals: of segments, that are not finished.
     """
 
     __slots__ = (
-        "_ledger", "_memory", "_plan", "_plan_end", "_store", "_unacked", "removals", "writer",
+        "_finds_gone", "_ledger", "_memory", "_plan", "_plan_end", "_store", "_unacked", "removals",
+        "writer",
     )  # fmt: skip
 
     def __init__(
         self, store: SegmentStore, ledger: Ledger, memory: InMemory, unacked: dict[int, Entry],
-        directory: Path,
+        directory: Path, finds_gone: bool,
     ) -> None:  # fmt: skip
         self._store = store
+        self._finds_gone = finds_gone
         self._ledger = ledger
         self._memory = memory
         self._unacked = unacked
@@ -136,8 +139,17 @@ class SegmentSlices:
         found = self._unacked_between(start, self._plan_end)
         found += self._memory.between(start, self._plan_end)
         found.sort(key=attrgetter("position"))
+        if self._finds_gone:
+            self._note_gone_between(found, start, self._plan_end)
         self._plan.extend(found)
         return True
+
+    def _note_gone_between(self, found: list[Entry], start: int, end: int) -> None:
+        gone = self._ledger.gone
+        for entry in found:
+            gone.add_range(start, entry.position)
+            start = entry.position + 1
+        gone.add_range(start, end)
 
     def _unacked_between(self, start: int, end: int) -> list[Entry]:
         unacked = self._unacked

@@ -323,6 +323,8 @@ class Store:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for queue in self.pager.queues.values():
+            queue.end_purges()
         await self.log.close()
         self._log_worker.stop()
         self._page_worker.stop()

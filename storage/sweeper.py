@@ -37,10 +37,10 @@ logger = logging.getLogger("leveret.store")
 
 
 class Searched(NamedTuple):
-    """Segments of a queue, and the positions in them that are gone."""
+    """Segments of a queue, and the positions in them that are gone, in several sets."""
 
     paths: list[Path]
-    gone: Intervals
+    gone: list[Intervals]
 
 
 class Sweeper:
@@ -77,6 +77,8 @@ class Sweeper:
 
     async def sweep(self) -> None:
         """Free every body that no segment refers to. Ends early if a segment cannot be read."""
+        # This records the positions that are gone.
+        await self._log.sync()
         async with self._pager.lock:
             below = self._bodies.begin_sweep()
             searched = [
@@ -101,18 +103,19 @@ class Sweeper:
         self._files.give_up_removed()
         return kept_bytes
 
-    def _gone_of_all(self) -> Iterable[tuple[TieredQueue, Intervals]]:
+    def _gone_of_all(self) -> Iterable[tuple[TieredQueue, list[Intervals]]]:
         for queue in self._pager.queues.values():
             if queue.writer.numbers:
-                gone = queue.ledger.gone.copy()
-                gone.update(queue.ledger.fresh)
-                yield queue, gone
+                # What is fresh may be recorded later than with the next sync.
+                yield queue, queue.ledger.recorded()
 
 
 def find_needed(disk: Disk, searched: Iterable[Searched]) -> dict[int, Intervals]:
     """For each file of the message store, by its number, the byte ranges that are referred to."""
     needed: dict[int, Intervals] = {}
-    for paths, gone in searched:
+    for paths, (gone, *others) in searched:
+        for other in others:
+            gone.update(other)
         for path in sorted(paths):
             if path.exists():
                 _find_in_segment(disk, path, gone, needed)

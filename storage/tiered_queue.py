@@ -14,6 +14,7 @@ The queue consists of these, each with its own state and invariants:
     delta.py            the positions that are on disk only, and reading their messages back
     ledger.py           which positions are gone, and which of the others are in segments
     segment_slices.py   writing to segments in slices, removing segments
+    purging.py          which positions are gone after a purge
     log_batches.py      which messages the log has on disk
     tiered_cursor.py    reading entries without taking them
 
@@ -35,44 +36,24 @@ TQ4  A queue that is not durable keeps a ledger and its unacked entries only aft
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leveret.storage.backing_queue import Head, Purged, Waiter
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
-from leveret.storage.intervals import Intervals
 from leveret.storage.ledger import Ledger
-from leveret.storage.log import Log
 from leveret.storage.log_batches import LogBatches
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.paging import NO_TARGET
-from leveret.storage.purging import freeing, note_all_gone
-from leveret.storage.queue_log import QueueLog
+from leveret.storage.purging import Purges
 from leveret.storage.queue_status import Limits, StorageCounts, tiered_status
-from leveret.storage.segment_entries import MessageSource
-from leveret.storage.segment_slices import SegmentSlices, SegmentStore, Slice
+from leveret.storage.queue_store import QueueStore
+from leveret.storage.segment_slices import SegmentSlices, Slice
 from leveret.storage.tiered_cursor import TieredCursor
 from leveret.storage.tiered_order import TieredOrder
 
 NOTE_BYTES: Final = 128 * 1024
 """A queue reports its memory to the pager each time this many bytes were published to it."""
-
-
-class QueueStore(MessageSource, SegmentStore, Protocol):
-    """What a tiered queue needs of the store. disk_writes: messages of all queues."""
-
-    log: Log
-    queue_log: QueueLog[Any]
-    disk_writes: int
-
-    def note_memory(self, queue: "TieredQueue") -> None:
-        """The queue may have grown."""
-
-    def note_shrunk(self, queue: "TieredQueue") -> None:
-        """Messages of the queue have gone, which has segments."""
-
-    def forget(self, queue: "TieredQueue") -> None:
-        """The queue is deleted."""
 
 
 class TieredQueue:
@@ -85,10 +66,10 @@ class TieredQueue:
 
     __slots__ = (
         "_batches", "_disk_writes", "_is_dirty", "_memory", "_next_position", "_order",
-        "_published_bytes", "_slices", "_store", "_tracks", "_transient_bytes", "_transient_count",
-        "_unacked", "delta", "has_expiring", "is_deleted", "is_durable", "is_lazy", "key",
-        "knows_deliveries", "ledger", "noted_bytes", "noted_unpageable_bytes", "ready_bytes",
-        "ready_count", "target_bytes", "unacked_bytes", "unacked_count", "writer",
+        "_published_bytes", "_purges", "_slices", "_store", "_tracks", "_transient_bytes",
+        "_transient_count", "_unacked", "delta", "has_expiring", "is_deleted", "is_durable",
+        "is_lazy", "key", "knows_deliveries", "ledger", "noted_bytes", "noted_unpageable_bytes",
+        "ready_bytes", "ready_count", "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
     needs_identities = False
@@ -114,11 +95,14 @@ class TieredQueue:
         self.noted_bytes = self.noted_unpageable_bytes = 0
         self.target_bytes = NO_TARGET
         self._disk_writes = 0
+        self._purges: Purges | None = None
         self._unacked: dict[int, Entry] = {}
         self._memory = InMemory()
         self._batches = LogBatches()
         self.ledger = Ledger(key)
-        self._slices = SegmentSlices(store, self.ledger, self._memory, self._unacked, directory)
+        self._slices = SegmentSlices(
+            store, self.ledger, self._memory, self._unacked, directory, not is_durable
+        )
         self.writer = self._slices.writer
         self.delta = Delta(store, self.ledger, self.writer, name)
         self.delta.lost = self._lost
@@ -297,18 +281,26 @@ class TieredQueue:
         """Drop every ready entry."""
         count = self.ready_count
         assert count == len(self._order), "TQ2"
-        if self._tracks:
-            self._store.bodies.garbage_bytes += self.delta.size
-            end = self._next_position
-            note_all_gone(self.ledger, self._memory, self.delta, self._unacked, end)
-            self._note_dirty()
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
         if self._transient_count:
             # How many of those on disk were is not known; those that are left are unacked.
             self._transient_count = self._transient_bytes = 0
             self._forget_transient(self._unacked.values(), -1)
-        return Purged(count, freeing(self.ledger, self._order.hand_over(), self._left_segment))
+        if not self._tracks:
+            return Purged(count, map(len, self._order.hand_over()))
+        self._store.bodies.garbage_bytes += self.delta.size
+        if self._purges is None:
+            self._purges = Purges(
+                self.ledger, self._memory, self.delta, self._unacked, self._left_segment,
+                self._all_gone, self._note_dirty,
+            )  # fmt: skip
+        return Purged(count, self._purges.begin(self._next_position, self._order.hand_over))
+
+    def end_purges(self) -> None:
+        """Record what purges have left to be recorded."""
+        if self._purges:
+            self._purges.go_on(None)
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
         """Entries are gone. They are in the order of their positions."""
@@ -351,6 +343,8 @@ class TieredQueue:
         if self.is_deleted:
             return None
         record = self.ledger.take_progress()
+        if self.ledger.is_behind:
+            self._note_dirty()
         if self.writer.numbers:
             self._store.note_shrunk(self)
             self._slices.drop_unneeded(self.is_durable, only_first=True)
@@ -400,6 +394,10 @@ class TieredQueue:
             return None
         if not self._tracks:
             self._start_tracking()
+        if self._purges:
+            # PU1
+            self._purges.go_on()
+            return Slice([], [], self.ledger.flushed_to, 0)
         return self._slices.plan(bytes_max, end)
 
     def slice_written(self, written: Slice) -> None:
@@ -417,9 +415,9 @@ class TieredQueue:
     def _start_tracking(self) -> None:
         """Start the ledger. Entries unacked now count as gone: they are not written (TQ4)."""
         self._tracks = True
-        held = self._memory.positions()
-        self.ledger.gone = Intervals(held.gaps(0, self._next_position))
-        self.ledger.flushed_to = held.first if held else self._next_position
+        first = min(self._memory.next_position(0), self._next_position)
+        self.ledger.gone.add_range(0, first)
+        self.ledger.flushed_to = first
 
     def leave_segments(self) -> None:
         """Remove the segments in which no position is needed; of an empty queue the last one, too.
@@ -428,6 +426,9 @@ class TieredQueue:
         """
         if self.is_deleted:
             return
+        if self._purges:
+            self._store.note_shrunk(self)
+            return
         if self.writer.numbers and not (self.ready_count or self.unacked_count):
             self._next_position = self._slices.leave_last(self._next_position)
             if self.ledger.fresh:
@@ -435,6 +436,8 @@ class TieredQueue:
         if not self.is_durable:
             self._is_dirty = False
             self.ledger.settle()
+            if self.ledger.is_behind:
+                self._note_dirty()
         self._slices.drop_unneeded(self.is_durable, only_first=False)
 
     # Restart, inspection, deletion

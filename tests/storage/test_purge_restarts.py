@@ -2,9 +2,10 @@
 
 import pytest
 
-from leveret.storage import in_memory
+from leveret.storage import in_memory, purging
 from leveret.storage.message import Message
 from tests.storage.machine import ADDRESSES, PERSISTENT, Machine
+from tests.storage.reading import ready_entries
 
 MESSAGES, HELD = 12, 4
 
@@ -12,6 +13,11 @@ MESSAGES, HELD = 12, 4
 @pytest.fixture(autouse=True)
 def _frees_few_messages_at_a_time(monkeypatch):
     monkeypatch.setattr(in_memory, "PIECE_ENTRIES", 2)
+
+
+@pytest.fixture(params=[4096, -1])
+def _recorded_at_once(request, monkeypatch):
+    monkeypatch.setattr(purging, "RECORDED_AT_ONCE", request.param)
 
 
 def bodies_of(numbers):
@@ -31,6 +37,7 @@ async def purged_in_segments(machine):
     return queue, queue.purge().freeing
 
 
+@pytest.mark.usefixtures("_recorded_at_once")
 @pytest.mark.parametrize("is_stated_before", [False, True])
 @pytest.mark.parametrize("steps", range(1 + (MESSAGES - HELD) // 2))
 async def test_a_stop_between_its_steps_leaves_the_right_bytes(tmp_path, steps, is_stated_before):
@@ -49,4 +56,41 @@ async def test_a_stop_between_its_steps_leaves_the_right_bytes(tmp_path, steps, 
     again = machine.queues[1]
     held_bytes = sum(map(len, bodies_of(range(HELD))))
     assert (again.ready_count, again.ready_bytes) == (HELD, held_bytes)
+    await machine.store.close()
+
+
+@pytest.mark.parametrize("steps", range(1 + (MESSAGES - HELD) // 2))
+async def test_a_kill_before_all_positions_are_recorded_brings_back_the_others(
+    tmp_path, monkeypatch, steps
+):
+    monkeypatch.setattr(purging, "RECORDED_AT_ONCE", -1)
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue, freeing = await purged_in_segments(machine)
+    for _ in range(steps):
+        next(freeing)
+    machine.store.queue_log._append_states([queue])
+    await machine.store.log.sync()
+    await machine.halt()
+
+    machine.start()
+    again = machine.queues[1]
+    left = bodies_of([*range(HELD), *range(HELD + 2 * steps, MESSAGES)])
+    assert [entry.message.body for entry in ready_entries(again)] == left
+    assert (again.ready_count, again.ready_bytes) == (len(left), sum(map(len, left)))
+    await machine.store.close()
+
+
+async def test_no_slice_is_planned_before_all_positions_are_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr(purging, "RECORDED_AT_ONCE", -1)
+    machine = Machine(tmp_path, 1)
+    machine.start()
+    queue, _ = await purged_in_segments(machine)
+    queue.publish([Message(ADDRESSES[0], PERSISTENT, b"12:")], 3, 0)
+    await machine.store.log.sync()
+    found = queue.plan_slice(1000, MESSAGES + 1)
+    assert (found.entries, found.end) == ([], MESSAGES)
+    await machine.store.pager.move_out([(queue, MESSAGES + 1)])
+    assert queue.ledger.flushed_to == MESSAGES + 1
+    assert queue.ledger.is_gone(MESSAGES - 1)
     await machine.store.close()

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from leveret.storage import in_memory, ledger, reclaiming, segments
+from leveret.storage import in_memory, intervals, ledger, purging, queue_log, reclaiming, segments
 from leveret.storage import store as store_module
 from leveret.storage.disk import POINTS
 from tests.storage.machine import Machine
@@ -26,6 +26,15 @@ def _small_segments(monkeypatch):
 @pytest.fixture(autouse=True)
 def _frees_few_messages_at_a_time(monkeypatch):
     monkeypatch.setattr(in_memory, "PIECE_ENTRIES", 2)
+
+
+@pytest.fixture(autouse=True)
+def _records_few_positions_at_a_time(monkeypatch):
+    monkeypatch.setattr(purging, "RECORDED_AT_ONCE", 3)
+    monkeypatch.setattr(purging, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(intervals, "BLOCK_INTERVALS_MAX", 2)
+    monkeypatch.setattr(ledger, "MOVED_BLOCKS", 1)
+    monkeypatch.setattr(queue_log, "PROGRESS_BYTES_MAX", 60)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from leveret.storage.disk import StoreError
 from leveret.storage.file_reads import FileReads
-from leveret.storage.intervals import Intervals
+from leveret.storage.ledger import Ledger
 from leveret.storage.message import Entry
 from leveret.storage.message_store import MessageStore
 from leveret.storage.segments import SegmentWriter
@@ -27,10 +27,9 @@ async def rig(tmp_path):
     writes = [rig.bodies.plan(message) for message in rig.messages]
     entries = [Entry(message, position) for position, message in enumerate(rig.messages)]
     write_out(rig.disk, writes + rig.writer.plan(entries, [0, 0, 0], 256))
-    rig.gone = Intervals()
-    ledger = SimpleNamespace(gone=rig.gone, fresh=Intervals())
+    rig.ledger = ledger = Ledger(256)
+    rig.gone = ledger.gone
     queue = SimpleNamespace(writer=rig.writer, ledger=ledger)
-    rig.fresh = ledger.fresh
     pager = SimpleNamespace(lock=asyncio.Lock(), queues={256: queue})
     rig.sweeper = Sweeper(UnsyncedFiles(tmp_path, rig.disk), rig.bodies, rig.log, pager, rig.worker)
     rig.freed = []
@@ -49,7 +48,10 @@ async def sweep(rig):
 
 async def test_bodies_at_positions_that_are_gone_are_freed(rig):
     rig.gone.add(0)
-    rig.fresh.add(2)
+    rig.ledger.fresh.add(2)
+    assert rig.ledger.take_progress() is not None
+    # This is not recorded yet.
+    rig.ledger.fresh.add(1)
     await sweep(rig)
     assert rig.freed == [(40, 90), (140, 190)]
     assert rig.bodies.total_bytes == 50
@@ -72,8 +74,12 @@ async def test_w1_what_is_gone_after_the_copy_waits_for_the_next_sweep(rig):
     rig.gone.add(0)
     sync = rig.log.sync
 
+    syncs = []
+
     async def consume_and_sync():
-        rig.gone.add(1)
+        syncs.append("sync")
+        if len(syncs) == 2:
+            rig.gone.add(1)
         await sync()
 
     rig.log.sync = consume_and_sync

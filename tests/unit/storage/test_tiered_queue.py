@@ -1,5 +1,6 @@
 """The tiered queue: what it tells the log and the pager, and what a restart gives it."""
 
+import random
 import sys
 
 import pytest
@@ -149,7 +150,8 @@ def with_gaps(store, count):
     publish_numbered(queue, count)
     entries = queue.fetch(count, True)
     queue.ack(entries[1::2])
-    store.log.write()
+    while store.queue_log.dirty:
+        store.log.write()
     queue.requeue(entries[::2])
     return queue
 
@@ -174,6 +176,67 @@ class TestMessagesWithGapsBetweenThem:
             assert len(queue.fetch(1000, False)) == 1000
             assert calls_of(store.log.write) < 300
             assert queue.are_gone(0, first + 2000)
+
+
+class TestVeryManyIntervals:
+    """Ready messages and unacked ones take turns: nothing is done with all of them in one turn."""
+
+    COUNT = 24_000
+    CALLS_MAX = 70_000
+    """Of Python, in a turn: a dozen milliseconds without the profiler."""
+
+    def queue_of(self, store, is_durable=True, count=COUNT):
+        queue = store.queue(is_durable)
+        publish_numbered(queue, count)
+        entries = queue.fetch(count, True)
+        queue.requeue(entries[::2])
+        return queue, entries[1::2]
+
+    @pytest.mark.parametrize("is_on_disk", [False, True])
+    def test_a_purge(self, store, is_on_disk):
+        queue, held = self.queue_of(store)
+        if is_on_disk:
+            page_out(store, queue)
+        purged = []
+        assert calls_of(lambda: purged.append(queue.purge())) < 1000
+        assert purged[0].dropped == self.COUNT // 2
+        work = [0]
+        while work[-1] is not None:
+            assert calls_of(lambda: work.append(next(purged[0].freeing, None))) < self.CALLS_MAX / 4
+        while store.queue_log.dirty:
+            assert calls_of(store.log.write) < self.CALLS_MAX
+        assert list(queue.ledger.gone) == [(place, place + 1) for place in range(0, self.COUNT, 2)]
+        queue.ack(held)
+        while store.queue_log.dirty:
+            assert calls_of(store.log.write) < self.CALLS_MAX
+        assert queue.are_gone(0, self.COUNT)
+
+    def test_acks_in_any_order(self, store):
+        queue, held = self.queue_of(store)
+        random.Random(1).shuffle(held)
+        queue.ack(held)
+        assert queue.ledger.is_gone(1)
+        while store.queue_log.dirty:
+            assert queue.ledger.is_gone(self.COUNT - 1)
+            assert calls_of(store.log.write) < self.CALLS_MAX / 2
+        assert queue.are_gone(1, 2)
+        assert not queue.are_gone(2, 3)
+
+    def test_the_first_slice_of_a_queue_that_is_not_durable(self, store):
+        queue, held = self.queue_of(store, is_durable=False)
+        assert calls_of(lambda: write_slice(store, queue, 1000)) < 2 * self.CALLS_MAX
+        assert [held[0].position in queue.ledger.gone, 2 in queue.ledger.gone] == [True, False]
+
+    def test_what_a_queue_that_is_not_durable_has_on_disk(self, store):
+        queue, held = self.queue_of(store, is_durable=False, count=20)
+        while write_slice(store, queue) is not None:
+            pass
+        assert list(queue.ledger.gone) == [(place, place + 1) for place in range(1, 20, 2)]
+        queue.requeue(held)
+        queue.page_out(1 << 40)
+        # Those that were unacked are not on disk.
+        assert queue.delta.count == 10
+        assert positions(queue.fetch(20, False)) == list(range(20))
 
 
 @pytest.mark.parametrize("is_requeued", [False, True])
