@@ -173,7 +173,9 @@ class Ledger:
 
     def is_gone(self, position: int) -> bool:
         """The message at this position is gone."""
-        return position in self.gone or position in self.fresh or position in self._moving
+        if position in self.gone or position in self.fresh:
+            return True
+        return bool(self._moving) and position in self._moving
 
     def recorded(self) -> list[Intervals]:
         """Copies of the sets of positions that the log has, or is about to get."""
