@@ -88,13 +88,11 @@ class TieredQueue:
         self.ready_count = self.ready_bytes = 0
         self.unacked_count = self.unacked_bytes = 0
         self._transient_count = self._transient_bytes = 0
-        self._next_position = 0
+        self._next_position = self._published_bytes = self._disk_writes = 0
         self._is_dirty = False
         self._tracks = is_durable
-        self._published_bytes = 0
         self.noted_bytes = self.noted_unpageable_bytes = 0
         self.target_bytes = NO_TARGET
-        self._disk_writes = 0
         self._purges: Purges | None = None
         self._unacked: dict[int, Entry] = {}
         self._memory = InMemory()
