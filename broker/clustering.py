@@ -23,6 +23,9 @@ class Clustering(Protocol):
         services: those of the broker; they have the local log until this has returned.
         """
 
+    def prepare(self, definitions: Definitions) -> None:
+        """What was read from the node's store is about to be restored."""
+
     async def start(self, definitions: Definitions) -> None:
         """What the node had is restored, and clients are not accepted yet: join the others.
 

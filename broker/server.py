@@ -212,6 +212,8 @@ class Broker:
         definitions = self._metadata.load()
         for problem in definitions.damaged:
             logger.error("%s", problem)
+        if self.clustering is not None:
+            self.clustering.prepare(definitions)
         if definitions.vhosts or definitions.parameters or definitions.damaged:
             self._restore(definitions, progress)
         else:

@@ -160,9 +160,14 @@ class VirtualHost:
         storage_id: int,
         home: QueueHome = HERE,
     ) -> QueueClient:
-        """Add a queue, with the policies that match it and the messages that a restart found."""
+        """Add a queue, with the policies that match it and the messages that a restart found.
+
+        One that was declared before its node was in a cluster names no home, and lives here.
+        """
         places = self.places
-        if places is None or home.node in ("", places.node):
+        if places is not None and not home.node:
+            home = QueueHome(places.node, 0)
+        if places is None or home.node == places.node:
             queue = self.kinds.make(
                 self, name, durable, auto_delete, arguments, owner_connection, storage_id
             )
@@ -179,6 +184,12 @@ class VirtualHost:
         if places is not None:
             places.added(self.name, queue)
         return queue
+
+    def set_places(self, places: QueuePlaces) -> None:
+        """The node is in a cluster from now on; all queues so far live on it."""
+        self.places = places
+        for queue in self.queues.values():
+            queue.home = QueueHome(places.node, 0)
 
     def delete_queue(
         self,

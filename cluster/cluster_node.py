@@ -36,6 +36,7 @@ from leveret.cluster.membership_changes import (
 )
 from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved, read
 from leveret.cluster.metadata.member_records import (
+    CLUSTER_NODE,
     cluster_id_of,
     members_of,
     put_cluster_id,
@@ -47,6 +48,7 @@ from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarati
 from leveret.cluster.metadata.replication import Replication
 from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority
 from leveret.cluster.questions import Questions
+from leveret.cluster.queues.remote_queues import RemoteQueues
 from leveret.storage.metadata_rows import Definitions
 from leveret.storage.metadata_sync import MetadataSync
 
@@ -93,6 +95,7 @@ class ClusterNode:
         self._services: Services
         self._history: History
         self._changes: MembershipChanges
+        self._queues: RemoteQueues
         self._replication: Replication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
         self._timer: Timer | None = None
@@ -143,10 +146,18 @@ class ClusterNode:
         log.restart_wanted = self._restart
         log.paused = self._pause
         self.links.register(METADATA_SERVICE, log)
+        self._queues = RemoteQueues(
+            self.name, services, links, self._config.cluster.queue_master_locator
+        )
         self._changes = MembershipChanges(
             self.questions, services, lambda: self.running, self._begin_cluster
         )
         return log
+
+    def prepare(self, definitions: Definitions) -> None:
+        """See `Clustering`."""
+        if any(row.component == CLUSTER_NODE for row in definitions.parameters):
+            self._services.queue_places = self._queues
 
     async def start(self, definitions: Definitions) -> None:
         """See `Clustering`. Raises SettingError and ClusterError."""
@@ -182,6 +193,9 @@ class ClusterNode:
         """
         if self._replication is not None:
             return
+        self._services.queue_places = self._queues
+        for vhost in self._services.vhosts.values():
+            vhost.set_places(self._queues)
         await in_task(
             self.log.submit(put_cluster_id(secrets.token_hex(16)), put_member(self.name, True))
         )

@@ -135,4 +135,11 @@ class ClusterSettings:
         IGNORE,
         "What is done if both sides of a partition have one of these nodes.",
     )
+    queue_master_locator: str = setting(
+        "queue_master_locator",
+        one_of("client-local", "min-masters", "random"),
+        "client-local",
+        "On which node a queue that is declared is to live: the client's, one with the fewest "
+        "queues, or any.",
+    )
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")

@@ -38,7 +38,7 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
-from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
+from leveret.broker.queues.queue_client import ExclusiveOwner
 from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.registry.registry import Registry
 from leveret.broker.vhost import PREDECLARED, VirtualHost
@@ -91,17 +91,9 @@ def _exchanges_and_queues(vhost: VirtualHost) -> Iterator[Declaration]:
         yield PutQueue(
             vhost.name, queue.name, queue.durable, queue.auto_delete,
             encode_table(queue.arguments), "" if owner is None else owner.name,
-            owner_node=_node_of(vhost, owner), node=_home_of(vhost, queue),
+            owner_node=_node_of(vhost, owner), node=queue.home.node,
             identity=queue.home.identity,
         )  # fmt: skip
-
-
-def _home_of(vhost: VirtualHost, queue: QueueClient) -> str:
-    """The node that a queue lives on; empty without a cluster.
-
-    A queue that was declared before its node was in one names no home, and lives here.
-    """
-    return queue.home.node or ("" if vhost.places is None else vhost.places.node)
 
 
 def _node_of(vhost: VirtualHost, owner: ExclusiveOwner | None) -> str:

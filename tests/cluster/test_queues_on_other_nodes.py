@@ -1,0 +1,98 @@
+"""Clients of three nodes use queues that live on any of them, with real connections."""
+
+import contextlib
+import signal
+
+import pika
+import pytest
+
+from tests.cluster.clustered_nodes import form
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+COUNT = 200
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    nodes = form(tmp_path_factory.mktemp("cluster"), "a", "b", "c")
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def channels(nodes):
+    connections = [node.connect() for node in nodes]
+    yield [connection.channel() for connection in connections]
+    for connection in connections:
+        # That of a node which a test killed has ended.
+        with contextlib.suppress(pika.exceptions.AMQPError):
+            connection.close()
+
+
+def take(channel, queue, count):
+    """Consume and acknowledge messages; their bodies."""
+    bodies = []
+    for method, _, body in channel.consume(queue):
+        channel.basic_ack(method.delivery_tag)
+        bodies.append(body)
+        if len(bodies) == count:
+            channel.cancel()
+            return bodies
+    raise AssertionError("the consumer was cancelled")
+
+
+def test_publish_on_one_node_to_a_queue_on_another_and_consume_on_a_third(channels):
+    a, b, c = channels
+    a.queue_declare("orders", durable=True)
+    b.exchange_declare("events", "topic", durable=True)
+    c.queue_bind("orders", "events", "order.#")
+    b.confirm_delivery()
+    sent = [b"%d" % number for number in range(COUNT)]
+    for body in sent:
+        b.basic_publish("events", "order.new", body, PERSISTENT, mandatory=True)
+    assert c.queue_declare("orders", passive=True).method.message_count == COUNT
+    assert take(c, "orders", COUNT) == sent
+    assert b.queue_declare("orders", passive=True).method.message_count == 0
+
+
+def test_get_reject_and_purge_from_another_node(channels):
+    a, b, _ = channels
+    a.queue_declare("jobs")
+    for body in (b"1", b"2", b"3"):
+        b.basic_publish("", "jobs", body)
+    method, _, body = b.basic_get("jobs")
+    assert (body, method.redelivered, method.message_count) == (b"1", False, 2)
+    b.basic_reject(method.delivery_tag, requeue=True)
+    method, _, body = b.basic_get("jobs", auto_ack=True)
+    assert (body, method.redelivered) == (b"1", True)
+    assert b.queue_purge("jobs").method.message_count == 2
+    assert b.queue_delete("jobs").method.message_count == 0
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'jobs'"):
+        a.queue_declare("jobs", passive=True)
+
+
+def test_an_exclusive_queue_is_its_connections_alone_and_ends_with_it(nodes, channels):
+    a, b, _ = channels
+    with nodes[2].connect() as connection:
+        name = connection.channel().queue_declare("", exclusive=True).method.queue
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="RESOURCE_LOCKED"):
+            a.queue_declare(name, passive=True)
+    nodes[1].wait_until(
+        lambda: name not in nodes[1].ctl("list_queues", "name"), "the queue is gone"
+    )
+    assert b.is_open
+
+
+def test_a_durable_queue_whose_node_is_down_is_named_with_it_and_comes_back(nodes, channels):
+    a, b, c = channels
+    b.queue_declare("kept", durable=True)
+    a.confirm_delivery()
+    a.basic_publish("", "kept", b"safe", PERSISTENT)
+    nodes[1].stop(signal.SIGKILL)
+    nodes[0].wait_for_log(f"the link to node {nodes[1].name} is down")
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible"):
+        c.queue_declare("kept", passive=True)
+    nodes[1].start()
+    with nodes[2].connect() as connection:
+        assert take(connection.channel(), "kept", 1) == [b"safe"]
