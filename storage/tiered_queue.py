@@ -247,15 +247,17 @@ class TieredQueue:
                 self.unacked_bytes -= len(entry.message.body)
             return
         ledger = self.ledger
-        extend = ledger.fresh.extend
+        ledger.settled_each(entries)
+        unacked, flushed_to = self._unacked, ledger.flushed_to
+        total_bytes = 0
         for entry in entries:
             position, size = entry.position, len(entry.message.body)
-            self.unacked_bytes -= size
-            self._unacked.pop(position, None)
-            if not extend(position):
-                ledger.settled_apart(position)
-            if position < ledger.flushed_to:
+            total_bytes += size
+            if position in unacked:
+                del unacked[position]
+            if position < flushed_to:
                 self._left_segment(position, size)
+        self.unacked_bytes -= total_bytes
         if self._transient_count:
             self._forget_transient(entries)
         if not self._is_dirty:

@@ -59,11 +59,16 @@ class UnackedMessages:
             return None
         if delivery_tag - self._lowest > 4 * len(records):
             tags = sorted(tag for tag in records if tag <= delivery_tag)
-        else:
-            span = range(self._lowest, delivery_tag + 1)
-            tags = [tag for tag in span if tag in records]
+            self._lowest = delivery_tag + 1
+            return [(tag, records.pop(tag)) for tag in tags]
+        taken: list[tuple[int, Unacked]] = []
+        for tag in range(self._lowest, delivery_tag + 1):
+            record = records.get(tag)
+            if record is not None:
+                del records[tag]
+                taken.append((tag, record))
         self._lowest = delivery_tag + 1
-        return [(tag, records.pop(tag)) for tag in tags]
+        return taken
 
     def take_all(self) -> list[tuple[int, Unacked]]:
         """Remove every record, in order."""

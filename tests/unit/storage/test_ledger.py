@@ -60,6 +60,15 @@ def test_only_large_bodies_in_segments_are_garbage_of_the_message_store():
     assert list(ledger.fresh) == [(1, 3), (4, 5), (6, 7)]
 
 
+def test_positions_that_are_settled_join_those_that_are_gone():
+    ledger = Ledger(KEY)
+    ledger.gone = Intervals([(0, 2), (4, 6), (9, 10)])
+    ledger.settled_each(entries_at(2, 3, 6, 12, 13))
+    assert list(ledger.fresh) == [(0, 7), (12, 14)]
+    ledger.settled_each(entries_at(14, 8))
+    assert list(ledger.fresh) == [(0, 7), (8, 10), (12, 15)]
+
+
 def test_a_loss_is_not_counted():
     ledger = Ledger(KEY)
     ledger.flushed_to, ledger.segment_bytes = 10, 100
