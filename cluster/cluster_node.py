@@ -25,12 +25,14 @@ from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINO
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.services import Services
+from leveret.cluster.first_start import FirstStart
 from leveret.cluster.links.configured_links import make_links
 from leveret.cluster.links.links import Links
 from leveret.cluster.links.services import METADATA_SERVICE
 from leveret.cluster.membership.start_order import WAIT_MS, Joins, MayStart, StartOrder
 from leveret.cluster.membership_changes import (
     ClusterError,
+    Membership,
     MembershipChanges,
     ask_if_member,
 )
@@ -96,6 +98,9 @@ class ClusterNode:
         self._history: History
         self._changes: MembershipChanges
         self._queues: RemoteQueues
+        self._first_start: FirstStart
+        self._is_new = False
+        self._beginning = asyncio.Lock()
         self._replication: Replication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
         self._timer: Timer | None = None
@@ -152,31 +157,39 @@ class ClusterNode:
         self._changes = MembershipChanges(
             self.questions, services, lambda: self.running, self._begin_cluster
         )
+        self._first_start = FirstStart(
+            self._config, links, self.questions, self._take_membership, self._begin_cluster
+        )
         return log
 
     def prepare(self, definitions: Definitions) -> None:
         """See `Clustering`."""
+        self._is_new = not (definitions.vhosts or definitions.parameters or definitions.damaged)
         if any(row.component == CLUSTER_NODE for row in definitions.parameters):
             self._services.queue_places = self._queues
 
     async def start(self, definitions: Definitions) -> None:
-        """See `Clustering`. Raises SettingError and ClusterError."""
+        """See `Clustering`. Raises SettingError, DiscoveryError and ClusterError."""
         self._saved = read(definitions.parameters)
         members = members_of(self._services.parameters)
         self.links.set_cluster(cluster_id_of(self._services.parameters))
         try:
             await self.links.start()
         except SettingError as error:
-            if members or self._config.cluster.port is not None:
+            if members or self._first_start.is_wanted or self._config.cluster.port is not None:
                 raise
             logger.warning("no node can be linked to this one: %s", error)
         if members:
             await self._run(members)
+            await self._first_start.start_again()
+        elif self._is_new and self._first_start.is_wanted:
+            await self._first_start.run()
 
     async def stop(self) -> None:
         """See `Clustering`."""
         if self._timer is not None:
             self._timer.cancel()
+        await self._first_start.stop()
         await self.links.stop()
         self.log.end("the node stops")
 
@@ -191,11 +204,12 @@ class ClusterNode:
 
         The log begins with an entry that nobody has, so who joins gets a snapshot.
         """
-        if self._replication is not None:
-            return
-        self._services.queue_places = self._queues
-        for vhost in self._services.vhosts.values():
-            vhost.set_places(self._queues)
+        async with self._beginning:
+            if self._replication is None:
+                await self._begin_cluster_now()
+
+    async def _begin_cluster_now(self) -> None:
+        self._set_places()
         await in_task(
             self.log.submit(put_cluster_id(secrets.token_hex(16)), put_member(self.name, True))
         )
@@ -204,6 +218,24 @@ class ClusterNode:
         self._replicate({self.name: True})
         self.log.form()
         self.links.set_cluster(cluster_id_of(self._services.parameters))
+
+    async def _take_membership(self, membership: Membership) -> None:
+        """A member has taken this node, which has nothing of its own, into its cluster."""
+        self._set_places()
+        await in_task(
+            self.log.submit(
+                put_cluster_id(membership.cluster_id),
+                *(put_member(name, is_disc) for name, is_disc in membership.members.items()),
+            )
+        )
+        self.links.set_cluster(membership.cluster_id)
+        await self._run(membership.members)
+
+    def _set_places(self) -> None:
+        """From now on queues may live on other nodes; those that are declared live here."""
+        self._services.queue_places = self._queues
+        for vhost in self._services.vhosts.values():
+            vhost.set_places(self._queues)
 
     # Running
 

@@ -12,6 +12,7 @@ from leveret.broker.auth.backends.chain import BackendError
 from leveret.broker.config import ConfigError, SettingError, explain, explain_key, load_config
 from leveret.broker.config.loader import CONFIG_FILE_VARIABLE, SETTINGS_BY_FLAG
 from leveret.broker.config.setting_error import described
+from leveret.cluster.discovery.discovery import DiscoveryError
 from leveret.cluster.membership_changes import ClusterError
 from leveret.compiled import build
 from leveret.mgmt.cli import store
@@ -95,7 +96,7 @@ def serve(
         _give_up(explain(settings, error), EXIT_BAD_CONFIGURATION)
     except BackendError as error:
         _give_up(explain_key(settings, str(error)), EXIT_BAD_CONFIGURATION)
-    except (DataDirectoryInUse, MetadataError, StoreError, ClusterError) as error:
+    except (DataDirectoryInUse, MetadataError, StoreError, ClusterError, DiscoveryError) as error:
         _give_up(str(error), EXIT_CANNOT_START)
     except DataDirectoryError as error:
         _give_up(explain(settings, SettingError("data_dir", str(error))), EXIT_BAD_CONFIGURATION)

@@ -20,13 +20,14 @@ RUN_CTL = "import sys; from leveret.mgmt.tools.ctl.leveretctl import main; sys.e
 class ClusteredNode:
     """A node with a port for clients and one for links. It is ended with `stop`."""
 
-    def __init__(self, directory: Path, name: str, *options: str):
+    def __init__(self, directory: Path, name: str, *options, link_port=None, waits=True):
         self.name = f"{name}@127.0.0.1"
         self.data_dir = directory / name
-        self.port, self.link_port = free_ports(2)
+        self.port, free = free_ports(2)
+        self.link_port = link_port or free
         self.log_path = directory / f"{name}.log"
         self._options = options
-        self.start()
+        self.start(waits=waits)
 
     def start(self, *, waits=True):
         command = [

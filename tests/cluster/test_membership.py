@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cluster.clustered_nodes import ClusteredNode, form
+from tests.ports import free_ports
 
 
 @pytest.fixture
@@ -107,3 +108,26 @@ def test_a_node_cannot_join_itself_or_nobody(running):
     a.ctl("stop_app")
     assert "cannot cluster node with itself" in a.ctl("join_cluster", a.address, succeeds=False)
     a.ctl("start_app")
+
+
+def test_new_nodes_that_list_each_other_form_one_cluster(tmp_path):
+    ports = dict(zip(("a", "b", "c"), free_ports(3), strict=True))
+    listed = "".join(
+        f"cluster_formation.classic_config.nodes.{name} = {name}@127.0.0.1:{port}\n"
+        for name, port in ports.items()
+    )
+    file = tmp_path / "leveret.conf"
+    file.write_text(listed)
+    nodes = [
+        ClusteredNode(tmp_path, name, "--config", file, link_port=port, waits=False)
+        for name, port in ports.items()
+    ]
+    try:
+        for node in nodes:
+            node.wait_for_log("ready in")
+        nodes[2].ctl("await_online_nodes", "3")
+        declare(nodes[1], "shared")
+        assert queues(nodes[0]) == queues(nodes[2]) == {"shared"}
+    finally:
+        for node in nodes:
+            node.stop()
