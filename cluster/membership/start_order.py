@@ -1,11 +1,11 @@
 """Which node of a stopped cluster may start without waiting for another one.
 
-A node keeps the disc nodes that it ran with last. They may have run on after it stopped, so they
-know more: the node waits until one of them runs, and joins it. If it sees all of
-them, and all wait as it does, then no node ran on: the one that was in the latest view starts, of
-several the one with the longest log, of several the one that had been in the view longest. A node
-that was alone in its view starts immediately. A RAM node has nothing to start from and waits for
-any disc node.
+A node keeps the nodes that it ran with last. They may have run on after it stopped, RAM nodes too,
+and let others in, so they know more: the node waits until one of them runs, and joins it. If it
+sees all of them, and all wait as it does, then no node ran on: the one that was in the latest view
+starts, of several the one with the longest log, of several the one that had been in the view
+longest. A node that was alone in its view starts immediately. A RAM node has nothing to start from
+and waits for any disc node.
 
 S1. A node that starts without another one has everything that was answered in its last view and
     before: nobody ran after it, unless the operator forced it, or the cluster was partitioned.
@@ -47,7 +47,7 @@ Decision = MayStart | WaitsFor | Joins
 class StartOrder:
     """The wait of one node that starts.
 
-    own: its own status. companions: the disc nodes that may have run on after it, as it wrote them
+    own: its own status. companions: the nodes that may have run on after it, as it wrote them
     last (metadata/outputs.py, `Established`); for a RAM node all disc nodes that it knows of.
     is_forced: the operator said force_boot. waits_max, wait_ms: how often and how long it waits.
     """
@@ -80,10 +80,12 @@ class StartOrder:
             return WaitsFor(own.takes_from)
         if not own.member.is_disc:
             return WaitsFor(self._awaited)
-        waiting = [one for one in heard.values() if one.phase == STARTING and one.member.is_disc]
-        if not {status.member.name for status in waiting}.issuperset(self._awaited):
+        waiting = {name: one for name, one in heard.items() if one.phase == STARTING}
+        if not waiting.keys() >= set(self._awaited):
             return WaitsFor(self._awaited)
-        may_be_first = (one for one in waiting if not one.takes_from)
+        may_be_first = (
+            one for one in waiting.values() if one.member.is_disc and not one.takes_from
+        )
         first = max((own, *may_be_first), key=_knowledge)
         return MayStart() if first is own else WaitsFor((first.member.name,))
 

@@ -67,7 +67,7 @@ class Installed(msgspec.Struct, frozen=True):
 class Established(msgspec.Struct, frozen=True):
     """All members have installed the view. Write the companions, at any time.
 
-    companions: the disc nodes that may run on when this one stops, by which a restart decides
+    companions: the nodes that may run on when this one stops, by which a restart decides
     whether to wait (membership/start_order.py). Until a view is established nobody can tell whether
     its members follow it, so those of the views before it are among them.
     """

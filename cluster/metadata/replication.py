@@ -337,7 +337,7 @@ class Replication:
     def _is_stable(self, index: int) -> None:
         """All members of the view have applied everything up to an index, so the view as well."""
         self._stable = max(self._stable, index)
-        companions = self._disc_nodes()
+        companions = frozenset(self.views.view.names)
         if index >= self._base and companions != self._companions:
             self._companions = companions
             self._out.add(Established(companions))
@@ -361,7 +361,7 @@ class Replication:
         self.submissions.start_again()
         number = self._number_of_view = self._next_number(log.last)
         self._base = log.last
-        self._companions |= self._disc_nodes()
+        self._companions |= frozenset(view.names)
         self._out.add(
             Installed(
                 number,

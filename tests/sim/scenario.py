@@ -72,7 +72,7 @@ class Scenario:
         )
         for node in self.nodes.values():
             node.disk.view, node.disk.starts = view, (ViewStart(view.id, 1),)
-            node.disk.companions = frozenset(one.name for one in view.members if one.is_disc)
+            node.disk.companions = frozenset(view.names)
 
     def send(self, sender: str, receiver: str, item: object) -> None:
         """Over the link of two nodes."""
