@@ -39,6 +39,14 @@ class Linked:
         """Whether it is in no later view, as far as is known."""
         return self.status is None or self.status.view <= view.id
 
+    def proposes_after(self, view: View) -> bool:
+        """Whether it sees to the view after this one, if it is the oldest member that is left.
+
+        One that has not installed any view since it started leaves that to the others.
+        """
+        has_started = self.status is None or self.status.phase != STARTING
+        return has_started and self.is_still_in(view)
+
     def has_left(self, view: View) -> bool:
         """Whether the view is over for it, and it is in no other one."""
         status = self.status

@@ -245,7 +245,7 @@ class Views:
             if member == self.me:
                 return False
             linked = self._linked_member(member)
-            if linked is not None and linked.is_still_in(self.view):
+            if linked is not None and linked.proposes_after(self.view):
                 return True
         return False
 
