@@ -191,6 +191,13 @@ class VirtualHost:
         for queue in self.queues.values():
             queue.home = QueueHome(places.node, 0)
 
+    def choose_home(self, name: str, arguments: Table, wanted: str = "") -> QueueHome:
+        """Where a queue is to live that is about to be declared: see `QueuePlaces.choose`."""
+        if self.places is None:
+            return HERE
+        kind = self.kinds.kind_of(arguments)
+        return self.places.choose(self.name, name, kind, arguments, wanted)
+
     def delete_queue(
         self,
         queue: QueueClient,

@@ -26,7 +26,6 @@ from leveret.broker.names import EXCHANGE, QUEUE, resource, without_line_breaks
 from leveret.broker.pending import Answer, given
 from leveret.broker.queues.arguments import check_dead_letter_exchange
 from leveret.broker.queues.queue_client import QueueClient, QueueLength
-from leveret.broker.queues.queue_home import HERE
 from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
 from leveret.broker.queues.queue_kinds import queue_type
 
@@ -127,10 +126,8 @@ async def _create(
     if method.exclusive:
         connection.services.registry.topology.add_owner(connection)
     vhost = channel.vhost
-    places, node, home = vhost.places, "", HERE
-    if places is not None:
-        node = places.node
-        home = places.choose(vhost.name, name, vhost.kinds.kind_of(arguments), arguments)
+    home = vhost.choose_home(name, arguments)
+    node = "" if vhost.places is None else vhost.places.node
     put = PutQueue(
         vhost.name, name, durable, method.auto_delete, encode_table(arguments),
         owner=connection.name if method.exclusive else "",

@@ -116,7 +116,10 @@ class Topology:
         """Whether the object is durable and needs a storage id for its messages."""
         if isinstance(it, PutExchange):
             return it.durable and it.type == DelayedMessage.name
-        return isinstance(it, PutQueue) and it.durable
+        if not isinstance(it, PutQueue):
+            return False
+        places = self._vhosts[it.vhost].places
+        return it.durable and (places is None or it.node in ("", places.node))
 
     def without_known(self, declarations: Iterable[Declaration]) -> list[Declaration]:
         """Remove the declarations of exchanges and queues that exist or are repeated.

@@ -1,7 +1,8 @@
 """Flow control: whether connections that publish are read.
 
 They are not read while an alarm is in force (alarms.py), which clients are notified of, or while
-the store is congested: its writes are behind, until the disk has caught up. TCP then slows the
+the store is congested: its writes are behind, until the disk has caught up. In a cluster other
+nodes may be behind: they have not taken what this node has for their queues. TCP then slows the
 clients down. RabbitMQ calls the second state of a connection "flow". Connections that only consume
 are not affected.
 """
@@ -14,23 +15,38 @@ from leveret.broker.resources.alarms import Alarms
 class Flow:
     """The state of flow control on this node.
 
-    is_held: connections that publish are not read, for either reason.
-    is_congested: the store is congested. is_memory_short: so much so that messages which it need
-    not write have to wait, too.
+    is_held: connections that publish are not read, for one of these reasons.
+    is_congested: the store or another node is. is_memory_short: so much so that messages which the
+    store need not write have to wait, too. is_store_behind: the node itself takes no messages, for
+    an alarm or for its store.
     """
 
-    __slots__ = ("_alarms", "_listeners", "is_congested", "is_held", "is_memory_short")
+    __slots__ = (
+        "_alarms", "_are_nodes_behind", "_is_store_congested", "_is_store_short", "_listeners",
+        "is_congested", "is_held", "is_memory_short", "is_store_behind",
+    )  # fmt: skip
 
     def __init__(self, alarms: Alarms) -> None:
         self._alarms = alarms
         self._listeners: list[Callable[[], object]] = []
         self.is_congested = self.is_memory_short = False
-        self.is_held = False
+        self._is_store_congested = self._is_store_short = self._are_nodes_behind = False
+        self.is_held = self.is_store_behind = False
         alarms.listen(self._update)
 
     def set_congested(self, is_congested: bool, is_memory_short: bool = False) -> None:
         """Called by the store when congestion, or a shortage of memory, begins or ends."""
-        self.is_congested, self.is_memory_short = is_congested, is_memory_short
+        self._is_store_congested, self._is_store_short = is_congested, is_memory_short
+        self._changed()
+
+    def set_nodes_behind(self, are_behind: bool) -> None:
+        """Called when other nodes do not take what was published for them, or do so again."""
+        self._are_nodes_behind = are_behind
+        self._changed()
+
+    def _changed(self) -> None:
+        self.is_congested = self._is_store_congested or self._are_nodes_behind
+        self.is_memory_short = self._is_store_short or self._are_nodes_behind
         self._update()
         for listener in self._listeners:
             listener()
@@ -40,4 +56,5 @@ class Flow:
         self._listeners.append(listener)
 
     def _update(self) -> None:
-        self.is_held = self.is_congested or self._alarms.are_in_force
+        self.is_store_behind = self._is_store_congested or self._alarms.are_in_force
+        self.is_held = self.is_store_behind or self._are_nodes_behind

@@ -25,7 +25,7 @@ from leveret.cluster.queues import queue_frames as frames
 from leveret.cluster.queues.message_runs import RunReader
 from leveret.cluster.queues.queue_frames import FrameError, Result
 from leveret.cluster.queues.remote_consumer import RemoteConsumer
-from leveret.cluster.queues.remote_hold import RemoteHold
+from leveret.cluster.queues.remote_hold import RemoteHold, UntakenBytes
 from leveret.storage.addresses import Addresses
 
 TakeCounts = Callable[[CoarseCounts], object]
@@ -76,14 +76,17 @@ class Asked(NamedTuple):
 class HomeNode:
     """One other node. peer: while there is a link. consumers: by their numbers.
 
-    addresses: of the messages that come from other nodes. clock: the broker's. is_dirty: `flush`
-    is due at the end of the round (broker/turns.py).
+    addresses: of the messages that come from other nodes. clock: the broker's. untaken: what all
+    other nodes have not taken. is_dirty: `flush` is due at the end of the round (broker/turns.py).
     """
 
-    def __init__(self, name: str, turns: Turns, clock: Clock, addresses: Addresses) -> None:
+    def __init__(
+        self, name: str, turns: Turns, clock: Clock, addresses: Addresses, untaken: UntakenBytes
+    ) -> None:
         self.name = name
         self.clock = clock
         self.addresses = addresses
+        self.untaken = untaken
         self.peer: Peer | None = None
         self.consumers: dict[int, RemoteConsumer] = {}
         self.is_dirty = False

@@ -30,8 +30,6 @@ from leveret.cluster.queues.queue_frames import FrameError, Result
 from leveret.storage.addresses import Addresses
 from leveret.storage.message import Entry
 
-TAKEN_BYTES_MIN = 512 * 1024
-"""Publishes of so many bytes are reported as taken, also if nobody waits for a confirm."""
 GIVEN_BACK_AT_ONCE, SETTLE_WORK = 500, 4
 """Deliveries that are requeued in one step, and the work of each (broker/turns.py)."""
 
@@ -50,8 +48,8 @@ class Host(Protocol):
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
 
-    def report_later(self, hosted: "HostedQueue") -> None:
-        """Call `report` at the end of the round."""
+    def report_later(self, hosted: "HostedQueue", taken_bytes: int = 0) -> None:
+        """Call `report` at the end of the round, and `report_taken` when much was taken."""
 
 
 class HostedQueue:
@@ -91,6 +89,7 @@ class HostedQueue:
         if not count or first + count > 1 << 63:
             raise FrameError(f"a run of {count} messages from number {first}")
         self._taken_bytes += len(payload)
+        self._host.report_later(self, len(payload))
         if self.queue.is_deleted:
             # The client's node settles them when it applies the deletion.
             return
@@ -102,16 +101,19 @@ class HostedQueue:
             publisher.end(first)
         else:
             self.queue.publish(messages, reader.body_bytes, ttl, None, 0)
-        self._host.report_later(self)
 
     def report(self) -> None:
-        """Send what became of publishes, and how many bytes were taken."""
+        """Send what became of publishes, if something did."""
         if self._is_over:
             return
         if not self.is_waiting:
             self._hold_back()
-        is_much = self._taken_bytes - self._reported_bytes >= TAKEN_BYTES_MIN
-        if self._publisher.has_due or (is_much and not self.is_waiting):
+        if self._publisher.has_due:
+            self._report()
+
+    def report_taken(self) -> None:
+        """Send how many bytes were taken."""
+        if not self.is_waiting and not self._is_over and self._taken_bytes > self._reported_bytes:
             self._report()
 
     def _report(self) -> None:
@@ -243,7 +245,12 @@ class HostedQueue:
         )
         deleted: Answer[int] = Answer()
         self.queue.delete(question.if_unused, question.if_empty, requester, deleted)
-        self._when_given(number, deleted, lambda: self._tell(number, deleted.result()))
+
+        def on_disk() -> None:
+            count = deleted.result()
+            self._when_given(number, deleted.synced(), lambda: self._tell(number, count))
+
+        self._when_given(number, deleted, on_disk)
 
     def _send_got(self, number: int, question: frames.Get, got: Answer[Got | None]) -> None:
         found = got.result()

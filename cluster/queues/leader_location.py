@@ -44,20 +44,25 @@ def locator_of(
 
 
 def choose_node(
-    locator: str, this_node: str, queue_counts: Mapping[str, int], choose: Callable[[int], int]
+    locator: str,
+    this_node: str,
+    count_queues: Callable[[], Mapping[str, int]],
+    choose: Callable[[int], int],
 ) -> str:
     """The node for a queue.
 
-    queue_counts: of the nodes that run, this one among them, how many queues each has. choose:
-    a number below its argument, at random.
+    count_queues: returns the nodes that run, this one among them, with the number of queues that
+    each has. choose: returns a number below its argument, at random.
     """
-    nodes = sorted(queue_counts)
+    if locator == CLIENT_LOCAL:
+        return this_node
+    counts = count_queues()
+    nodes = sorted(counts)
     if locator == BALANCED:
-        locator = RANDOM if sum(queue_counts.values()) >= RANDOM_FROM else MIN_MASTERS
+        locator = RANDOM if sum(counts.values()) >= RANDOM_FROM else MIN_MASTERS
     if locator == RANDOM:
         return nodes[choose(len(nodes))]
-    if locator == MIN_MASTERS:
-        fewest = min(queue_counts.values())
-        if queue_counts[this_node] > fewest:
-            return next(node for node in nodes if queue_counts[node] == fewest)
-    return this_node
+    fewest = min(counts.values())
+    if counts[this_node] == fewest:
+        return this_node
+    return next(node for node in nodes if counts[node] == fewest)

@@ -27,6 +27,9 @@ from leveret.storage.addresses import Addresses
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of frames for queues that are not declared here yet: more than the credit of publishers."""
+TAKEN_BYTES_MIN = 512 * 1024
+"""When so much was taken, for all queues together, it is reported, also if nobody waits for a
+confirm. It is little beside what the other node may send before it is."""
 FRAME_WORK = 4
 """The work of a frame, beside that of its messages (broker/turns.py)."""
 
@@ -65,6 +68,8 @@ class QueueHost:
         self._awaited: dict[int, Awaited] = {}
         self._kept_bytes = 0
         self._reporting: dict[HostedQueue, None] = {}
+        self._untold: dict[HostedQueue, None] = {}
+        self._untold_bytes = 0
         self._waiting: dict[HostedQueue, None] = {}
         self._handlers: dict[int, Callable[[int, bytes], object]] = {
             frames.PUBLISH: self._publish,
@@ -178,9 +183,11 @@ class QueueHost:
 
     # Once a round
 
-    def report_later(self, hosted: HostedQueue) -> None:
-        """Call `report` at the end of the round."""
+    def report_later(self, hosted: HostedQueue, taken_bytes: int = 0) -> None:
+        """Call `report` at the end of the round, and `report_taken` when much was taken."""
         self._reporting[hosted] = None
+        self._untold[hosted] = None
+        self._untold_bytes += taken_bytes
         self._local.turns.flush_later(self)
 
     def flush(self) -> None:
@@ -190,6 +197,10 @@ class QueueHost:
             hosted.report()
             if hosted.is_waiting:
                 self._waiting[hosted] = None
+        if self._untold_bytes >= TAKEN_BYTES_MIN:
+            untold, self._untold, self._untold_bytes = self._untold, {}, 0
+            for hosted in untold:
+                hosted.report_taken()
 
     def resume(self) -> None:
         """The publishers of this node may go on, as far as the store is concerned."""

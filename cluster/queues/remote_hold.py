@@ -3,13 +3,41 @@
 A publisher waits while more than `WINDOW_BYTES` were sent to one queue that its home node has not
 reported as taken, or while the link is congested. It goes on when half of that is taken, or when
 the link is down: its next messages are refused, or not routed to the queue.
+
+Only a publisher of many messages at a time asks whether it has to wait, and only if it consumes
+nothing. So there is a limit for all together: above it no connection of the node that publishes is
+read (broker/resources/flow.py).
 """
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 WINDOW_BYTES = 4 * 1024 * 1024
-"""Eight times what a home node reports at once (TAKEN_BYTES_MIN in hosted_queue.py)."""
+"""Eight times what a home node reports at once (TAKEN_BYTES_MIN in queue_host.py)."""
+
+
+UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+"""For all queues of all nodes, half of what a link may have to send (distribution_buffer_size)."""
+
+
+class UntakenBytes:
+    """What was sent to all queues on other nodes, and is not taken.
+
+    set_behind: called with True when it is too much, and with False when it is half of that.
+    """
+
+    def __init__(self, set_behind: Callable[[bool], object]) -> None:
+        self._set_behind = set_behind
+        self._is_behind = False
+        self._bytes = 0
+
+    def add(self, size: int) -> None:
+        """So many bytes were sent, or, if negative, taken."""
+        self._bytes += size
+        limit = UNTAKEN_BYTES_MAX // 2 if self._is_behind else UNTAKEN_BYTES_MAX
+        if (self._bytes > limit) is not self._is_behind:
+            self._is_behind = not self._is_behind
+            self._set_behind(self._is_behind)
 
 
 class LinkedNode(Protocol):
@@ -26,10 +54,11 @@ class LinkedNode(Protocol):
 class RemoteHold:
     """The publishers that wait for one queue. See `Hold` in queue_client.py."""
 
-    __slots__ = ("_node", "_sent_bytes", "_taken_bytes", "_waiting")
+    __slots__ = ("_node", "_sent_bytes", "_taken_bytes", "_untaken", "_waiting")
 
-    def __init__(self, node: LinkedNode) -> None:
+    def __init__(self, node: LinkedNode, untaken: UntakenBytes) -> None:
         self._node = node
+        self._untaken = untaken
         self._sent_bytes = self._taken_bytes = 0
         self._waiting: list[Callable[[], object]] = []
 
@@ -50,17 +79,21 @@ class RemoteHold:
 
     def sent(self, pieces: Iterable[bytes]) -> None:
         """A run was sent."""
-        self._sent_bytes += sum(map(len, pieces))
+        size = sum(map(len, pieces))
+        self._sent_bytes += size
+        self._untaken.add(size)
 
     def taken(self, taken_bytes: int) -> None:
         """The home node has taken so many bytes since the link is up. Raises ValueError."""
         if not self._taken_bytes <= taken_bytes <= self._sent_bytes:
             raise ValueError(f"{taken_bytes} bytes of {self._sent_bytes} are reported as taken")
+        self._untaken.add(self._taken_bytes - taken_bytes)
         self._taken_bytes = taken_bytes
         self.look()
 
     def reset(self) -> None:
         """The link is down, or the queue is gone: nobody waits for it."""
+        self._untaken.add(-self.untaken_bytes)
         self._sent_bytes = self._taken_bytes = 0
         self._release()
 

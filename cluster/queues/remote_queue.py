@@ -91,7 +91,7 @@ class RemoteQueue:
         self.is_deleted = False
         self.may_redeliver = False
         self.figures = RemoteFigures(self)
-        self.publisher_hold = RemoteHold(node)
+        self.publisher_hold = RemoteHold(node, node.untaken)
         self._owed = OwedConfirms(name)
         self._number = 0
         self._first_tag = self._tag_end = 1

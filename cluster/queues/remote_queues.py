@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.amqp.field_table import Table
-from leveret.broker.declarations import DeleteQueue
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
@@ -34,6 +33,7 @@ from leveret.cluster.queues.home_node import HomeNode
 from leveret.cluster.queues.leader_location import choose_node, locator_of
 from leveret.cluster.queues.queue_frames import FrameError
 from leveret.cluster.queues.queue_host import QueueHost
+from leveret.cluster.queues.remote_hold import UntakenBytes
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.addresses import Addresses
 
@@ -63,6 +63,7 @@ class RemoteQueues:
         self._services = services
         self._locator = locator
         self._choose = choose
+        self._untaken = UntakenBytes(services.flow.set_nodes_behind)
         self._homes: dict[str, HomeNode] = {}
         self._hosts: dict[Peer, QueueHost] = {}
         services.flow.listen(self._flow_changed)
@@ -74,7 +75,6 @@ class RemoteQueues:
         self, vhost: str, name: str, kind: QueueKind, arguments: Table, wanted: str = ""
     ) -> QueueHome:
         """See `QueuePlaces.choose`."""
-        counts = self._queue_counts()
         node = wanted
         if not wanted:
             policies = self._services.policies
@@ -84,7 +84,7 @@ class RemoteQueues:
             )
             definition = merged(policy, operator_policy)
             locator = locator_of(kind, arguments, definition, self._locator)
-            node = choose_node(locator, self.node, counts, self._choose)
+            node = choose_node(locator, self.node, self._queue_counts, self._choose)
         return QueueHome(node, 1 + secrets.randbits(62))
 
     def _queue_counts(self) -> Mapping[str, int]:
@@ -123,7 +123,8 @@ class RemoteQueues:
     def _home(self, node: str) -> HomeNode:
         home = self._homes.get(node)
         if home is None:
-            home = HomeNode(node, self.turns, self._services.clock, self.addresses)
+            clock = self._services.clock
+            home = HomeNode(node, self.turns, clock, self.addresses, self._untaken)
             self._homes[node] = home
         return home
 
@@ -131,8 +132,11 @@ class RemoteQueues:
 
     @property
     def is_held(self) -> bool:
-        """Publishers of this node wait for its store."""
-        return self._services.flow.is_held
+        """Publishers of this node wait for its store.
+
+        That they wait for other nodes does not count, as two nodes would wait for each other.
+        """
+        return self._services.flow.is_store_behind
 
     def _flow_changed(self) -> None:
         if not self.is_held:
@@ -169,16 +173,6 @@ class RemoteQueues:
         owner = queue.owner_connection
         is_here = queue.home.node == self.node
         return is_here and isinstance(owner, RemoteOwner) and owner.node == node
-
-    def lost_with(self, node: str) -> Iterable[DeleteQueue]:
-        """The deletions of the queues that do not survive the end of a node, on which they live.
-
-        One of the other nodes submits them when the node has left.
-        """
-        for vhost in self._services.vhosts.values():
-            for queue in vhost.queues.values():
-                if queue.home.node == node and not queue.durable:
-                    yield DeleteQueue(vhost.name, queue.name)
 
     def _routes_changed(self) -> None:
         """Messages are routed to the queues of a node while it runs."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.amqp.field_table import decode_table, encode_table
 from leveret.broker.audit import Act
 from leveret.broker.auth.passwords import SHA256, hash_from_text
 from leveret.broker.auth.users import with_hash, with_password
@@ -196,9 +196,12 @@ class Import:
     def _queue(self, item: Item) -> Iterator[Declaration]:
         vhost, name = self._in(item), item["name"]
         if name not in vhost.queues:
+            arguments = _arguments(item)
+            home = vhost.choose_home(name, decode_table(arguments)[0])
             yield PutQueue(
                 vhost.name, name, bool(item.get("durable", True)),
-                bool(item.get("auto_delete", False)), _arguments(item),
+                bool(item.get("auto_delete", False)), arguments,
+                node=home.node, identity=home.identity,
             )  # fmt: skip
 
     def _binding(self, item: Item) -> Iterator[Declaration]:

@@ -48,7 +48,7 @@ class QueueViews:
             "auto_delete": queue.auto_delete,
             "exclusive": queue.is_exclusive,
             "arguments": table_to_json(queue.arguments),
-            "node": self._node_name,
+            "node": queue.home.node or self._node_name,
             "state": status.state,
             "policy": policy.name if policy else None,
             "operator_policy": operator_policy.name if operator_policy else None,

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from pamqp import commands
 
+from leveret.mgmt.definitions.contents import Definitions
+from leveret.mgmt.definitions.importing import Import
 from tests.linked_brokers import LinkedBrokers
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import method_bytes, opened, publish_bytes, wait_until
@@ -111,6 +113,18 @@ def test_a_global_limit_holds_for_consumers_of_several_queues(broker, linked, cl
             client.send_method(1, commands.Basic.Ack, delivery_tag=held)
     client.send_method(1, commands.Basic.Ack, delivery_tag=10)
     assert declare(client).message_count == 0
+
+
+async def give_way():
+    """An import goes on in the next turn."""
+
+
+def test_imported_queues_have_a_home_as_declared_ones_have(broker, linked):
+    definitions = Definitions({"queues": [{"name": "q", "vhost": "/", "durable": True}]})
+    loop = broker.call(lambda _: asyncio.get_running_loop())
+    steps = broker.call(lambda it: Import(it.broker, definitions, give_way).run())
+    asyncio.run_coroutine_threadsafe(steps, loop).result(PATIENCE_SECONDS)
+    assert broker.call(lambda _: linked.queue("q").home.node) == "b@host"
 
 
 def test_a_transaction_is_answered_when_the_home_node_has_it(broker, linked, client):

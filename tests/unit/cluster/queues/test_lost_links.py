@@ -165,12 +165,3 @@ def test_exclusive_queues_of_a_node_that_is_gone_are_deleted():
     nodes.unlink(A, B)
     nodes.settle()
     assert not nodes.by_name[B].vhost.queues
-
-
-def test_the_queues_that_are_lost_with_a_node():
-    nodes = Nodes(A, B)
-    nodes.declare(B, "kept", durable=True)
-    nodes.declare(B, "lost")
-    nodes.declare(A, "other")
-    lost = list(nodes.by_name[A].queues.lost_with(B))
-    assert [one.name for one in lost] == ["lost"]

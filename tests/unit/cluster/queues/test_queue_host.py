@@ -132,6 +132,37 @@ class TestHoldingPublishersBack:
         nodes.by_name[A].queues.drained(link)
         assert resumed == [True]
 
+    def test_a_node_reads_no_publishers_while_others_do_not_take_what_it_has(
+        self, nodes, monkeypatch
+    ):
+        monkeypatch.setattr("leveret.cluster.queues.remote_hold.UNTAKEN_BYTES_MAX", 3000)
+        flow = nodes.by_name[A].flow
+        publish(nodes.by_name[A].queue(), *[b"x" * 1000] * 3)
+        assert flow.is_held
+        assert flow.is_memory_short, "also those that publish transient messages"
+        nodes.unlink(A, B)
+        assert not flow.is_held
+
+    def test_little_for_each_of_many_queues_is_reported_too(self, nodes, monkeypatch):
+        monkeypatch.setattr("leveret.cluster.queues.remote_hold.UNTAKEN_BYTES_MAX", 1_000_000)
+        for number in range(30):
+            nodes.declare(B, f"q{number}")
+        for _ in range(2):
+            for number in range(30):
+                publish(nodes.by_name[A].queue(f"q{number}"), *[b"x" * 1000] * 18)
+            nodes.settle()
+            assert not nodes.by_name[A].flow.is_held
+
+    def test_two_nodes_do_not_wait_for_each_other(self, nodes, monkeypatch):
+        monkeypatch.setattr("leveret.cluster.queues.remote_hold.UNTAKEN_BYTES_MAX", 700_000)
+        monkeypatch.setattr("leveret.cluster.queues.queue_host.TAKEN_BYTES_MIN", 100_000)
+        nodes.declare(A, "other")
+        for name, queue in ((A, "q"), (B, "other")):
+            publish(nodes.by_name[name].queue(queue), *[b"x" * 1000] * 1000)
+            assert nodes.by_name[name].flow.is_held
+        nodes.settle()
+        assert not any(node.flow.is_held for node in nodes)
+
     def test_it_goes_on_when_the_link_goes_down(self, nodes):
         resumed = []
         publish(nodes.by_name[A].queue(), b"x" * WINDOW_BYTES)
