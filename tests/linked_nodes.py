@@ -145,20 +145,23 @@ class Nodes:
     def submit(self, *declarations, answer=None, nowait=False, requester=THE_NODE):
         """Apply declarations on all nodes that are not late."""
         answer = answer or Answer()
+        cancelled = []
         for name, node in self.by_name.items():
             if name in self.late:
                 self.late[name] += declarations
             else:
-                self._apply(node, declarations)
+                cancelled += self._apply(node, declarations)
         answer.give(None)
+        for consumer in cancelled:
+            consumer.tell_cancelled()
         return answer
 
     @staticmethod
     def _apply(node, declarations):
+        """Apply declarations on a node; returns the consumers that have to be told."""
         for declaration in declarations:
             node.registry.apply(declaration)
-        for consumer in node.registry.take_cancelled():
-            consumer.tell_cancelled()
+        return node.registry.take_cancelled()
 
     def delete(self, name="q"):
         """Delete a queue without asking it."""
@@ -166,7 +169,8 @@ class Nodes:
 
     def catch_up(self, name):
         """A node applies what it has not applied yet."""
-        self._apply(self.by_name[name], self.late.pop(name))
+        for consumer in self._apply(self.by_name[name], self.late.pop(name)):
+            consumer.tell_cancelled()
 
     # What happens
 

@@ -1,6 +1,7 @@
 """Test doubles for those who use queues of other nodes."""
 
 from leveret.broker.amqp.content import encode_address
+from leveret.broker.pending import Answer
 from leveret.storage.message import Address
 
 ADDRESS = Address("", "q", encode_address("", "q"))
@@ -27,3 +28,17 @@ class Publisher:
     def holder_died(self, holder, is_settled):
         self.died.append(is_settled)
         self.owed.clear()
+
+
+def asked(nodes, ask, *arguments):
+    """The answer to a question. Raises what it is refused with."""
+    answer = Answer()
+    ask(*arguments, answer)
+    nodes.settle()
+    return answer.result()
+
+
+def consuming(nodes, queue, consumer):
+    """The consumer, which gets messages from now on."""
+    asked(nodes, queue.subscribe, consumer)
+    return consumer

@@ -2,8 +2,7 @@
 
 import pytest
 
-from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
-from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.amqp.errors import ChannelFault
 from leveret.broker.pending import Answer
 from leveret.broker.requester import THE_NODE
 from leveret.cluster.queues.remote_consumer import WINDOW_BYTES, WINDOW_MESSAGES
@@ -11,7 +10,7 @@ from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.message import Message
 from tests.linked_nodes import Nodes
 from tests.unit.broker.queues.fakes import HEADER, FakeConsumer, publish
-from tests.unit.cluster.queues.fakes import ADDRESS, Publisher
+from tests.unit.cluster.queues.fakes import ADDRESS, Publisher, consuming
 
 A, B = "a@host", "b@host"
 UNLIMITED = 1 << 62
@@ -37,19 +36,6 @@ def real(nodes):
     return nodes.by_name[B].queue()
 
 
-def asked(nodes, ask, *arguments):
-    """The answer to a question. Raises what it is refused with."""
-    answer = Answer()
-    ask(*arguments, answer)
-    nodes.settle()
-    return answer.result()
-
-
-def consuming(nodes, queue, consumer):
-    asked(nodes, queue.subscribe, consumer)
-    return consumer
-
-
 def declared_anew(nodes, **arguments):
     """Another queue in the place of the first: as a's clients use it, and as it is on b."""
     nodes.delete()
@@ -57,23 +43,11 @@ def declared_anew(nodes, **arguments):
     return [nodes.by_name[name].queue() for name in (A, B)]
 
 
-def full(**limit):
-    """Encoded arguments of a queue with a limit, which refuses what is published above it."""
-    return encode_table({"x-max-length": ("I", 2), "x-overflow": ("S", "reject-publish")})
-
-
 class TestMessages:
     def test_it_lives_on_the_other_node(self, remote, real):
         assert isinstance(remote, RemoteQueue)
         assert not isinstance(real, RemoteQueue)
         assert remote.home == real.home
-
-    def test_what_is_published_is_there_for_a_get_that_follows(self, nodes, remote):
-        publish(remote, b"1", b"2")
-        got = asked(nodes, remote.get, True)
-        assert (got.entry.message.body, got.ready_count) == (b"1", 1)
-        assert asked(nodes, remote.get, False).entry.message.body == b"2"
-        assert asked(nodes, remote.get, False) is None
 
     def test_a_run_stays_a_run(self, nodes, remote, real):
         messages = [Message(ADDRESS, HEADER, b"%d" % number) for number in range(3)]
@@ -87,28 +61,6 @@ class TestMessages:
         nodes.settle()
         nodes.by_name[B].clock.advance(1.0)
         assert real.backing.ready_count == 0
-
-    def test_consuming_and_settling(self, nodes, remote, real):
-        consumer = consuming(nodes, remote, FakeConsumer())
-        publish(remote, b"1", b"2", b"3")
-        nodes.settle()
-        assert consumer.bodies == [b"1", b"2", b"3"]
-        remote.ack(consumer.entries[:1])
-        remote.requeue(consumer.entries[1:2])
-        nodes.settle()
-        assert real.counts.acked == 1
-        assert consumer.bodies == [b"1", b"2", b"3", b"2"]
-        assert consumer.entries[-1].redelivered
-        remote.discard(consumer.entries[2:])
-        nodes.settle()
-        assert real.backing.unacked_count == 0
-
-    def test_what_is_requeued_is_there_for_a_get_that_follows(self, nodes, remote):
-        publish(remote, b"1")
-        got = asked(nodes, remote.get, True)
-        remote.requeue([got.entry])
-        again = asked(nodes, remote.get, True)
-        assert (again.entry.message.body, again.entry.redelivered) == (b"1", True)
 
 
 class TestConfirms:
@@ -151,14 +103,6 @@ class TestConfirms:
         nodes.settle()
         assert (publisher.refused, publisher.confirmed) == ([1], [2, 1])
 
-    def test_a_queue_that_is_full_refuses(self, nodes):
-        remote, _ = declared_anew(nodes, arguments=full())
-        publisher = Publisher()
-        messages = [Message(ADDRESS, HEADER, b"x") for _ in range(4)]
-        remote.publish(messages, 4, None, publisher, 11)
-        nodes.settle()
-        assert (publisher.refused, publisher.confirmed) == ([13, 14], [11])
-
     def test_deleting_the_queue_settles(self, nodes, remote):
         publisher = Publisher()
         publish(remote, b"1", publisher=publisher)
@@ -169,35 +113,6 @@ class TestConfirms:
 
 
 class TestQuestions:
-    def test_length_purge_and_delete_have_counts(self, nodes, remote):
-        publish(remote, b"1", b"2", b"3")
-        consuming(nodes, remote, FakeConsumer(credit=1))
-        assert tuple(asked(nodes, remote.length)) == (2, 1)
-        assert asked(nodes, remote.purge) == 2
-        publish(remote, b"4")
-        assert asked(nodes, remote.delete, False, False, THE_NODE) == 1
-        assert all(not node.vhost.queues for node in nodes)
-
-    def test_faults_come_with_their_code_and_text(self, nodes, remote):
-        publish(remote, b"1")
-        with pytest.raises(ChannelFault, match="queue 'q' in vhost '/' not empty") as refused:
-            asked(nodes, remote.delete, False, True, THE_NODE)
-        assert refused.value.reply_code == 406
-        consuming(nodes, remote, FakeConsumer())
-        exclusive = FakeConsumer("e")
-        exclusive.is_exclusive = True
-        with pytest.raises(ChannelFault, match="in exclusive use") as refused:
-            asked(nodes, remote.subscribe, exclusive)
-        assert refused.value.reply_code == 403
-
-    def test_a_fault_of_the_connection_is_one(self, nodes):
-        remote, _ = declared_anew(
-            nodes, durable=True, arguments=encode_table({"x-queue-type": ("S", "quorum")})
-        )
-        with pytest.raises(ConnectionFault) as refused:
-            asked(nodes, remote.delete, True, False, THE_NODE)
-        assert refused.value.reply_code == 540
-
     def test_questions_to_a_queue_that_is_deleted_meanwhile_are_refused(self, nodes, remote):
         answers = [Answer() for _ in range(3)]
         remote.get(True, answers[0])
@@ -219,18 +134,6 @@ class TestQuestions:
 
 
 class TestConsumers:
-    def test_none_gets_more_than_its_room(self, nodes, remote):
-        consumer = consuming(nodes, remote, FakeConsumer(credit=2))
-        publish(remote, b"1", b"2", b"3", b"4")
-        nodes.settle()
-        assert consumer.bodies == [b"1", b"2"]
-        remote.ack([consumer.entries[0]])
-        consumer.credit += 1
-        assert consumer.is_waiting, "it wants to be told of room"
-        remote.credit(consumer)
-        nodes.settle()
-        assert consumer.bodies == [b"1", b"2", b"3"]
-
     def test_room_that_grows_several_times_in_a_round_is_one_grant(self, nodes, remote):
         consumer = consuming(nodes, remote, FakeConsumer(credit=3))
         publish(remote, *[b"x"] * 6)
@@ -273,17 +176,6 @@ class TestConsumers:
         nodes.settle()
         assert len(consumer.entries) == 20
 
-    def test_a_cancelled_one_gets_first_what_was_published_before(self, nodes, remote):
-        consumer = consuming(nodes, remote, FakeConsumer())
-        publish(remote, b"1", b"2")
-        cancelled = Answer()
-        remote.cancel(consumer, answer=cancelled)
-        publish(remote, b"3")
-        nodes.settle()
-        assert cancelled.is_given
-        assert consumer.bodies == [b"1", b"2"]
-        assert asked(nodes, remote.length).ready_count == 1
-
     def test_what_comes_for_one_whose_channel_has_ended_goes_back(self, nodes, remote, real):
         consumer = consuming(nodes, remote, FakeConsumer())
         publish(remote, b"1", b"2")
@@ -305,22 +197,6 @@ class TestConsumers:
         assert consumer.bodies == []
         assert (real.backing.ready_count, real.backing.unacked_count) == (1, 0)
 
-    def test_consumers_of_a_deleted_queue_are_told_once(self, nodes, remote):
-        consumer = consuming(nodes, remote, FakeConsumer())
-        nodes.delete()
-        nodes.settle()
-        assert consumer.is_without_queue
-        assert consumer.was_told
-
-    def test_who_deletes_is_answered_before_the_consumers_are_told(self, nodes, remote):
-        consumer = consuming(nodes, remote, FakeConsumer())
-        deleted = Answer(lambda _: told_before.append(consumer.was_told))
-        told_before = []
-        remote.delete(False, False, THE_NODE, deleted)
-        nodes.settle()
-        assert told_before == [False]
-        assert consumer.was_told
-
     def test_a_queue_that_crashes_cancels_them(self, nodes, remote, real):
         consumer = consuming(nodes, remote, FakeConsumer())
         (stand_in,) = real.ring.consumers
@@ -330,13 +206,6 @@ class TestConsumers:
         nodes.settle()
         assert (consumer.is_without_queue, consumer.was_told) == (True, True)
         nodes.delete()
-
-    def test_an_auto_delete_queue_goes_with_the_last_one(self, nodes):
-        remote, _ = declared_anew(nodes, auto_delete=True)
-        consumer = consuming(nodes, remote, FakeConsumer())
-        remote.cancel(consumer)
-        nodes.settle()
-        assert all(not node.vhost.queues for node in nodes)
 
     def test_consumers_of_all_nodes_take_turns(self, nodes, remote, real):
         near, far = FakeConsumer("far away"), FakeConsumer("at home")
