@@ -151,9 +151,7 @@ class ClusterNode:
         log.restart_wanted = self._restart
         log.paused = self._pause
         self.links.register(METADATA_SERVICE, log)
-        self._queues = RemoteQueues(
-            self.name, services, links, self._config.cluster.queue_master_locator
-        )
+        self._queues = RemoteQueues(self.name, services, links, self._config.cluster)
         self._changes = MembershipChanges(
             self.questions, services, lambda: self.running, self._begin_cluster
         )

@@ -6,12 +6,14 @@ What is declared is applied on both. The link hands over what was sent in the ne
 import asyncio
 
 from leveret.broker.config import Config, TcpSettings
+from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.registry.contents import contents
 from leveret.broker.server import Broker
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.cluster.queues.remote_queues import RemoteQueues
 from tests.linked_nodes import LinkEnd, NoLinks
 
+RANDOM = ClusterSettings(queue_master_locator="random", queue_leader_locator="random")
 NEAR, FAR = "a@host", "b@host"
 
 
@@ -46,7 +48,7 @@ class LinkedBrokers:
         near, far = self.near, self.far
         # Of two nodes, the second one is chosen.
         self.places = {
-            node: RemoteQueues(node, broker.services, NoLinks(), "random", lambda count: count - 1)
+            node: RemoteQueues(node, broker.services, NoLinks(), RANDOM, lambda count: count - 1)
             for node, broker in ((NEAR, near), (FAR, far))
         }
         far.services.queue_places = self.places[FAR]
@@ -58,14 +60,14 @@ class LinkedBrokers:
         near.services.queue_places = self.places[NEAR]
         for vhost in near.services.vhosts.values():
             vhost.places = self.places[NEAR]
-        apply = registry.apply
+        applying = registry.applying
 
-        def apply_on_both(declaration):
-            apply(declaration)
+        def applying_on_both(declaration):
+            yield from applying(declaration)
             other.apply(declaration)
             other.take_cancelled()
 
-        registry.apply = apply_on_both
+        registry.applying = applying_on_both
         self.link()
 
     def link(self):

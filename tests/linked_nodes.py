@@ -8,6 +8,7 @@ or on some of them when the test says so (`Nodes.late`).
 from collections import deque
 from types import SimpleNamespace
 
+from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.declarations import DeleteQueue, PutQueue
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.pending import Answer
@@ -87,7 +88,7 @@ class LinkedNode:
             turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
             policies=PolicyTable(),
         )  # fmt: skip
-        self.queues = RemoteQueues(name, self.services, NoLinks(), choose=lambda count: count - 1)
+        self.queues = RemoteQueues(name, self.services, NoLinks(), ClusterSettings())
         self.vhost = self.declared.vhost()
         self.vhost.places = self.queues
 

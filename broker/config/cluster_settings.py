@@ -122,6 +122,20 @@ class ClusterSettings:
         "than half of the cluster, or with one of the nodes of pause_if_all_down, until it is; or "
         "go on, and give up what the losing side did when all are back (autoheal).",
     )
+    queue_master_locator: str = setting(
+        "queue_master_locator",
+        one_of("client-local", "min-masters", "random"),
+        "client-local",
+        "The node for a new classic queue: that of its client, one with the fewest queues, or any. "
+        "The argument x-queue-master-locator and policies take precedence.",
+    )
+    queue_leader_locator: str = setting(
+        "queue_leader_locator",
+        one_of("client-local", "balanced", "random", "least-leaders"),
+        "client-local",
+        "The same for a new quorum queue. Balanced, with fewer than 1000 queues in all: one with "
+        "the fewest; else any.",
+    )
     pause_if_all_down_nodes: tuple[NodeAddress, ...] = listed_setting(
         "cluster_partition_handling.pause_if_all_down.nodes.$name",
         Kind("a node such as rabbit@host", read_node_address),
@@ -134,12 +148,5 @@ class ClusterSettings:
         one_of(IGNORE, AUTOHEAL),
         IGNORE,
         "What is done if both sides of a partition have one of these nodes.",
-    )
-    queue_master_locator: str = setting(
-        "queue_master_locator",
-        one_of("client-local", "min-masters", "random"),
-        "client-local",
-        "On which node a queue that is declared is to live: the client's, one with the fewest "
-        "queues, or any.",
     )
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")

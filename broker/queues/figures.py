@@ -9,6 +9,7 @@ from typing import Any
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.json_form import text
 from leveret.broker.clock import Clock
+from leveret.broker.pending import Answer
 from leveret.broker.queues.age import QueueAges
 from leveret.broker.queues.counting import QueueCounts
 from leveret.broker.queues.dispatch import ConsumerRing
@@ -56,6 +57,10 @@ class ClassicFigures:
         self._owner = owner
         self._clock = clock
         self._reads = reads
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """See `QueueFigures.refresh`: all are computed when they are asked for."""
+        answer.give(None)
 
     def counts(self) -> CoarseCounts:
         """See `QueueFigures.counts`."""

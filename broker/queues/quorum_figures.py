@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from leveret.broker.pending import Answer
 from leveret.broker.queues.kept_letters import KeptLetters
 from leveret.broker.queues.status import (
     AgeFigures,
@@ -22,6 +23,10 @@ class QuorumFigures:
     def __init__(self, messages: QueueFigures, letters: KeptLetters) -> None:
         self._messages = messages
         self._letters = letters
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """See `QueueFigures.refresh`."""
+        self._messages.refresh(answer)
 
     def counts(self) -> CoarseCounts:
         """See `QueueFigures.counts`."""

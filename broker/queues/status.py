@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from leveret.broker.pending import Answer
 from leveret.storage.queue_status import StorageCounts
 
 RUNNING, CRASHED = "running", "crashed"
@@ -141,6 +142,9 @@ class QueueStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 class QueueFigures(Protocol):
     """The interface to a queue's figures. Every method returns immediately."""
+
+    def refresh(self, answer: Answer[None]) -> None:
+        """Have the others return what is so now. Refused if the queue's node cannot be reached."""
 
     def counts(self) -> CoarseCounts:
         """The counts; takes about a microsecond."""

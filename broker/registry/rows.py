@@ -219,7 +219,7 @@ def _delete_exchange(it: DeleteExchange, metadata: Metadata) -> None:
 @write.register
 def _put_queue(it: PutQueue, metadata: Metadata) -> None:
     row = QueueRow(it.vhost, it.name, it.durable, it.auto_delete, it.storage_id, it.arguments)
-    if not it.identity:
+    if (it.node, it.identity) == HERE:
         metadata.put_queue(row)
         return
     with metadata.batch():

@@ -18,11 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import QueueHome
-from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.services import Services
@@ -44,24 +45,21 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class RemoteQueues:
-    """See `Service` and `QueuePlaces`. node: the name of this node.
-
-    locator: the configured `queue_master_locator`.
-    """
+    """See `Service` and `QueuePlaces`. node: the name of this node."""
 
     def __init__(
         self,
         node: str,
         services: Services,
         links: ServiceRegistry,
-        locator: str = "",
+        settings: ClusterSettings,
         choose: Callable[[int], int] = secrets.randbelow,
     ) -> None:
         self.node = node
         self.turns = services.turns
         self.addresses = Addresses()
         self._services = services
-        self._locator = locator
+        self._settings = settings
         self._choose = choose
         self._untaken = UntakenBytes(services.flow.set_nodes_behind)
         self._homes: dict[str, HomeNode] = {}
@@ -83,7 +81,12 @@ class RemoteQueues:
                 for component in (POLICY, OPERATOR_POLICY)
             )
             definition = merged(policy, operator_policy)
-            locator = locator_of(kind, arguments, definition, self._locator)
+            settings = self._settings
+            is_classic = kind.name == CLASSIC
+            configured = (
+                settings.queue_master_locator if is_classic else settings.queue_leader_locator
+            )
+            locator = locator_of(kind, arguments, definition, configured)
             node = choose_node(locator, self.node, self._queue_counts, self._choose)
         return QueueHome(node, 1 + secrets.randbits(62))
 

@@ -1,16 +1,19 @@
 """Queues: listing, declaring, deleting, purging, and getting messages."""
 
+from contextlib import suppress
 from typing import Any
 
 from pamqp import base, commands
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
 from leveret.broker.channel import methods_basic
 from leveret.broker.direct import DirectConnection, Reply
 from leveret.broker.names import QUEUE, resource, without_line_breaks
+from leveret.broker.pending import Answer
+from leveret.broker.pending_in_task import given_in_task
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
@@ -63,6 +66,11 @@ async def show_queue(call: Call) -> Any:
     """One queue."""
     vhost = call.vhost()
     queue = call.queue(vhost)
+    refreshed: Answer[None] = Answer()
+    queue.figures.refresh(refreshed)
+    with suppress(Fault):
+        # Without a link to its node the view is of what was known last.
+        await given_in_task(refreshed)
     return QueueViews(call.node.sampler, call.node.name, both(call)).single(vhost, queue)
 
 
