@@ -1,11 +1,11 @@
 """The tiered queue: a backing queue with messages in memory and on disk.
 
 Messages are in memory while the node has enough of it. When memory is short, the pager (pager.py)
-writes messages to segments and drops them from memory, those that will be delivered last first.
-They are read back as consumers get near them.
+writes messages to segments and drops from memory those that will be delivered last. They are read
+back as consumers get near them.
 
-Persistent messages of a durable queue are also appended to the log when they are published. Before
-a log file is removed, the messages left in it are written to segments too, but stay in memory.
+Persistent messages of a durable queue are appended to the log, too. Before one of its files is
+removed, the messages left in it are written to segments and stay in memory.
 
 The queue consists of these, each with its own state and invariants:
 
@@ -83,12 +83,11 @@ class TieredQueue:
         self.is_durable = is_durable
         self.is_lazy = is_lazy
         self.knows_deliveries = knows_deliveries
-        self.is_deleted = False
-        self.has_expiring = False
+        self.is_deleted = self.has_expiring = False
         self.ready_count = self.ready_bytes = 0
         self.unacked_count = self.unacked_bytes = 0
-        self._transient_count = self._transient_bytes = 0
         self._next_position = self._published_bytes = self._disk_writes = 0
+        self._transient_count = self._transient_bytes = 0
         self._is_dirty = False
         self._tracks = is_durable
         self.noted_bytes = self.noted_unpageable_bytes = 0

@@ -30,13 +30,7 @@ from leveret.broker.queues.failed_reads import FailedReads, reading
 from leveret.broker.queues.figures import ClassicFigures
 from leveret.broker.queues.levels import Levels, priority_levels
 from leveret.broker.queues.publisher_hold import PublisherHold
-from leveret.broker.queues.queue_client import (
-    Consumer,
-    ExclusiveOwner,
-    Got,
-    Publisher,
-    QueueLength,
-)
+from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, Got, Publisher, QueueLength
 from leveret.broker.queues.queue_home import HERE, QueueHome
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
@@ -89,10 +83,8 @@ class ClassicQueue:
         self._owner = owner
         self._turns = owner.turns
         self._clock = owner.clock
-        self.vhost_name = owner.name
-        self.name = name
-        self.durable = durable
-        self.auto_delete = auto_delete
+        self.vhost_name, self.name = owner.name, name
+        self.durable, self.auto_delete = durable, auto_delete
         self.arguments = arguments
         self.owner_connection = owner_connection
         self.is_exclusive = owner_connection is not None
@@ -103,8 +95,7 @@ class ClassicQueue:
         self.storage_id = storage_id
         self.home: QueueHome = HERE
         self.bindings: dict[Any, Any] = {}
-        self.is_awake = False
-        self.is_deleted = False
+        self.is_awake = self.is_deleted = False
         self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
         priority_max = self.declared.max_priority
         levels = priority_levels(priority_max) if priority_max else self.levels
@@ -249,9 +240,8 @@ class ClassicQueue:
         self._deaths.drop_expired()
 
     def _would_overflow(self, message: Message) -> bool:
-        backing = self.backing
-        body_bytes = backing.ready_bytes + len(message.body)
-        return self.options.is_exceeded(backing.ready_count + 1, body_bytes)
+        body_bytes = self.backing.ready_bytes + len(message.body)
+        return self.options.is_exceeded(self.backing.ready_count + 1, body_bytes)
 
     # Delivering
 
@@ -308,8 +298,7 @@ class ClassicQueue:
         if self._expiry.is_wanted:
             count = backing.unexpired(count, now_ms or self._clock.now_ms())
             if not count:
-                is_done = self._deaths.drop_expired()
-                return 1 if is_done and backing.ready_count else 0
+                return 1 if self._deaths.drop_expired() and backing.ready_count else 0
         entries = backing.fetch(count, not consumer.no_ack)
         self._hand_over(entries, consumer)
         return len(entries)

@@ -111,6 +111,9 @@ VHOST_DEFINITIONS = record(
 
 AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
+JOINING = body({"node": TEXT}, {"type": one_of("disc", "ram")})
+FORGETTING = body({"node": TEXT})
+NODE_TYPE = body({"type": one_of("disc", "ram")})
 PASSWORD = body({"username": TEXT, "password": TEXT})
 CLOSING = body(
     {}, {"reason": ANYTHING, "vhost": ANYTHING, "user": ANYTHING, "limit": nullable(COUNT)}

@@ -117,6 +117,15 @@ CONTROL = (
         for act, *statuses in (
             ("rotate-logs",), ("stop-app",), ("start-app", 500), ("reset", 409), ("stop",),
             ("suspend-listeners",), ("resume-listeners", 500), ("drain",), ("revive", 500),
+            ("leave-cluster", 409, 500), ("force-boot", 409, 500),
+        )
+    ),
+    _control.shows("/node/cluster-status", OBJECT),
+    *(
+        _control.posts(f"/node/{act}", body, None, 409, 500)
+        for act, body in (
+            ("join-cluster", bodies.JOINING), ("forget-cluster-node", bodies.FORGETTING),
+            ("change-cluster-node-type", bodies.NODE_TYPE),
         )
     ),
     _control.posts("/node/collect-garbage", None, record({"collected": COUNT})),
