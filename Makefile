@@ -1,4 +1,5 @@
 # make run    run a broker on port 5672 with its data in ./data
+# make cluster   run three nodes as a cluster on ports 5672 to 5674, with their data in ./cluster-data
 # make test   run the test suite, on the compiled message path and on pure Python
 # make lint   all other checks of CI
 # make compile   compile the message path, if there is a C compiler; run and test do it, too
@@ -22,7 +23,7 @@ SEED ?= 1
 SEEDS ?= 10000
 FIRST ?= 1
 
-.PHONY: run compile test test-pure sim fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure sim fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
 BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
@@ -52,6 +53,9 @@ compile: $(BIN)/.compiled
 
 run: compile
 	$(BIN)/leveret serve --data-dir data
+
+cluster: compile
+	$(BIN)/python -m leveret.mgmt.cli.local_cluster cluster-data
 
 test: $(BIN)/.test-ready compile test-pure
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
