@@ -226,7 +226,7 @@ class Broker:
             # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
         if self.clustering is not None:
-            await self.clustering.start(definitions)
+            await self._join(self.clustering, definitions)
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
@@ -234,6 +234,14 @@ class Broker:
         self.services.turns.watch.start()
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
+
+    async def _join(self, clustering: Clustering, definitions: Definitions) -> None:
+        """Wait for the other nodes of the cluster; what was opened is closed if that fails."""
+        try:
+            await clustering.start(definitions)
+        except BaseException:
+            await self.stop()
+            raise
 
     def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:

@@ -104,6 +104,7 @@ class ClusterNode:
         self._replication: Replication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
         self._timer: Timer | None = None
+        self._ticked_at_ms = 0
         self._has_joined = asyncio.Event()
         self._partitions: tuple[str, ...] = ()
 
@@ -260,6 +261,7 @@ class ClusterNode:
             companions=saved.companions,
         )
         self.log.begin(self._replication)
+        self._ticked_at_ms = self._clock.now_ms()
         self._tick()
 
     def _may_go_on(self, names: frozenset[str]) -> bool:
@@ -316,6 +318,11 @@ class ClusterNode:
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
+        now_ms = self._clock.now_ms()
+        if now_ms - self._ticked_at_ms > self._config.cluster.tick_time_s * 1000:
+            logger.warning("this node did not run for a while: it asks the others for its place")
+            self.log.suspended()
+        self._ticked_at_ms = now_ms
         self.log.tick()
 
     def _link(self, members: dict[str, bool]) -> None:

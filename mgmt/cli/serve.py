@@ -100,7 +100,11 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
     node.after_start = broker_started
     await management.start_control()
-    broker = await node.start_broker()
+    broker = await _started_unless_stopped(node)
+    if broker is None:
+        await management.stop()
+        logger.info("stopped while it was starting")
+        return
     await management.start()
     start_collections(broker.services.turns.watch)
     for protocol, listener in node.listeners:
@@ -123,6 +127,20 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     if failure is not None and failure.done():
         raise StoreError(f"the node stopped because its store failed: {failure.result()}")
     logger.info("stopped")
+
+
+async def _started_unless_stopped(node: Node) -> Broker | None:
+    """Start the broker, which may have to wait for other nodes; None if the process has to end."""
+    starting = asyncio.ensure_future(node.start_broker())
+    stopping = asyncio.ensure_future(node.stop_requested.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+        return None
+    return starting.result()
 
 
 def described(protocol: str, listener: Listener, config: Config) -> str:

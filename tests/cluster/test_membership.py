@@ -72,6 +72,17 @@ def test_the_node_that_stopped_last_starts_alone_and_the_other_waits_for_it(runn
     assert queues(b) == {"last"}
 
 
+def test_a_node_that_waits_for_others_stops_when_it_is_told_to(running):
+    a, b = running("a", "b")
+    b.stop()
+    a.stop()
+    b.start(waits=False)
+    b.wait_for_log("Waiting for nodes")
+    b.stop()
+    assert b.process.returncode == 0
+    assert "stopped while it was starting" in b.log
+
+
 def test_force_boot_starts_a_node_whose_others_are_lost(running):
     a, b = running("a", "b")
     b.ctl("stop_app")
