@@ -22,7 +22,9 @@ from typing import NamedTuple
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config, SettingError
 from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
+from leveret.broker.declarations import PutParameter
 from leveret.broker.pending_in_task import in_task
+from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.services import Services
 from leveret.cluster.first_start import FirstStart
@@ -209,8 +211,17 @@ class ClusterNode:
 
     async def _begin_cluster_now(self) -> None:
         self._set_places()
+        parameters = self._services.parameters
+        name = parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
         await in_task(
-            self.log.submit(put_cluster_id(secrets.token_hex(16)), put_member(self.name, True))
+            self.log.submit(
+                put_cluster_id(secrets.token_hex(16)),
+                put_member(self.name, True),
+                # As in RabbitMQ, a cluster is named after its first node unless it has a name.
+                PutParameter(
+                    GLOBAL, NO_VHOST, CLUSTER_NAME, name or self._config.cluster_name or self.name
+                ),
+            )
         )
         start = ViewStart(ViewId(0, self.name, self.links.incarnation), 1)
         self._saved = Saved(OrderedLog(ENTRIES_KEPT, (start,), 1), None, frozenset())

@@ -23,6 +23,7 @@ from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
 from leveret.mgmt.metrics.server import MetricsServer
 from leveret.mgmt.running_node import CertificateFiles, Node
+from leveret.mgmt.views.cluster import answer_questions
 
 logger = logging.getLogger("leveret.management")
 
@@ -47,6 +48,7 @@ class Management:
             self._note_certificates("amqp/ssl", config.tls.options)
         for context, options in self._contexts:
             broker.certificates.watch(context, options)
+        answer_questions(node)
         if config.definitions_file is not None:
             await self._load_definitions(broker, config.definitions_file)
 

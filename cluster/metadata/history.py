@@ -12,6 +12,7 @@ Y3. The rows of an entry are written in the transaction of its declarations, so 
 import base64
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import msgspec
@@ -52,6 +53,10 @@ class History:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._last: LastView | None = None
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is written in the block is written as a whole, or not at all."""
+        return self._metadata.batch()
 
     def begin(self, last: LastView, is_replaced: bool) -> None:
         """Write that a view holds. is_replaced: a snapshot took the place of all entries."""

@@ -263,7 +263,8 @@ class ReplicatedDeclarations:
 
     def _receive_passing(self, declarations: Sequence[Declaration]) -> None:
         """What is declared and not durable (D3). Those that exist already are skipped."""
-        self._perform(declarations, THE_NODE, lambda: None)
+        for one in declarations:
+            self._perform((one,), THE_NODE, None)
         self._join()
 
     def _join(self) -> None:
@@ -376,12 +377,12 @@ class ReplicatedDeclarations:
             ]
         last = LastView(it.view, it.starts, it.base, it.companions)
 
-        def write_history() -> None:
+        with self._events_of(None), self._history.transaction():
             self._history.begin(last, is_replaced=it.snapshot is not None)
             self._history.append(it.entries)
-
-        with self._events_of(None):
-            _tell(self._perform(wanted, THE_NODE, write_history))
+            # One after the other: whether a binding is durable depends on what comes before it.
+            for one in wanted:
+                _tell(self._perform((one,), THE_NODE, None))
         self._when_written(it.number)
         before, self.view = self.view, it.view
         known = () if before is None else before.members
@@ -411,7 +412,7 @@ class ReplicatedDeclarations:
         self,
         declarations: Sequence[Declaration],
         requester: Requester,
-        alongside: Callable[[], None],
+        alongside: Callable[[], None] | None,
     ) -> Sequence[Consumer]:
         cancelled = self._writer.perform(declarations, requester, alongside)
         if change_members(declarations):

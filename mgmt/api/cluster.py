@@ -19,7 +19,7 @@ DISC, RAM = "disc", "ram"
 @route("GET", "/node/cluster-status", control_only=True, works_stopped=True)
 async def show_cluster_status(call: Call) -> Any:
     """What `rabbitmqctl cluster_status` shows."""
-    return cluster_status(call.node)
+    return await cluster_status(call.node)
 
 
 @route("POST", "/node/join-cluster", control_only=True, works_stopped=True)

@@ -12,6 +12,7 @@ from leveret.mgmt.api.windows import both, window
 from leveret.mgmt.statistics.sampler import LENGTHS, MESSAGES, sums_of
 from leveret.mgmt.statistics.series import SeriesSum
 from leveret.mgmt.views import nodes
+from leveret.mgmt.views.cluster import node_views
 
 FEATURES = (
     ("classic_mirrored_queue_version", "Support setting version for classic mirrored queues"),
@@ -76,9 +77,9 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
 
 @route("GET", "/nodes")
 async def list_nodes(call: Call) -> Any:
-    """The nodes of the cluster: this one."""
+    """The nodes of the cluster."""
     call.require_monitor()
-    return [nodes.node_view(call.node, window(call, "node_stats"))]
+    return await node_views(call.node, nodes.node_view(call.node, window(call, "node_stats")))
 
 
 @route("GET", "/nodes/{node}")

@@ -1,31 +1,95 @@
-"""The cluster as JSON: what `rabbitmqctl cluster_status` shows."""
+"""The cluster as JSON: what its nodes say of themselves, gathered by the one that is asked.
 
+Each node answers questions about itself over the links (cluster/questions.py). A node that does not
+answer in time is shown without what it would have said.
+"""
+
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
-from leveret.broker.net.handshake import COMPATIBLE_VERSION
+import msgspec
+
+from leveret.cluster.cluster_node import ClusterNode
+from leveret.cluster.questions import NotAnswered
 from leveret.mgmt.running_node import Node
-from leveret.mgmt.views.nodes import listeners
+from leveret.mgmt.views.nodes import node_view, status
+
+STATUS, NODE = "management.status", "management.node"
+"""The topics: what `status` and what `node_view` make."""
+ANSWER_SECONDS_MAX = 2.0
+
+View = dict[str, Any]
 
 
-def cluster_status(node: Node) -> dict[str, Any]:
-    """The nodes of the cluster by type, those that run, and what is wrong.
+def answer_questions(node: Node) -> None:
+    """Have this node answer what other nodes ask about it. Called after each start."""
+    if node.cluster is None:
+        return
+    for topic, make in ((STATUS, status), (NODE, node_view)):
+        node.cluster.questions.answer(topic, _answering(node, make))
 
-    Of a node whose broker is stopped, only what it knows by itself.
+
+def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes], Any]:
+    async def answer(asker: str, text: bytes) -> bytes:
+        return msgspec.json.encode(make(node))
+
+    return answer
+
+
+async def cluster_status(node: Node) -> View:
+    """What `rabbitmqctl cluster_status` shows: the nodes by type, those that run, what is wrong.
+
+    nodes: the status of each running node; null if it did not answer. Of a node whose broker is
+    stopped, only what it knows by itself.
     """
     cluster = node.cluster if node.broker is not None else None
-    members = {node.name: True} if cluster is None else cluster.members
-    running = () if node.broker is None else (node.name,) if cluster is None else cluster.running
-    alarms = node.broker.services.alarms.sources if node.broker is not None else ()
-    partitions = () if cluster is None else cluster.partitions
+    own = {node.name: status(node)}
+    running = [] if node.broker is None else [node.name]
+    members: dict[str, bool] = {node.name: True}
+    partitions: tuple[str, ...] = ()
+    others: dict[str, View | None] = {}
+    if cluster is not None:
+        running, members, partitions = list(cluster.running), cluster.members, cluster.partitions
+        others = await _ask_all(cluster, STATUS, [name for name in running if name != node.name])
     return {
         "cluster_name": node.cluster_name,
         "disk_nodes": sorted(name for name, is_disc in members.items() if is_disc),
         "ram_nodes": sorted(name for name, is_disc in members.items() if not is_disc),
-        "running_nodes": list(running),
+        "running_nodes": running,
         "partitions": {node.name: list(partitions)} if partitions else {},
-        "alarms": [{"node": node.name, "resource": name} for name in alarms],
-        "versions": {
-            node.name: {"rabbitmq_name": "RabbitMQ", "rabbitmq_version": COMPATIBLE_VERSION}
-        },
-        "listeners": {node.name: listeners(node)},
+        "nodes": {**own, **others},
     }
+
+
+async def node_views(node: Node, own: View) -> list[View]:
+    """The items of `/api/nodes`: all nodes of the cluster, also those that are down.
+
+    own: the view of this node.
+    """
+    cluster = node.cluster
+    if cluster is None:
+        return [own]
+    members = cluster.members
+    names = [name for name in members if name != node.name]
+    views = await _ask_all(cluster, NODE, names)
+    views[node.name] = own
+    shown = []
+    for name in sorted(views):
+        view = views[name] or {"name": name, "running": False, "partitions": []}
+        shown.append({**view, "type": "disc" if members.get(name, True) else "ram"})
+    return shown
+
+
+async def _ask_all(cluster: ClusterNode, topic: str, names: list[str]) -> dict[str, View | None]:
+    """The answers of nodes, by name; None from those that did not answer."""
+    answers = await asyncio.gather(*(_ask(cluster, topic, name) for name in names))
+    return dict(zip(names, answers, strict=True))
+
+
+async def _ask(cluster: ClusterNode, topic: str, name: str) -> View | None:
+    try:
+        answer = await cluster.questions.ask(name, topic, b"", ANSWER_SECONDS_MAX)
+        return msgspec.json.decode(answer, type=dict[str, Any])
+    except (NotAnswered, msgspec.DecodeError):
+        return None

@@ -1,5 +1,7 @@
 """Nodes join and leave a cluster, stop, start and come back, as processes with real clients."""
 
+import json
+
 import pytest
 
 from tests.cluster.clustered_nodes import ClusteredNode, form
@@ -49,6 +51,22 @@ def test_what_the_first_node_had_before_is_on_those_that_join(running, tmp_path)
         assert queues(b) == queues(a) == {"old"}
     finally:
         b.stop()
+
+
+def test_every_node_shows_the_whole_cluster(running):
+    a, b = running("a", "b")
+    for node in (a, b):
+        shown = json.loads(node.ctl("cluster_status", "--formatter", "json"))
+        assert shown["cluster_name"] == a.name
+        assert shown["disk_nodes"] == [a.name, b.name]
+        assert sorted(shown["running_nodes"]) == sorted(shown["listeners"]) == [a.name, b.name]
+    b.stop()
+    a.wait_until(
+        lambda: (
+            json.loads(a.ctl("cluster_status", "--formatter", "json"))["running_nodes"] == [a.name]
+        ),
+        "only one node runs",
+    )
 
 
 def test_a_node_that_was_down_learns_what_it_missed(running):

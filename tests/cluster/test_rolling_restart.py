@@ -43,7 +43,7 @@ class Publisher:
                     self._publish(channel, QUEUES[number % len(QUEUES)], number)
 
     def _publish(self, channel, queue, number):
-        """Publish a message. Refused, or returned while the node of its queue is down, it is lost."""
+        """Publish a message, which is returned or refused while the node of its queue is down."""
         with contextlib.suppress(exceptions.UnroutableError, exceptions.NackError):
             body = b"%d" % number
             channel.basic_publish("", queue, body, PERSISTENT, mandatory=True)

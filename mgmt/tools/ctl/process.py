@@ -162,6 +162,7 @@ def await_online_nodes(ctl: Session) -> None:
         f"Will wait for at least {text} nodes to join the cluster of {ctl.node}. Timeout: "
         f"{seconds} seconds."
     )
+    ctl.connection.wait_longer(seconds + ANSWER_SECONDS)
     deadline = time.monotonic() + seconds
     while not _is_running(ctl) or _running_nodes(ctl) < int(text):
         if time.monotonic() > deadline:

@@ -123,34 +123,63 @@ def listener_lines(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
-@command("cluster_status", "", "Displays the nodes of the cluster: this one", CLUSTER)
+@command("cluster_status", "", "Displays the nodes of the cluster", CLUSTER)
 def cluster_status(ctl: Session) -> None:
-    """Show the cluster, which is this node."""
+    """Show the cluster, with what each running node says of itself."""
+    ctl.require_local()
     node = ctl.node
     ctl.banner(f"Cluster status of node {node} ...")
-    found = node_status(ctl)
-    name = ctl.client.get("cluster-name")["name"]
+    found = ctl.client.get("node", "cluster-status")
     flags = ctl.client.get("feature-flags")
-    maintenance = f"{'' if found['is_under_maintenance'] else 'not '}under maintenance"
+    nodes = {name: one for name, one in found["nodes"].items() if one is not None}
+    alarms = [line for one in nodes.values() for line in alarm_lines(one)]
     facts = {
-        "cluster_name": name, "disk_nodes": [node], "ram_nodes": [], "running_nodes": [node],
-        "partitions": {}, "alarms": alarm_lines(found), "listeners": {node: found["listeners"]},
-        "maintenance_status": {node: maintenance}, "feature_flags": flags,
-        "versions": {node: {"rabbitmq_version": found["rabbitmq_version"],
-                            "leveret_version": found["leveret_version"]}},
+        **{name: found[name] for name in ("cluster_name", *_NODE_LISTS, "partitions")},
+        "alarms": alarms, "feature_flags": flags,
+        "listeners": {name: one["listeners"] for name, one in nodes.items()},
+        "maintenance_status": {name: _maintenance(one) for name, one in nodes.items()},
+        "versions": {
+            name: {key: one[key] for key in ("rabbitmq_version", "leveret_version")}
+            for name, one in nodes.items()
+        },
     }  # fmt: skip
-    lines = [
-        heading("Basics"), f"Cluster name: {name}\n", heading("Disk Nodes"), f"{node}\n",
-        heading("Running Nodes"), f"{node}\n", heading("Versions"),
-        f"{node}: RabbitMQ {found['rabbitmq_version']} as Leveret {found['leveret_version']}\n",
-        heading("Maintenance status"), f"Node: {node}, status: {maintenance}\n",
-        heading("Alarms"), "\n".join(alarm_lines(found)) or "(none)", "",
-        heading("Network Partitions"), "(none)\n", heading("Listeners"),
-        *(f"Node: {node}, {line[0].lower()}{line[1:]}" for line in listener_lines(found)), "",
-        heading("Feature flags"),
-        *(f"Flag: {flag['name']}, state: {flag['state']}" for flag in flags),
-    ]  # fmt: skip
-    ctl.facts(facts, lines)
+    ctl.facts(facts, list(_cluster_lines(found, nodes, alarms, flags)))
+
+
+_NODE_LISTS = {
+    "disk_nodes": "Disk Nodes", "ram_nodes": "RAM Nodes", "running_nodes": "Running Nodes"
+}  # fmt: skip
+
+
+def _maintenance(status: dict[str, Any]) -> str:
+    return f"{'' if status['is_under_maintenance'] else 'not '}under maintenance"
+
+
+def _cluster_lines(
+    found: dict[str, Any], nodes: dict[str, dict[str, Any]], alarms: list[str], flags: list[Any]
+) -> Iterator[str]:
+    """The status of a cluster as text. nodes: the status of each node that has answered."""
+    yield from (heading("Basics"), f"Cluster name: {found['cluster_name']}\n")
+    for key, title in _NODE_LISTS.items():
+        if found[key]:
+            yield from (heading(title), *found[key], "")
+    yield heading("Versions")
+    for name, one in nodes.items():
+        yield f"{name}: RabbitMQ {one['rabbitmq_version']} as Leveret {one['leveret_version']}"
+    yield from ("", heading("Maintenance status"))
+    for name, one in nodes.items():
+        yield f"Node: {name}, status: {_maintenance(one)}"
+    yield from ("", heading("Alarms"), "\n".join(alarms) or "(none)", "")
+    yield heading("Network Partitions")
+    for name, others in found["partitions"].items():
+        yield f"Node {name} cannot communicate with {', '.join(others)}"
+    if not found["partitions"]:
+        yield "(none)"
+    yield from ("", heading("Listeners"))
+    for name, one in nodes.items():
+        yield from (f"Node: {name}, {line[0].lower()}{line[1:]}" for line in listener_lines(one))
+    yield from ("", heading("Feature flags"))
+    yield from (f"Flag: {flag['name']}, state: {flag['state']}" for flag in flags)
 
 
 @command("environment", "", "Displays the name and the value of every setting", CONFIGURATION,
