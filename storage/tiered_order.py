@@ -98,6 +98,14 @@ class TieredOrder:
         self.is_split = bool(memory.q1)
         self.tail = memory.q1.tail if self.is_split else memory.q4
 
+    @property
+    def _first_behind(self) -> int:
+        """The first position of delta and q1, behind which no requeued entry is fetched yet."""
+        if self._delta.count:
+            return self._delta.first
+        q1 = self._memory.q1
+        return q1.first.position if q1 else NO_POSITION
+
     # Looking
 
     def first(self) -> Entry | None:
@@ -120,8 +128,9 @@ class TieredOrder:
         """See `BackingQueue.unexpired`."""
         if self.is_split:
             self.fill()
-        if self._delta.count:
-            count = min(count, max(1, self._memory.q4_before(self._delta.first)))
+        before = self._first_behind
+        if before != NO_POSITION:
+            count = min(count, max(1, self._memory.q4_before(before)))
         return self._memory.unexpired(count, now_ms)
 
     def fetchable(self, count: int) -> int:
@@ -136,7 +145,7 @@ class TieredOrder:
 
     def fetch(self, count: int) -> list[Entry]:
         """Remove the first entries of requeued, q4, delta and q1. Raises Unreadable: see BQ7."""
-        memory, delta = self._memory, self._delta
+        memory = self._memory
         entries: list[Entry] = []
         while len(entries) < count:
             try:
@@ -146,8 +155,7 @@ class TieredOrder:
                 if not entries:
                     raise
                 break
-            before = delta.first if delta.count else NO_POSITION
-            found = memory.fetch(count - len(entries), before)
+            found = memory.fetch(count - len(entries), self._first_behind)
             if not found:
                 break
             entries += found

@@ -57,9 +57,9 @@ class Firehose(Sink):
 
     @property
     def is_listening(self) -> bool:
-        """A copy may reach a queue."""
-        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
-        return bool(exchange.bindings) or exchange.alternate is not None
+        """A copy may reach a queue. A vhost that is being deleted has no exchanges."""
+        exchange = self._vhost.exchanges.get(TRACE_EXCHANGE)
+        return exchange is not None and bool(exchange.bindings or exchange.alternate)
 
     def published(
         self,
