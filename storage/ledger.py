@@ -84,6 +84,8 @@ class Ledger:
         """The messages of some entries are gone. Positions that follow each other are one range:
         to look at the set for each took a quarter of the time of an ack.
         """
+        if not entries:
+            return
         start = end = entries[0].position
         for entry in entries:
             position = entry.position

@@ -116,12 +116,11 @@ class TieredOrder:
 
     def heads(self) -> list[Head]:
         """The first entry and its position; reads nothing."""
-        memory, delta = self._memory, self._delta
-        entry = memory.first()
-        if entry is None and memory.q1 and not delta.count:
-            entry = memory.q1.first
-        if delta.count and (entry is None or delta.first < entry.position):
-            return [Head(0, delta.first, None)]
+        entry, behind = self._memory.first(), self._first_behind
+        if entry is None or behind < entry.position:
+            if self._delta.count:
+                return [Head(0, behind, None)]
+            entry = self._memory.q1.first if self._memory.q1 else None
         return [] if entry is None else [Head(0, entry.position, entry)]
 
     def unexpired(self, count: int, now_ms: int) -> int:
