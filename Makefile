@@ -27,7 +27,7 @@ FIRST ?= 1
 
 # Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
 BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
-SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker storage -name '*.py')
+SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker cluster storage -name '*.py')
 INSTALL := LEVERET_BUILD=pure $(BIN)/pip install --quiet --editable
 
 $(BIN)/leveret: pyproject.toml

@@ -182,7 +182,11 @@ class RunReader:
         address = self._address
         if not flags & SAME_ADDRESS:
             start = position + 2
-            position = start + i64(read_i16_le(data, position))
+            address_bytes: i64 = i64(read_i16_le(data, position))
+            position = start + address_bytes
+            # A compiled slice whose end is before its start is a SystemError.
+            if address_bytes < 2 or position > len(data):
+                raise RunError(f"an address of {address_bytes} bytes")
             address = self._address = self._addresses.find(_address(data[start:position]))
         number: i64 = 0
         if flags & NUMBERED:
