@@ -127,9 +127,7 @@ class TieredOrder:
         """See `BackingQueue.unexpired`."""
         if self.is_split:
             self.fill()
-        before = self._first_behind
-        if before != NO_POSITION:
-            count = min(count, max(1, self._memory.q4_before(before)))
+            count = min(count, max(1, self._memory.q4_before(self._first_behind)))
         return self._memory.unexpired(count, now_ms)
 
     def fetchable(self, count: int) -> int:
@@ -147,14 +145,16 @@ class TieredOrder:
         memory = self._memory
         entries: list[Entry] = []
         while len(entries) < count:
-            try:
-                if self.is_split:
+            before = NO_POSITION
+            if self.is_split:
+                try:
                     self.fill()
-            except Unreadable:
-                if not entries:
-                    raise
-                break
-            found = memory.fetch(count - len(entries), self._first_behind)
+                except Unreadable:
+                    if not entries:
+                        raise
+                    break
+                before = self._first_behind
+            found = memory.fetch(count - len(entries), before)
             if not found:
                 break
             entries += found
