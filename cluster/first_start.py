@@ -22,7 +22,6 @@ from leveret.cluster.questions import NotAnswered, Questions
 STATE = "discovery.state"
 """The topic of the question what a node is. The answer is the name of a `PeerState`."""
 LINK_SECONDS_MAX, ANSWER_SECONDS_MAX = 3.0, 3.0
-POLL_SECONDS = 0.05
 
 
 class FirstStart:
@@ -87,19 +86,9 @@ class FirstStart:
         """See `Peers`."""
         for node in nodes:
             self._links.dial(node)
-        await self._linked([node.name for node in nodes])
+        await self._questions.linked([node.name for node in nodes], LINK_SECONDS_MAX)
         states = await asyncio.gather(*(self._ask(node.name) for node in nodes))
         return {node.name: state for node, state in zip(nodes, states, strict=True)}
-
-    async def _linked(self, names: list[str]) -> bool:
-        """Wait for a while until all of these are linked."""
-        try:
-            async with asyncio.timeout(LINK_SECONDS_MAX):
-                while not set(names).issubset(self._questions.nodes):
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError:
-            return False
-        return True
 
     async def _ask(self, node: str) -> PeerState:
         try:

@@ -13,13 +13,14 @@ question begins with the length of the topic (1 octet) and the topic.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from struct import Struct
 
 from leveret.cluster.links.services import QUESTIONS_SERVICE, Peer, ServiceRegistry
 
 ASK, ANSWER, FAIL = 1, 2, 3
 HEAD = Struct(">BQ")
+POLL_SECONDS = 0.05
 ANSWERING_MAX = 1000
 """Questions of one node that are answered at a time; others fail at once."""
 
@@ -52,6 +53,15 @@ class Questions:
     def nodes(self) -> tuple[str, ...]:
         """The nodes that may be asked now."""
         return tuple(self._peers)
+
+    async def linked(self, nodes: Collection[str], seconds_max: float) -> bool:
+        """Wait until these nodes may be asked; whether all of them may."""
+        deadline_s = asyncio.get_running_loop().time() + seconds_max
+        while not self._peers.keys() >= set(nodes):
+            if asyncio.get_running_loop().time() > deadline_s:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
 
     async def ask(self, node: str, topic: str, text: bytes, seconds_max: float) -> bytes:
         """Ask a node, and wait for its answer. Raises NotAnswered."""
