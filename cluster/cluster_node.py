@@ -156,7 +156,7 @@ class ClusterNode:
         self.links.register(METADATA_SERVICE, log)
         self._queues = RemoteQueues(self.name, services, links, self._config.cluster)
         self._changes = MembershipChanges(
-            self.questions, services, lambda: self.running, self._begin_cluster
+            self.questions, services, self.name, lambda: self.running, self._begin_cluster
         )
         self._first_start = FirstStart(
             self._config, links, self.questions, self._take_membership, self._begin_cluster

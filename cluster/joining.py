@@ -19,6 +19,7 @@ from leveret.cluster.links.links import Links
 from leveret.cluster.membership_changes import (
     ClusterError,
     Membership,
+    ask_to_change_type,
     ask_to_join,
     ask_to_leave,
 )
@@ -76,7 +77,7 @@ class StoppedNode:
         if not others:
             raise ClusterError("the node is not in a cluster: it has to be a disc node")
         async with self._questions(others) as questions:
-            self._write(await ask_to_join(questions, questions.nodes[0], is_disc))
+            self._write(await ask_to_change_type(questions, questions.nodes[0], is_disc))
 
     def force_boot(self) -> None:
         """Have the next start wait for no other node. Raises OSError."""

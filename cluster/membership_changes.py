@@ -12,6 +12,8 @@ import msgspec
 from leveret.broker.declarations import Declaration, DeleteQueue
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.services import Services
+from leveret.cluster.membership import members
+from leveret.cluster.membership.members import MembershipRefused
 from leveret.cluster.metadata.member_records import (
     cluster_id_of,
     delete_member,
@@ -20,8 +22,9 @@ from leveret.cluster.metadata.member_records import (
 )
 from leveret.cluster.questions import NotAnswered, Questions
 
-JOIN, LEAVE, IS_MEMBER = "membership.join", "membership.leave", "membership.is-member"
-"""The topics of the questions. A node that is a member and joins changes its type."""
+JOIN, LEAVE = "membership.join", "membership.leave"
+CHANGE_TYPE, IS_MEMBER = "membership.change-type", "membership.is-member"
+"""The topics of the questions."""
 ANSWER_SECONDS_MAX = 15.0
 YES, NO = b"1", b"0"
 
@@ -40,21 +43,24 @@ class Membership(msgspec.Struct, frozen=True):
 class MembershipChanges:
     """What one node answers.
 
-    running: the names of the nodes that run. begin_cluster: makes a cluster of this node, if it is
-    in none.
+    name: of this node. running: the names of the nodes that run. begin_cluster: makes a cluster of
+    this node, if it is in none.
     """
 
     def __init__(
         self,
         questions: Questions,
         services: Services,
+        name: str,
         running: Callable[[], tuple[str, ...]],
         begin_cluster: Callable[[], Awaitable[None]],
     ) -> None:
         self._services = services
+        self._name = name
         self._running = running
         self._begin_cluster = begin_cluster
         questions.answer(JOIN, self._joins)
+        questions.answer(CHANGE_TYPE, self._changes_type)
         questions.answer(LEAVE, self._leaves)
         questions.answer(IS_MEMBER, self._is_member)
 
@@ -65,6 +71,16 @@ class MembershipChanges:
     async def _joins(self, node: str, text: bytes) -> bytes:
         """A node asks to be a member; whether as a disc node is the text."""
         await self._begin_cluster()
+        members.join(self._members, node, text == YES, own={})
+        return await self._put(node, text)
+
+    async def _changes_type(self, node: str, text: bytes) -> bytes:
+        """A member asks to be of another type; whether a disc node is the text."""
+        running = frozenset(self._running()) - {node}
+        members.change_type(self._members, node, text == YES, running=running)
+        return await self._put(node, text)
+
+    async def _put(self, node: str, text: bytes) -> bytes:
         await self._declare(put_member(node, text == YES))
         parameters = self._services.parameters
         return msgspec.msgpack.encode(Membership(cluster_id_of(parameters), self._members))
@@ -72,6 +88,7 @@ class MembershipChanges:
     async def _leaves(self, node: str, text: bytes) -> bytes:
         """A member asks to be one no longer."""
         if node in self._members:
+            members.leave(self._members, node)
             await self._remove(node)
         return YES
 
@@ -80,19 +97,14 @@ class MembershipChanges:
 
     async def forget(self, node: str) -> None:
         """Remove a node that does not run, with the queues that it has. Raises ClusterError."""
-        if node not in self._members:
-            raise ClusterError("The node selected is not in the cluster.")
-        if node in self._running():
-            raise ClusterError(
-                f"RabbitMQ on node {node} must be stopped with 'leveretctl -n {node} stop_app' "
-                "before it can be removed"
-            )
+        running = frozenset(self._running())
+        try:
+            members.forget(self._members, node, asked=self._name, running=running)
+        except MembershipRefused as error:
+            raise ClusterError(str(error)) from None
         await self._remove(node)
 
     async def _remove(self, node: str) -> None:
-        members = self._members
-        if members[node] and sum(members.values()) == 1:
-            raise ClusterError(f"node {node} is the last disc node, which cannot be removed")
         for vhost in self._services.vhosts.values():
             gone = [queue for queue in vhost.queues.values() if queue.home.node == node]
             if gone:
@@ -108,6 +120,12 @@ class MembershipChanges:
 async def ask_to_join(questions: Questions, member: str, is_disc: bool) -> Membership:
     """Ask a linked node to make this one a member. Raises ClusterError."""
     answer = await _ask(questions, member, JOIN, YES if is_disc else NO)
+    return msgspec.msgpack.decode(answer, type=Membership)
+
+
+async def ask_to_change_type(questions: Questions, member: str, is_disc: bool) -> Membership:
+    """Ask a linked node to make this one a disc node or a RAM node. Raises ClusterError."""
+    answer = await _ask(questions, member, CHANGE_TYPE, YES if is_disc else NO)
     return msgspec.msgpack.decode(answer, type=Membership)
 
 
