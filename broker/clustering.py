@@ -4,6 +4,7 @@ The cluster (cluster/cluster_node.py) is above the broker: it is made by who run
 to the broker, which calls it at the right moments of a start and a stop.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from leveret.broker.registry.declaration_log import DeclarationLog, LocalDeclarationLog
@@ -13,7 +14,12 @@ from leveret.storage.metadata_sync import MetadataSync
 
 
 class Clustering(Protocol):
-    """The membership of one run of a node."""
+    """The membership of one run of a node.
+
+    failed: called with the error when the node cannot follow the others; the broker has to stop.
+    """
+
+    failed: Callable[[Exception], object]
 
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync

@@ -150,6 +150,7 @@ class Broker:
         assert isinstance(local, LocalDeclarationLog), "a cluster's log is made of it"
         self._local_declarations = local
         if clustering is not None:
+            clustering.failed = self._store_failed
             self.services.declarations = clustering.declaration_log(
                 self.services, local, self._sync
             )

@@ -15,7 +15,7 @@ declared like everything else (metadata/member_records.py): all members dial who
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ from leveret.cluster.metadata.member_records import (
     put_cluster_id,
     put_member,
 )
-from leveret.cluster.metadata.messages import Member, ViewId, ViewStart
+from leveret.cluster.metadata.messages import Entry, Member, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
@@ -84,11 +84,12 @@ class ClusterNode:
     """See `Clustering`.
 
     start_as: see `StartAs`. restart_wanted: called when the node has to stop its broker and start
-    it again, with how it then starts.
+    it again, with how it then starts. failed: see `Clustering`.
     """
 
     def __init__(self, config: Config, data_dir: Path, start_as: StartAs = NORMALLY) -> None:
         self.restart_wanted: Callable[[StartAs], object] = lambda start_as: None
+        self.failed: Callable[[Exception], object] = lambda error: None
         self.links: Links
         self.questions: Questions
         self.log: ReplicatedDeclarations
@@ -108,6 +109,7 @@ class ClusterNode:
         self._timer: Timer | None = None
         self._ticked_at_ms = 0
         self._has_joined = asyncio.Event()
+        self._failure: Exception | None = None
         self._partitions: tuple[str, ...] = ()
 
     # What the node knows of its cluster
@@ -149,6 +151,8 @@ class ClusterNode:
             local,
         )  # fmt: skip
         log.joined = self._has_joined.set
+        log.failed = self._log_failed
+        log.discarded = self._discarded
         log.members_changed = self._members_changed
         log.partitioned = self._partitioned
         log.restart_wanted = self._restart
@@ -253,11 +257,7 @@ class ClusterNode:
         """Replicate with these nodes, and wait until this one has all that is declared."""
         self._replicate(members)
         self._link(members)
-        waiting = asyncio.ensure_future(self._wait_in_order(members))
-        try:
-            await waiting
-        finally:
-            waiting.cancel()
+        await self._wait_in_order(members)
         logger.info("node %s runs with %s", self.name, ", ".join(self.running))
 
     def _replicate(self, members: dict[str, bool]) -> None:
@@ -317,6 +317,8 @@ class ClusterNode:
                     await self._has_joined.wait()
             except TimeoutError:
                 continue
+        if self._failure is not None:
+            raise ClusterError(f"node {self.name} did not join its cluster: {self._failure}")
 
     async def _check_membership(self, member: str) -> None:
         """Raise ClusterError if a running node does not take this one for a member."""
@@ -364,6 +366,20 @@ class ClusterNode:
                 "the cluster is partitioned: node %s and %s have gone on without each other",
                 self.name, ", ".join(names),
             )  # fmt: skip
+
+    def _log_failed(self, error: Exception) -> None:
+        """What the others have applied cannot be applied here: the node stops."""
+        logger.error("what is declared in the cluster cannot be applied on this node: %s", error)
+        self._failure = error
+        # Whoever waits for the node to join learns of it.
+        self._has_joined.set()
+        self.failed(error)
+
+    def _discarded(self, entries: Sequence[Entry]) -> None:
+        logger.error(
+            "%d changes of declarations that only node %s had are replaced by those of the others",
+            len(entries), self.name,
+        )  # fmt: skip
 
     def _restart(self, takes_from: tuple[str, ...]) -> None:
         names = ", ".join(takes_from)

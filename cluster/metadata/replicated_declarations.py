@@ -126,12 +126,12 @@ class ReplicatedDeclarations:
     local: declares while there is no replication. view: the last one that was installed in this
     run; None until the node has joined.
 
-    Each of these may be replaced: installed is called with each view, when what it brings is
-    applied; joined once, when the node has all that is declared; discarded with entries that only
+    Each of these may be replaced: members_changed is called when the nodes of the cluster have
+    changed; joined once, when the node has all that is declared; discarded with entries that only
     this node had, before they are replaced; partitioned with the nodes whose history differs, or
     none; restart_wanted with the nodes from which this one has to take everything, after a restart;
     paused with the nodes that it can reach, when the partition rule makes it stop; failed with the
-    error when something cannot be written.
+    error when something ordered cannot be applied, after which the node must not go on.
     """
 
     def __init__(
@@ -144,7 +144,6 @@ class ReplicatedDeclarations:
         local: LocalDeclarationLog,
     ) -> None:
         self.view: View | None = None
-        self.installed: Callable[[View], object] = lambda view: None
         self.joined: Callable[[], object] = lambda: None
         self.members_changed: Callable[[], object] = lambda: None
         self.discarded: Callable[[Sequence[Entry]], object] = lambda entries: None
@@ -263,8 +262,9 @@ class ReplicatedDeclarations:
 
     def _receive_passing(self, declarations: Sequence[Declaration]) -> None:
         """What is declared and not durable (D3). Those that exist already are skipped."""
-        for one in declarations:
-            self._perform((one,), THE_NODE, None)
+        with self._events_of(None):
+            for one in declarations:
+                self._perform((one,), THE_NODE, None)
         self._join()
 
     def _join(self) -> None:
@@ -289,9 +289,11 @@ class ReplicatedDeclarations:
         try:
             while self._outputs:
                 self._carry_out_one(self._outputs.popleft())
-        except MetadataError as error:
+        except Exception as error:
+            # What is left out is missing on this node alone, so it must not go on.
             self._outputs.clear()
             self.failed(error)
+            raise
         finally:
             self._is_busy = False
 
@@ -387,7 +389,6 @@ class ReplicatedDeclarations:
         before, self.view = self.view, it.view
         known = () if before is None else before.members
         self._newcomers = {member.name for member in it.view.members if member not in known}
-        self.installed(it.view)
         if it.snapshot is not None or self._is_coordinator:
             self._join()
         if self._is_coordinator:

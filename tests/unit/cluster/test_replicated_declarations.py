@@ -301,3 +301,32 @@ def test_a_whole_cluster_starts_again(cluster):
     cluster.run()
     for name in ("a", "b", "c"):
         assert cluster.contents(name) == before
+
+
+def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch):
+    _, b, _ = cluster.formed("a", "b", "c")
+    errors = []
+    b.log.failed = errors.append
+
+    def fail(*_):
+        raise MetadataError("the disk is full")
+
+    monkeypatch.setattr(b.metadata, "_execute", fail)
+    cluster.nodes["a"].log.submit(PutQueue("/", "q", True))
+    with pytest.raises(MetadataError, match="the disk is full"):
+        cluster.run()
+    assert [str(error) for error in errors] == ["the disk is full"]
+    assert "q" not in b.declared.registry.vhosts["/"].queues
+
+
+def test_what_is_not_durable_has_no_events_on_the_node_that_comes_back(cluster):
+    cluster.formed("a", "b", "c")
+    cluster.declare("a", PutExchange("/", "passing", "fanout"))
+    cluster.stop("c")
+    cluster.run()
+    c = cluster.start("c", 2)
+    seen = []
+    c.declared.events.listen(seen.append)
+    cluster.run()
+    assert "passing" in c.declared.registry.vhosts["/"].exchanges
+    assert seen == []
