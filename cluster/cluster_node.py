@@ -36,7 +36,7 @@ from leveret.cluster.membership_changes import (
     ClusterError,
     Membership,
     MembershipChanges,
-    ask_if_member,
+    check_membership,
 )
 from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved, read
 from leveret.cluster.metadata.member_records import (
@@ -301,7 +301,8 @@ class ClusterNode:
         while not self._has_joined.is_set():
             decision = order.decide(replication.heard)
             if isinstance(decision, Joins) and self._clock.now_ms() >= asks_at_ms:
-                await self._check_membership(decision.name)
+                if decision.name in self.questions.nodes:
+                    await check_membership(self.questions, decision.name, self.name, members)
                 asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
             # A node that was in no view yet has nothing to start from.
             if isinstance(decision, MayStart) and saved.view is not None:
@@ -319,15 +320,6 @@ class ClusterNode:
                 continue
         if self._failure is not None:
             raise ClusterError(f"node {self.name} did not join its cluster: {self._failure}")
-
-    async def _check_membership(self, member: str) -> None:
-        """Raise ClusterError if a running node does not take this one for a member."""
-        if member in self.questions.nodes and not await ask_if_member(self.questions, member):
-            raise ClusterError(
-                f"node {self.name} thinks it's clustered with node {member}, but {member} "
-                "disagrees: it was removed from the cluster while it was down. Reset it "
-                "(leveretctl force_reset with its broker stopped), and join the cluster again"
-            )
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later_ms(TICK_MS, self._tick)

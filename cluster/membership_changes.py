@@ -13,7 +13,7 @@ from leveret.broker.declarations import Declaration, DeleteQueue
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.services import Services
 from leveret.cluster.membership import members
-from leveret.cluster.membership.members import MembershipRefused
+from leveret.cluster.membership.members import Members, MembershipRefused
 from leveret.cluster.metadata.member_records import (
     cluster_id_of,
     delete_member,
@@ -134,9 +134,17 @@ async def ask_to_leave(questions: Questions, member: str) -> None:
     await _ask(questions, member, LEAVE, YES)
 
 
-async def ask_if_member(questions: Questions, member: str) -> bool:
-    """Whether a linked node takes this one for a member. Raises ClusterError."""
-    return await _ask(questions, member, IS_MEMBER, YES) == YES
+async def check_membership(questions: Questions, member: str, name: str, own: Members) -> None:
+    """Raise ClusterError if a linked node does not take this one for a member.
+
+    name: of this node. own: the members that it knows.
+    """
+    if await _ask(questions, member, IS_MEMBER, YES) == YES:
+        return
+    try:
+        members.check_start(name, own=own, theirs={}, other=member)
+    except MembershipRefused as error:
+        raise ClusterError(str(error)) from None
 
 
 async def _ask(questions: Questions, member: str, topic: str, text: bytes) -> bytes:

@@ -83,30 +83,6 @@ def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) 
     return remaining
 
 
-def forget_offline(
-    members: Members, name: str, *, asked: str, companions: frozenset[str], running: frozenset[str]
-) -> Members:
-    """A stopped node removes one that it would wait for and that is lost (--offline).
-
-    companions: the disc nodes that may have run on after the asked one (start_order.py).
-    """
-    if running:
-        raise MembershipRefused(
-            f"node {asked} is stopped, and {', '.join(sorted(running))} of its cluster run: give"
-            " the command to one of them, without --offline"
-        )
-    if not members.get(asked, False):
-        raise MembershipRefused(f"node {asked} is no disc node: give the command to a disc node")
-    remaining = forget(members, name, asked=asked, running=running)
-    if companions - {asked, name}:
-        others = ", ".join(sorted(companions - {asked, name}))
-        raise MembershipRefused(
-            f"node {asked} was not the last one to stop: {others} may know more. Start them, or"
-            " give the command to one of them"
-        )
-    return remaining
-
-
 def change_type(members: Members, name: str, is_disc: bool, *, running: frozenset[str]) -> Members:
     """A node becomes a disc or a RAM node, before its next start."""
     if len(members) < 2 or name not in members:
@@ -133,20 +109,10 @@ def check_start(name: str, *, own: Members, theirs: Members, other: str) -> None
     if len(own) < 2:
         return
     raise MembershipRefused(
-        f"node {name} counts itself as clustered with node {other}, but {other} does not. If it was"
-        f" removed from the cluster, reset it with leveretctl --node {name} reset, then join again"
+        f"node {name} thinks it's clustered with node {other}, but {other} disagrees: it was"
+        f" removed while it was down. Reset it with leveretctl --node {name} force_reset, then join"
+        " again"
     )
-
-
-def check_rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> Members:
-    """A stopped node gets another name (rename_cluster_node), with the same type."""
-    if old not in members:
-        raise MembershipRefused(f"node {old} is not a member of this cluster")
-    if new in members:
-        raise MembershipRefused(f"there is a node {new} in this cluster already")
-    if old in running or new in running:
-        raise MembershipRefused(f"nodes {old} and {new} have to be stopped for this")
-    return {new if one == old else one: is_disc for one, is_disc in members.items()}
 
 
 def _require_disc_node(members: Members, reason: str) -> None:
