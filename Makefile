@@ -25,8 +25,9 @@ FIRST ?= 1
 
 .PHONY: run cluster compile test test-pure sim fuzz lint format pictures bench clean
 
-# Sources are compiled in place (setup.py). The packages are those that pyproject.toml requires.
-BUILD_REQUIRES := setuptools mypy msgspec librt pamqp
+# Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
+BUILD_REQUIRES := import tomllib; \
+    print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')
 SOURCES := setup.py mypyc.ini pyproject.toml $(shell find broker cluster storage -name '*.py')
 INSTALL := LEVERET_BUILD=pure $(BIN)/pip install --quiet --editable
 
@@ -44,7 +45,7 @@ $(BIN)/.dev-ready: $(BIN)/.test-ready
 	touch $@
 
 $(BIN)/.compiled: $(BIN)/leveret $(SOURCES)
-	$(BIN)/pip install --quiet $(BUILD_REQUIRES)
+	$(BIN)/python -c "$(BUILD_REQUIRES)" | $(BIN)/pip install --quiet --requirement /dev/stdin
 	find -L leveret -name '*.so' -delete
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch $@
