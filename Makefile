@@ -7,6 +7,9 @@
 # make fuzz   feed mutated frames and records to a build with the address sanitizer; SEED, FRAMES
 #             and RECORDS say which and how many
 # make sim    run the simulated cluster; SEEDS says how many runs, FIRST with which one to begin
+# make jepsen  use mirrored queues of a real cluster while its nodes fail; MINUTES, SEED, MODE and
+#             NODES say for how long and how (needs root)
+# make sim-ring   run the simulated ring of guaranteed multicast, in the same way
 # make bench  compare the broker with RabbitMQ (installs rabbitmq-server if permitted)
 
 PYTHON ?= python3
@@ -14,16 +17,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 # All tests by default; use make test TESTS=tests/unit for some of them
 TESTS ?= tests
-ONCE := tests/analytics tests/browser tests/packaging tests/unit/bench tests/unit/mgmt/ctl \
-    tests/test_tidy.py tests/unit/test_analytics_docs.py
-JOBS ?= 2
+ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queues.py \
+    tests/cluster/test_handing_over.py tests/cluster/test_mirrors_shown_and_moved.py \
+    tests/cluster/test_partitions.py tests/cluster/test_stopped_mirrors.py tests/jepsen \
+    tests/packaging tests/sim tests/unit/bench tests/unit/cluster/discovery \
+    tests/unit/cluster/links tests/unit/mgmt/ctl tests/test_tidy.py tests/unit/test_analytics_docs.py
+# Many tests wait for processes and disks: four at a time keep two cores busy
+JOBS ?= 4
 FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
 SEEDS ?= 10000
 FIRST ?= 1
+MINUTES ?= 5
+MODE ?= pause_minority
+NODES ?= 3
 
-.PHONY: run cluster compile test test-pure sim fuzz lint format pictures bench clean
+.PHONY: run cluster compile test test-pure sim sim-ring jepsen fuzz lint format pictures bench clean
 
 # Sources are compiled in place (setup.py), with the packages that pyproject.toml requires.
 BUILD_REQUIRES := import tomllib; \
@@ -83,6 +93,12 @@ fuzz: $(BIN)/.test-ready compile
 
 sim: $(BIN)/.test-ready
 	$(BIN)/python -m tests.sim.scenario --seeds $(SEEDS) --first $(FIRST)
+
+sim-ring: $(BIN)/.test-ready
+	$(BIN)/python -m tests.sim.ring_scenario --seeds $(SEEDS) --first $(FIRST)
+
+jepsen: $(BIN)/.test-ready compile
+	$(BIN)/python -m tests.jepsen.run --minutes $(MINUTES) --seed $(SEED) --mode $(MODE) --nodes $(NODES)
 
 bench: $(BIN)/.test-ready compile
 	$(BIN)/python -m tests.bench.run

@@ -26,7 +26,7 @@ _ROUND = """
         if(earlier.new_message is null, hop.words,
             concat(earlier.words, ', from there to ', hop.words)) as words
     from {hops} as hop left join {hops} as earlier
-        on earlier.node = hop.node and earlier.new_message = hop.before
+        on earlier.vhost = hop.vhost and earlier.new_message = hop.before
 """
 
 _HOPS = """
@@ -47,8 +47,8 @@ PATHS = """
         concat('published to ', words, if(array_size(queues) = 0, ' and lost: no queue took it',
             concat(', at last to ', array_join(queues, ' and ')))) as words
     from hops anti join (
-        select node as on_node, message as died from events where event = 'dead_letter'
-    ) as later on node = on_node and new_message = died and new_message != message
+        select vhost as in_vhost, message as died from events where event = 'dead_letter'
+    ) as later on vhost = in_vhost and new_message = died and new_message != message
 """
 
 QUERIES = {"dead_letters": DEAD_LETTERS, "dead_letter_paths": PATHS}

@@ -10,7 +10,7 @@ _NAMES = ("p50", "p90", "p95", "p99")
 
 _MEASURED = """
     select vhost, queue, weight, 'wait' as measure, first_delivered as end_us,
-        first_delivered - came as took
+        greatest(0, first_delivered - came) as took
     from histories join queue_keys using (queue_key)
     where came is not null and first_delivered is not null
     union all
@@ -68,25 +68,25 @@ DETAILS = """
 """
 
 _NOTED = """
-    select noted.*, coalesce(letter_exchange, details.exchange) as exchange,
+    select noted.*, coalesce(letter_node, details.node) as node,
+        coalesce(letter_exchange, details.exchange) as exchange,
         coalesce(letter_keys, details.routing_keys) as routing_keys,
         details.message_id, details.correlation_id,
         if(letter_exchange is null, details.connection, null) as connection
     from (
-        select noted.*, letter_exchange, letter_keys,
+        select noted.*, letter_node, letter_exchange, letter_keys,
             coalesce(first_message, noted.message) as published_message
         from ({}) as noted left join (
-            select vhost as in_vhost, node as on_node, new_message, exchange as letter_exchange,
-                routing_keys as letter_keys, first_message
+            select vhost as in_vhost, node as letter_node, new_message,
+                exchange as letter_exchange, routing_keys as letter_keys, first_message
             from hops
-        ) as letters on in_vhost = vhost and on_node = node and new_message = noted.message
+        ) as letters on in_vhost = vhost and new_message = noted.message
     ) as noted left join ({}) as details
-        on details.vhost = noted.vhost and details.node = noted.node
-        and details.message = published_message
+        on details.vhost = noted.vhost and details.message = published_message
 """
 
 _FATES = """
-    select fates_by_key.*, vhost, node, queue from fates_by_key join queue_keys using (queue_key)
+    select fates_by_key.*, vhost, queue from fates_by_key join queue_keys using (queue_key)
     where fate != 'acknowledged'
 """
 
@@ -103,7 +103,7 @@ FATES = f"""
 """
 
 _POISON = """
-    select fates_by_key.*, vhost, node, queue from fates_by_key join queue_keys using (queue_key)
+    select fates_by_key.*, vhost, queue from fates_by_key join queue_keys using (queue_key)
     where deliveries > {above}
 """
 

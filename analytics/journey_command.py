@@ -1,8 +1,9 @@
 """`leveret journey`: finds one message in a trace directory and prints its events.
 
 It does not need Spark. A message number leads directly to the hour of its publish, since a node's
-numbers increase with time, and the search ends when the message has left all its queues. Ids are
-searched in all files of the window.
+numbers increase with time, and the search ends when the message has left all its queues. With the
+logs of several nodes it begins at the earliest of their hours, as any of them may have published
+the message. Ids are searched in all files of the window.
 
 Exit codes: 0 if a message was found; 1 if none was found or the files cannot be read; 2 for invalid
 options; 130 after Ctrl-C.
@@ -158,23 +159,31 @@ def _never(_: Result) -> bool:
 
 
 def files_from(files: Sequence[TraceFile], number: int) -> list[TraceFile]:
-    """Return the files from the hour of a message number on, for each virtual host and node."""
+    """Return the files from the hour of a message number on."""
     by_node: dict[tuple[str | None, str], list[TraceFile]] = {}
     for file in files:
         by_node.setdefault((file.vhost, Path(file.path).name.rsplit("-", 2)[0]), []).append(file)
-    kept = [file for of_node in by_node.values() for file in _files_from_hour(of_node, number)]
+    hours: dict[str | None, int] = {}
+    for (vhost, _), of_node in by_node.items():
+        hour_us = _hour_of(of_node, number)
+        hours[vhost] = min(hours.get(vhost, hour_us), hour_us)
+    kept = [
+        file
+        for (vhost, _), of_node in by_node.items()
+        for file in of_node
+        if (file.hour_us or 0) >= hours[vhost]
+    ]
     return sorted(kept, key=lambda file: (file.hour_us or 0, file.path))
 
 
-def _files_from_hour(files: list[TraceFile], number: int) -> Iterable[TraceFile]:
-    """Return the files of one node, in order of time, from the hour of a number on."""
+def _hour_of(files: list[TraceFile], number: int) -> int:
+    """Return the hour of the number's publish if it is in these files of one node, in order of
+    time; 0 if they have no hours.
+    """
     if any(file.hour_us is None for file in files):
-        return files
+        return 0
     first_after = bisect_left(files, True, key=lambda file: _begins_after(file, number))
-    if first_after == 0:
-        return files
-    hour = files[first_after - 1].hour_us
-    return [file for file in files if (file.hour_us or 0) >= (hour or 0)]
+    return files[max(0, first_after - 1)].hour_us or 0
 
 
 def _begins_after(file: TraceFile, number: int) -> bool:

@@ -52,10 +52,11 @@ def _title(journey: Journey) -> str:
 def _hops(journey: Journey) -> Iterator[Line]:
     if journey.came_from is not None:
         yield time_us(journey.came_from), _came_from(journey.came_from)
+    are_several = len(journey.nodes) > 1
     for event in journey.events:
         told_by = _WORDS.get(str(event.get("event")))
         words = told_by(event) if told_by else f"{shown(event.get('event'))}: not a known event"
-        yield time_us(event), words
+        yield time_us(event), words + (f", on {shown(event.get('node'))}" if are_several else "")
 
 
 # Events
@@ -242,12 +243,12 @@ def _gaps(journey: Journey, search_range: SearchRange, ends_us: int | None) -> I
     last = max((time_us(event) for event in journey.events), default=journey.begins_us)
     begins, ends = journey.begins_us, last if ends_us is None else max(last, ends_us)
     for gap in search_range.gaps:
-        is_here = (gap.get("node"), gap.get("vhost")) == (journey.node, journey.vhost)
+        is_here = gap.get("vhost") == journey.vhost
         until = gap.get("until_us")
         until = until if isinstance(until, int) else time_us(gap)
         if gap.get("event") == record.GAP and is_here and time_us(gap) <= ends and until >= begins:
             yield (
                 f"{plural(count(gap, 'lost'), 'record')} could not be written, from"
-                f" {moment(time_us(gap))} for {duration(until - time_us(gap))}; some may be about"
-                " this message"
+                f" {moment(time_us(gap))} for {duration(until - time_us(gap))} on"
+                f" {shown(gap.get('node'))}; some may be about this message"
             )

@@ -2,6 +2,10 @@
 
 A `Journey` belongs to one message number. A dead letter is a new message with a journey of its own,
 linked from the first by `came_from`.
+
+The records of a journey may come from several nodes of a cluster, whose clocks differ a little. So
+a message enters its queues before anything else happens to it there, whatever the times say, and
+what became of it on the node of its queue counts more than that a client rejected it.
 """
 
 from collections.abc import Iterable
@@ -51,7 +55,10 @@ class QueueHistory:
 
 @dataclass
 class Journey:
-    """All records of one message. publish: None if the publish is not in the log."""
+    """All records of one message. publish: None if the publish is not in the log.
+
+    node: where it was published, or else that of its first record. nodes: of all its records.
+    """
 
     node: str
     vhost: str
@@ -60,6 +67,11 @@ class Journey:
     events: list[Record] = field(default_factory=list)
     histories: dict[str, QueueHistory] = field(default_factory=dict)
     came_from: Record | None = None
+
+    @property
+    def nodes(self) -> set[str]:
+        """See the class."""
+        return {str(event.get("node", "")) for event in self.events}
 
     @property
     def begins_us(self) -> int:
@@ -85,28 +97,30 @@ class Journey:
 def journeys(records: Iterable[Record]) -> list[Journey]:
     """Build the journeys of records that are in order of time; the earliest journey comes first."""
     found: dict[tuple[str, int], Journey] = {}
-    for event in records:
-        number = event.get("message")
-        if not isinstance(number, int):
-            continue
-        journey = _journey(found, event, number)
-        journey.events.append(event)
-        _apply(journey, event)
+    numbered = [event for event in records if isinstance(event.get("message"), int)]
+    for event in numbered:
+        if event.get("event") == record.PUBLISH:
+            journey = _journey(found, event, event["message"])
+            journey.publish = event
+            _came(journey, event)
         letter = event.get("new_message")
         if isinstance(letter, int) and letter:
-            began = _journey(found, event, letter)
-            began.came_from = event
-            for queue in names(event, "queues"):
-                _came(began, queue, event)
+            journey = _journey(found, event, letter)
+            journey.came_from = event
+            _came(journey, event)
+    for event in numbered:
+        journey = _journey(found, event, event["message"])
+        journey.events.append(event)
+        _apply(journey, event)
     known = [journey for journey in found.values() if journey.events or journey.came_from]
     return sorted(known, key=lambda journey: (journey.begins_us, journey.number))
 
 
 def _journey(found: dict[tuple[str, int], Journey], event: Record, number: int) -> Journey:
-    node = str(event.get("node", ""))
-    if (node, number) not in found:
-        found[node, number] = Journey(node, str(event.get("vhost", "")), number)
-    return found[node, number]
+    vhost = str(event.get("vhost", ""))
+    if (vhost, number) not in found:
+        found[vhost, number] = Journey(str(event.get("node", "")), vhost, number)
+    return found[vhost, number]
 
 
 def names(event: Record, field_name: str) -> list[str]:
@@ -126,18 +140,15 @@ def time_us(event: Record) -> int:
     return count(event, "time_us")
 
 
-def _came(journey: Journey, queue: str, event: Record) -> None:
+def _came(journey: Journey, event: Record) -> None:
+    """A publish or a dead letter's record names the queues that it entered."""
     moment = time_us(event)
-    journey.histories[queue] = QueueHistory(queue, moment, ready_us=moment, changed_us=moment)
+    for queue in names(event, "queues"):
+        journey.histories[queue] = QueueHistory(queue, moment, ready_us=moment, changed_us=moment)
 
 
 def _apply(journey: Journey, event: Record) -> None:
     kind = event.get("event")
-    if kind == record.PUBLISH:
-        journey.publish = event
-        for queue in names(event, "queues"):
-            _came(journey, queue, event)
-        return
     name = event.get("queue")
     state = _state_after(event)
     if not isinstance(name, str) or state is None:
@@ -149,7 +160,9 @@ def _apply(journey: Journey, event: Record) -> None:
         history.last = event
     elif state is State.READY:
         history.ready_us = time_us(event)
-    history.state, history.changed_us = state, time_us(event)
+    if state is not State.REJECTED or history.state is not State.DEAD_LETTERED:
+        history.state = state
+    history.changed_us = time_us(event)
 
 
 def _waited_us(history: QueueHistory, event: Record) -> int | None:
@@ -157,7 +170,7 @@ def _waited_us(history: QueueHistory, event: Record) -> int | None:
     since = history.ready_us
     if event.get("event") in {record.ACK, record.REJECT, record.REQUEUE}:
         since = None if history.last is None else time_us(history.last)
-    return None if since is None else time_us(event) - since
+    return None if since is None else max(0, time_us(event) - since)
 
 
 def _state_after(event: Record) -> State | None:

@@ -1,10 +1,11 @@
 """Queue histories: what happened to each message in each queue it entered, one row each.
 
-Message numbers are unique within a node, so the key is (queue_key, message), where queue_key
-identifies a queue of a node. Grouping by this key joins publish, deliveries and settlement in one
-shuffle of numbers that is not skewed, even if one queue has most of the traffic. Names are hashed
-to 64 bits (the views `queue_keys` and `consumer_keys` map them back); only times and counts of the
-events are kept.
+Message numbers are unique within a cluster, whose nodes each log what happens there: the publish on
+one, the deliveries on another, the expiry on that of the queue. So the key is (queue_key, message),
+where queue_key identifies a queue. Grouping by this key joins publish, deliveries and settlement in
+one shuffle of numbers that is not skewed, even if one queue has most of the traffic. Names are
+hashed to 64 bits (the views `queue_keys` and `consumer_keys` map them back); only times and counts
+of the events are kept.
 
 If one consumer received a message each time, the row names it. Messages with several deliveries are
 few, and their events are read in order of time: the view `holds` has a row for each period in which
@@ -13,7 +14,7 @@ a consumer held a message.
 
 from leveret.analytics.engine import Engine
 
-QUEUE_KEY = "xxhash64(vhost, node, {})"
+QUEUE_KEY = "xxhash64(vhost, {})"
 CONSUMER_KEY = "xxhash64(node, connection, channel, consumer_tag)"
 REASONS = ("expired", "rejected", "maxlen", "delivery_limit", "queue_deleted")
 
@@ -22,9 +23,9 @@ _REASON = "case reason {} else 0 end".format(
 )
 
 _QUEUE_KEYS = f"""
-    select distinct {QUEUE_KEY.format("queue")} as queue_key, vhost, node, queue from (
-        select vhost, node, queue from flows where queue is not null
-        union all select vhost, node, explode(queues) from flows) as named
+    select distinct {QUEUE_KEY.format("queue")} as queue_key, vhost, queue from (
+        select vhost, queue from flows where queue is not null
+        union all select vhost, explode(queues) from flows) as named
 """
 _CONSUMER_KEYS = f"""
     select {CONSUMER_KEY} as consumer_key, max(vhost) as vhost, max(connection) as connection,

@@ -45,7 +45,12 @@ VHOST = Column("vhost", STRING, "the virtual host")
 NODE = Column("node", STRING, "the node that wrote the record")
 QUEUE = Column("queue", STRING, "the queue")
 EXCHANGE = Column("exchange", STRING, "the exchange; empty for the default exchange")
-MESSAGE = Column("message", LONG, "the node's number of the message")
+MESSAGE = Column("message", LONG, "the number of the message, in the whole cluster")
+ORIGIN = Column(
+    "node",
+    STRING,
+    "where it was published or became a dead letter; null if not in the trace",
+)
 MESSAGE_ID = Column("message_id", STRING, "the message-id property; null if there is none")
 
 TRAFFIC = Table(
@@ -147,7 +152,7 @@ FATES = Table(
     "Each message that was not acknowledged, in each queue that it entered",
     (
         VHOST,
-        NODE,
+        ORIGIN,
         MESSAGE,
         QUEUE,
         Column("fate", STRING, "never_delivered, never_acknowledged, rejected, expired,"
@@ -184,7 +189,7 @@ POISON = Table(
     "Messages that were delivered from one queue more than N times (--poison-above)",
     (
         VHOST,
-        NODE,
+        ORIGIN,
         MESSAGE,
         QUEUE,
         Column("deliveries", LONG, "number of deliveries"),

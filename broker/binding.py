@@ -111,6 +111,12 @@ class Binding:
         del self._incoming()[self.key]
         self.source.type.unbind(self.destination, self.routing_key, self.arguments)
 
+    def lead_to(self, destination: QueueClient) -> None:
+        """Have another object stand for the queue that it leads to."""
+        self.detach()
+        self.destination = destination
+        self.attach()
+
     def _incoming(self) -> "dict[BindingKey, Binding]":
         destination = self.destination
         return destination.incoming if isinstance(destination, Exchange) else destination.bindings

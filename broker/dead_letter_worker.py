@@ -37,7 +37,8 @@ from leveret.broker.dead_lettering import (
     letter_runs,
     work_of,
 )
-from leveret.broker.exchanges.router import Route, route
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
+from leveret.broker.fan_out import ROUTE_STEP_WORK
 from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.queues.letter_source import KeptLetter, LetterSource
@@ -77,7 +78,7 @@ class Letter:
     time_s: of its death, as its header says. waiting: targets that hold it. settled: those that
     have confirmed it. is_refused: a target has refused it. is_unrouted: it reaches no target.
     retry_at_ms: when it is tried again, if it is refused or unrouted. is_due: it is tried again in
-    this turn or the next.
+    this turn or the next, or its route is being found.
     """
 
     kept: KeptLetter
@@ -92,7 +93,7 @@ class Letter:
     @property
     def is_done(self) -> bool:
         """Every target has it, and there is one."""
-        return bool(self.settled) and not self.waiting and not self.is_refused
+        return bool(self.settled) and not (self.waiting or self.is_refused or self.is_due)
 
 
 class Confirm:
@@ -127,12 +128,12 @@ class Confirm:
             self._worker.refused(self._letter, self._target)
 
 
-class LetterWorker:
-    """The worker of one queue: see `DeadLetterWorker`. An actor (broker/turns.py)."""
+class LetterWorker(Actor):
+    """The worker of one queue: see `DeadLetterWorker`."""
 
     __slots__ = (
         "_due", "_generation", "_is_closed", "_letters", "_looks_again", "_queue", "_settings",
-        "_source", "_timer", "_vhost", "_warned", "is_awake",
+        "_source", "_timer", "_vhost", "_warned",
     )  # fmt: skip
 
     def __init__(
@@ -142,6 +143,7 @@ class LetterWorker:
         source: LetterSource,
         settings: WorkerSettings,
     ) -> None:
+        super().__init__()
         self._vhost = vhost
         self._queue = queue
         self._source = source
@@ -152,7 +154,6 @@ class LetterWorker:
         self._looks_again = self._is_closed = False
         self._warned: set[str] = set()
         self._timer: Timer | None = None
-        self.is_awake = False
 
     def __repr__(self) -> str:
         return f"<dead-letter worker of {self._queue!r}>"
@@ -220,7 +221,7 @@ class LetterWorker:
         return letter
 
     def _publish(self, letter: Letter) -> None:
-        """Give a letter to all targets that do not have it."""
+        """Find the targets of a letter, and give it to those that do not have it."""
         vhost, kept = self._vhost, letter.kept
         vhost.turns.work_left -= work_of(kept.message)
         letter.retry_at_ms = vhost.clock.now_ms() + self._settings.retry_ms
@@ -233,14 +234,34 @@ class LetterWorker:
         else:
             dead = Dead(self._queue, [kept.message], kept.reason)
             (run,) = letter_runs(vhost, dead, exchange.name, letter.time_s)
-            self._give(letter, run, exchange)
+            found = Route(exchange, run.routing_keys, header_of(_as_kept(run.letters[0])))
+            is_complete = found.go_on(WORK_AT_ONCE)
+            vhost.turns.work_left -= found.work
+            if is_complete:
+                self._give(letter, run, exchange, found)
+            else:
+                letter.is_due = True
+                finding = self._finding(letter, run, exchange, found)
+                LongWork(vhost.turns, f"the route of a letter of {self!r}", finding).start()
         self._settle_if_done(letter)
 
-    def _give(self, letter: Letter, run: LetterRun, exchange: Exchange) -> None:
+    def _finding(
+        self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route
+    ) -> Iterator[int]:
+        """The steps of finding a long route (broker/long_work.py); then the letter is given."""
+        while not found.go_on(ROUTE_STEP_WORK):
+            yield ROUTE_STEP_WORK
+        if self._letters.get(letter.kept.entry.position) is letter:
+            letter.is_due = False
+            self._give(letter, run, exchange, found)
+            self._settle_if_done(letter)
+            self.wake()
+
+    def _give(self, letter: Letter, run: LetterRun, exchange: Exchange, found: Route) -> None:
+        """Give a letter to all targets on its route that do not have it."""
         vhost, queue, kept = self._vhost, self._queue, letter.kept
         message = _as_kept(run.letters[0])
         header = header_of(message)
-        found = route(exchange, run.routing_keys, header)
         targets = self._targets(found, run.in_cycle)
         letter.is_unrouted = not (targets or letter.settled or letter.waiting)
         if letter.is_unrouted:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 from leveret.broker.amqp.content import encode_address
 from leveret.broker.binding import Exchange
 from leveret.broker.clock import Clock
+from leveret.broker.exchanges.router import WORK_AT_ONCE
 from leveret.broker.fan_out import QUEUES_AT_ONCE
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import DeathNotes, letter_work
@@ -30,6 +31,7 @@ from leveret.broker.routing import (
     publish,
     queues_by_key,
 )
+from leveret.broker.turns import Actor
 from leveret.storage.message import Address, Message
 
 logger = logging.getLogger("leveret.vhost")
@@ -65,7 +67,7 @@ class LetterRun(NamedTuple):
     in_cycle: frozenset[str]
 
 
-class DeadLetterer:
+class DeadLetterer(Actor):
     """Publishes the dead letters of one virtual host.
 
     A dead letter may be the death of another message, in the queue that it goes to. Such a one
@@ -74,14 +76,14 @@ class DeadLetterer:
     one that goes to very many queues until these have it.
     """
 
-    __slots__ = ("_is_publishing", "_mailbox", "_rest", "_vhost", "is_awake")
+    __slots__ = ("_is_publishing", "_mailbox", "_rest", "_vhost")
 
     def __init__(self, vhost: DeadLetteringVhost) -> None:
+        super().__init__()
         self._vhost = vhost
         self._mailbox: deque[Dead] = deque()
         self._is_publishing = False
         self._rest: Answer[None] | None = None
-        self.is_awake = False
 
     def add(self, queue: QueueClient, messages: list[Message], reason: str) -> None:
         """Messages died. Who let them die has counted the work of publishing their letters."""
@@ -135,25 +137,30 @@ class DeadLetterer:
             self._vhost.turns.wake(self)
 
     def _publish(self, dead: Dead) -> None:
-        """Publish dead letters, up to one that goes to very many queues."""
+        """Publish dead letters, up to one that goes to very many queues, or as many as take long to
+        route. The work of the others was counted when they died.
+        """
         vhost = self._vhost
         exchange = vhost.exchanges.get(dead.queue.options.dead_letter_exchange or "")
         if exchange is None:
             return
         done = 0
+        work_left_min = vhost.turns.work_left - WORK_AT_ONCE
         for run in letter_runs(vhost, dead, exchange.name):
-            done += self._publish_run(dead, exchange, run)
-            if self._rest is not None:
+            done += self._publish_run(dead, exchange, run, work_left_min)
+            if self._rest is not None or vhost.turns.work_left <= work_left_min:
                 self._put_back(dead, done)
                 return
 
-    def _publish_run(self, dead: Dead, exchange: Exchange, run: LetterRun) -> int:
-        """Publish a run, up to a letter that goes to very many queues; how many were published."""
+    def _publish_run(
+        self, dead: Dead, exchange: Exchange, run: LetterRun, work_left_min: int
+    ) -> int:
+        """Publish letters of a run, as `_publish` does; how many were published."""
         queues = None
         if len(run.routing_keys) == 1:
-            queues = queues_by_key(exchange, run.routing_keys[0])
+            queues = queues_by_key(self._vhost, exchange, run.routing_keys[0])
         if queues is None or len(queues) > QUEUES_AT_ONCE:
-            return self._publish_each(dead, exchange, run)
+            return self._publish_each(dead, exchange, run, work_left_min)
         if run.in_cycle:
             queues = _outside_cycle(queues, dead, run)
         vhost, letters = self._vhost, run.letters
@@ -164,19 +171,32 @@ class DeadLetterer:
         deliver(vhost, queues, letters, sum([len(letter.body) for letter in letters]))
         return len(letters)
 
-    def _publish_each(self, dead: Dead, exchange: Exchange, run: LetterRun) -> int:
+    def _publish_each(
+        self, dead: Dead, exchange: Exchange, run: LetterRun, work_left_min: int
+    ) -> int:
         """Publish a run to an exchange that decides message by message, or to very many queues."""
         count = 0
         for message, letter in zip(run.died, run.letters, strict=True):
             count += 1
             self._rest = publish(
                 self._vhost, exchange, letter, run.routing_keys,
-                trace=partial(self._trace, dead, message, letter, run),
+                routed=partial(self._routed, dead, message, letter, run),
                 choose=partial(_outside_cycle, dead=dead, run=run) if run.in_cycle else None,
-            ).rest  # fmt: skip
-            if self._rest is not None:
+            )  # fmt: skip
+            if self._rest is not None or self._vhost.turns.work_left <= work_left_min:
                 break
         return count
+
+    def _routed(
+        self,
+        dead: Dead,
+        message: Message,
+        letter: Message,
+        run: LetterRun,
+        queues: list[QueueClient],
+        _is_delayed: bool,
+    ) -> None:
+        self._trace(dead, message, letter, run, queues)
 
     def _trace(
         self,

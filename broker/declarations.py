@@ -232,7 +232,8 @@ class PutQueue(Declaration, frozen=True):
     owner: the name of the connection that owns an exclusive queue; empty for other queues.
     owner_node: the node of that connection; empty for this node, if it is not in a cluster.
     storage_id: the number under which the queue's node stores its messages; 0 if it stores none.
-    That node sets it. node, identity: see `QueueHome`.
+    That node sets it. node, identity: see `QueueHome`. mirrors: the record of its mirrors; empty
+    without one.
     """
 
     vhost: str
@@ -245,6 +246,7 @@ class PutQueue(Declaration, frozen=True):
     owner_node: str = ""
     node: str = ""
     identity: int = 0
+    mirrors: bytes = b""
 
 
 class DeleteQueue(Declaration, frozen=True):
@@ -252,6 +254,44 @@ class DeleteQueue(Declaration, frozen=True):
 
     vhost: str
     name: str
+
+
+class PutQueueHome(Declaration, frozen=True):
+    """The node that a queue lives on has another name from now on. identity: of the queue."""
+
+    vhost: str
+    name: str
+    node: str
+    identity: int
+
+
+class ChangeQueueMirrors(Declaration, frozen=True):
+    """A change of who leads and who mirrors a queue is asked for; see `QueueMirrors`.
+
+    It is replaced by `PutQueueMirrors`, or by the deletion of the queue, when it is ordered, so
+    that it is made once, on the newest record. identity: of the queue.
+    """
+
+    vhost: str
+    name: str
+    identity: int
+    change: bytes
+
+
+class PutQueueMirrors(Declaration, frozen=True):
+    """A queue has another record of its mirrors from now on. See `MirrorsOutcome`.
+
+    identity: of the queue. storage_id: the number under which the new copy is stored; the node that
+    has it sets it.
+    """
+
+    vhost: str
+    name: str
+    identity: int
+    node: str
+    record: bytes
+    new_copy: str = ""
+    storage_id: int = 0
 
 
 class PutBinding(Declaration, frozen=True):
@@ -296,7 +336,8 @@ AnyDeclaration = (
     | PutTopicPermission | DeleteTopicPermission | PutPolicy | DeletePolicy
     | PutVhostLimits | DeleteVhostLimits | PutUserLimits | DeleteUserLimits
     | PutParameter | DeleteParameter | PutExchange | DeleteExchange
-    | PutQueue | DeleteQueue | PutBinding | DeleteBinding
+    | PutQueue | DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors
+    | PutBinding | DeleteBinding
 )  # fmt: skip
 
 # Between nodes

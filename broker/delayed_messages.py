@@ -43,8 +43,8 @@ from leveret.broker.clock import Clock, Timer
 from leveret.broker.long_work import LongWork
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Publisher
-from leveret.broker.turns import WORK_MAX, Turns
-from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
+from leveret.broker.turns import WORK_MAX, Actor, Turns
+from leveret.storage.backing_queue import BackingQueue, BeingRead, Cursor, Unreadable
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 
 DIGIT_BITS = 4
@@ -141,19 +141,19 @@ class Leaving:
         self.confirm(0, holder)
 
 
-class DelayedMessages:
-    """The messages that wait at one exchange. An actor (broker/turns.py).
+class DelayedMessages(Actor):
+    """The messages that wait at one exchange.
 
     make_backing: makes the backing queue of a bucket, by its number. levels: the buckets in which a
     restart found messages. release: publishes a message whose time has come, with confirms to this
-    publisher; see `routing.Published.rest`. wall_offset_ms: what is added to the clock to get the
-    wall clock.
+    publisher; see `routing.publish` for what it returns. wall_offset_ms: what is added to the clock
+    to get the wall clock.
     """
 
     __slots__ = (
         "_buckets", "_clock", "_leaving_bytes", "_leaving_count", "_loaded", "_make_backing",
         "_order", "_release", "_rest", "_timer", "_timer_ms", "_turns", "_waits_for_read",
-        "_wall_offset_ms", "is_awake",
+        "_wall_offset_ms",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +165,7 @@ class DelayedMessages:
         release: Callable[[Message, Publisher], Answer[None] | None],
         wall_offset_ms: int = 0,
     ) -> None:
+        super().__init__()
         self._clock = clock
         self._turns = turns
         self._make_backing = make_backing
@@ -177,7 +178,7 @@ class DelayedMessages:
         self._order = count()
         self._timer: Timer | None = None
         self._timer_ms = 0
-        self.is_awake = self._waits_for_read = False
+        self._waits_for_read = False
         # With one bucket at least the store knows that the storage id is in use.
         for level in {0, *levels}:
             self._restore(level)
@@ -198,13 +199,16 @@ class DelayedMessages:
             # It may be opened too early: what is not due goes to another bucket.
             return
         if first is not None:
-            bucket.begins_ms = _beginning(self._due_ms(first), level >> DIGIT_BITS)
+            bucket.begins_ms = _beginning(self.due_ms(first), level >> DIGIT_BITS)
 
     def _now_ms(self) -> int:
         return self._clock.now_ms() + self._wall_offset_ms
 
-    def _due_ms(self, entry: Entry) -> int:
-        """The time of an entry, which the store keeps as that of its expiry."""
+    def due_ms(self, entry: Entry) -> int:
+        """The time of an entry, which the store keeps as that of its expiry.
+
+        In milliseconds of the wall clock, if there is a store.
+        """
         return entry.expires_at_ms + self._wall_offset_ms
 
     # Coming
@@ -222,6 +226,10 @@ class DelayedMessages:
         self._put(bucket, message, due_ms, publisher, number)
         if self._timer is None or bucket.begins_ms < self._timer_ms:
             self._set_timer()
+
+    def add_for(self, message: Message, due_ms: int, publisher: Publisher, number: int) -> None:
+        """Keep a message until a time (`due_ms`); until the next turn if that is over."""
+        self.add(message, max(1, due_ms - self._now_ms()), publisher, number)
 
     def _bucket_for(self, due_ms: int, now_ms: int) -> Bucket:
         """The bucket for a time in the future."""
@@ -250,6 +258,16 @@ class DelayedMessages:
         if backing.publish([message], len(message.body), expires_at_ms) and publisher is not None:
             publisher.hold(number, 1, self)
             backing.when_safe(publisher, number, self)
+
+    # Looking
+
+    def waiting(self) -> tuple[list[Entry], list[Cursor]]:
+        """The messages that wait: those in memory, and cursors that read the others.
+
+        The caller must close the cursors.
+        """
+        loaded = [one.entry for one in sorted(self._loaded)]
+        return loaded, [bucket.backing.cursor() for bucket in self._buckets.values()]
 
     # Going
 
@@ -301,7 +319,7 @@ class DelayedMessages:
         entries = bucket.fetch(max(1, (self._turns.work_left - RELEASING_WORK) // work))
         self._turns.work_left -= work * max(1, len(entries))
         for entry in entries:
-            due_ms = self._due_ms(entry)
+            due_ms = self.due_ms(entry)
             target = self._bucket_for(due_ms, now_ms) if moves and due_ms > now_ms else bucket
             if target is bucket:
                 heappush(self._loaded, Loaded(due_ms, next(self._order), entry, bucket))

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from pamqp import base, commands
 
-from leveret.broker.amqp.content import Piece, encode_address
+from leveret.broker.amqp.content import encode_address
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import not_allowed
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel import methods_basic, publishing
 from leveret.broker.channel.access import check, check_exclusive_access
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.channel.confirms import Confirms
 from leveret.broker.channel.dispatch import described, handle, timed_out
 from leveret.broker.channel.publish_runs import Run
@@ -73,21 +73,6 @@ class DirectChannel(Channel):
         """Do nothing: management does not use confirms."""
 
 
-class NoOutput:
-    """The output of a channel without a socket."""
-
-    def __init__(self, services: Services) -> None:
-        self.services = services
-        self.pieces: list[Piece] = []
-        self.gathered_bytes = 0
-        self.is_congested = False
-        self.frame_bytes_max = 0
-        self.confirming: list[Channel] = []
-
-    def flush_later(self) -> None:
-        """Do nothing: there is no socket."""
-
-
 class DirectConnection:
     """A user's access to a vhost for one request. Use as a context manager.
 
@@ -110,7 +95,7 @@ class DirectConnection:
         self.requester = requester
         self.peer_port = 0
         self.name = f"<management of {user.name}>"
-        self.output = NoOutput(services)
+        self.output = ConnectionOutput(services, 0)
         self.targets = Targets()
         self.exclusive_queues: dict[str, QueueClient] = {}
         self.channel = DirectChannel(self)

@@ -1,8 +1,13 @@
 """Deliveries to very many queues: some of the queues in each turn of the event loop.
 
-A message may reach more queues than a turn has time for. Such deliveries go on in the turns of an
-actor, one after the other. Whoever publishes in order waits until its delivery is done: a channel
-handles no more of its connection's input, and dead letters and delayed messages wait behind.
+A message may reach more queues than a turn has time for, and it may take more time to find them
+(exchanges/router.py). Such deliveries go on in the turns of an actor, one after the other. Whoever
+publishes in order waits until its delivery is done: a channel handles no more of its connection's
+input, and dead letters and delayed messages wait behind.
+
+Memory is bounded though the disk stands still: while the store is behind, persistent messages go
+on to no queue, and while messages take too much memory, none do (`Flow`). What waits here counts
+for the hold of publishers.
 
 Promise: every queue that exists when its turn comes gets the messages, also if the publisher has
 gone meanwhile.
@@ -14,13 +19,14 @@ F2  The publisher is not told that a run is confirmed or refused before the last
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Publisher, QueueClient
-from leveret.broker.turns import Turns
+from leveret.broker.resources.flow import Flow
+from leveret.broker.turns import Actor, Turns
 from leveret.storage.message import Message
 
 QUEUES_AT_ONCE: Final = 500
@@ -29,33 +35,40 @@ them costs a millisecond more, since its holders are in a list (channel/held_run
 """
 CARE_WORK: Final = 30
 """The work of a message in a queue that checks a limit or a time to live (broker/turns.py)."""
-QUEUE_WORK = 4
+QUEUE_WORK = 7
 """That of a run in a queue, beside that of its messages."""
+ROUTE_STEP_WORK: Final = 1000
+"""That of a step of finding queues."""
+QUEUE_BYTES = 8
+"""The memory of a queue in a list."""
 _STEP_QUEUES = 100
 
 
 class Delivery:
     """A run of messages on its way to very many queues. The `Publisher` that the queues see.
 
-    done: given when the last queue has been given the run.
+    waiting_bytes: of memory that it takes while it waits, roughly. done: given when the last queue
+    has been given the run.
     """
 
     __slots__ = (
         "_body_bytes", "_first", "_holders", "_is_lost", "_messages", "_publisher", "_queues",
-        "_refused", "_ttl_ms", "done",
+        "_refused", "_ttl_ms", "done", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(
         self,
-        queues: Iterable[QueueClient],
+        queues: Iterable[QueueClient | None],
         messages: list[Message],
         body_bytes: int,
         ttl_ms: int | None,
         publisher: Publisher | None,
         first: int,
     ) -> None:
-        """See `QueueClient.publish`."""
-        self._queues: Iterator[QueueClient] = iter(queues)
+        """queues: None among them stands for a step of finding them, or of making the messages,
+        which are there when the first queue is. The others: see `QueueClient.publish`.
+        """
+        self._queues: Iterator[QueueClient | None] = iter(queues)
         self._messages = messages
         self._body_bytes = body_bytes
         self._ttl_ms = ttl_ms
@@ -64,21 +77,33 @@ class Delivery:
         self._refused: set[int] = set()
         self._is_lost = False
         self._holders: set[object] = {self}
+        self.waiting_bytes = body_bytes
+        if isinstance(queues, Sequence):
+            self.waiting_bytes += QUEUE_BYTES * len(queues)
         self.done: Answer[None] = Answer()
         if publisher is not None:
             publisher.hold(first, len(messages), self)
 
+    @property
+    def is_persistent(self) -> bool:
+        """Whether its messages are. Those that are still made are not."""
+        return bool(self._messages) and self._messages[0].header.is_persistent
+
     def go_on(self, turns: Turns) -> bool:
-        """Give the messages to more queues; whether there are any left."""
+        """Give the messages to more queues, or take a step to find them; whether any were left."""
         count = len(self._messages)
         publisher = None if self._publisher is None else self
-        queue: QueueClient | None = None
+        were_left = False
         for queue in islice(self._queues, _STEP_QUEUES):
+            were_left = True
+            if queue is None:
+                turns.work_left -= ROUTE_STEP_WORK
+                break
             if queue.is_deleted:
                 continue
             turns.work_left -= QUEUE_WORK + count * (CARE_WORK if is_watched(queue) else 1)
             queue.publish(self._messages, self._body_bytes, self._ttl_ms, publisher, self._first)
-        return queue is not None
+        return were_left
 
     def end(self) -> None:
         """The last queue has been given the run."""
@@ -116,32 +141,56 @@ class Delivery:
         self.confirm(self._first, holder)
 
 
-class FanOuts:
-    """The deliveries to very many queues in one virtual host. An actor (broker/turns.py)."""
+class FanOuts(Actor):
+    """The deliveries to very many queues in one virtual host."""
 
-    __slots__ = ("_deliveries", "_turns", "is_awake")
+    __slots__ = ("_deliveries", "_flow", "_is_waiting", "_turns")
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Turns, flow: Flow) -> None:
+        super().__init__()
         self._turns = turns
+        self._flow = flow
         self._deliveries: deque[Delivery] = deque()
-        self.is_awake = False
+        self._is_waiting = False
 
     def begin(self, delivery: Delivery) -> Answer[None]:
         """Carry out a delivery after all others (F1); the answer is given when it is done."""
         self._deliveries.append(delivery)
-        self._turns.wake(self)
+        self._flow.deliveries_wait(delivery.waiting_bytes)
+        if not self._is_waiting:
+            self._turns.wake(self)
         return delivery.done
 
     def take_turn(self) -> None:
         """Go on with the first delivery, and with others if there is work left."""
         turns, deliveries = self._turns, self._deliveries
         try:
-            while deliveries and turns.work_left > 0:
+            while deliveries and turns.work_left > 0 and not self._is_store_behind:
                 if not deliveries[0].go_on(turns):
-                    deliveries.popleft().end()
+                    self._end(deliveries.popleft())
         finally:
             if deliveries:
-                turns.wake(self)
+                self._go_on_later()
+
+    @property
+    def _is_store_behind(self) -> bool:
+        """Whether the first delivery has to wait for the store."""
+        return self._flow.is_store_behind_with(self._deliveries[0].is_persistent)
+
+    def _go_on_later(self) -> None:
+        if self._is_store_behind:
+            self._is_waiting = True
+            self._flow.when_changed(self._flow_changed)
+        else:
+            self._turns.wake(self)
+
+    def _flow_changed(self) -> None:
+        self._is_waiting = False
+        self._turns.wake(self)
+
+    def _end(self, delivery: Delivery) -> None:
+        self._flow.deliveries_wait(-delivery.waiting_bytes)
+        delivery.end()
 
 
 def is_watched(queue: QueueClient) -> bool:

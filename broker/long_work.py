@@ -8,27 +8,33 @@ was, in the units of broker/turns.py. So it can be written as a loop in a genera
             delete(queue)
             yield DELETE_WORK
 
+A step that is an `Answer` has the work wait until that is given.
+
 What can be done in this turn is done when `start` returns.
 """
 
 from collections.abc import Generator, Iterator
+from itertools import chain
 from typing import TypeVar
 
-from leveret.broker.turns import Turns
+from leveret.broker.pending import Answer
+from leveret.broker.turns import Actor, Turns
+
+Step = int | Answer[None]
 
 Result = TypeVar("Result")
 
 
-class LongWork:
+class LongWork(Actor):
     """An actor that exists until its steps are done. name: for logs, what is being done."""
 
-    __slots__ = ("_name", "_steps", "_turns", "is_awake")
+    __slots__ = ("_name", "_steps", "_turns")
 
-    def __init__(self, turns: Turns, name: str, steps: Iterator[int]) -> None:
+    def __init__(self, turns: Turns, name: str, steps: Iterator[Step]) -> None:
+        super().__init__()
         self._turns = turns
         self._name = name
         self._steps = steps
-        self.is_awake = False
 
     def __repr__(self) -> str:
         return f"<LongWork: {self._name}>"
@@ -41,11 +47,31 @@ class LongWork:
         """Do steps while there is work left."""
         turns = self._turns
         while turns.work_left > 0:
-            work = next(self._steps, None)
-            if work is None:
+            step = next(self._steps, None)
+            if step is None:
                 return
-            turns.work_left -= work
+            if isinstance(step, Answer):
+                step.when_given(lambda: turns.wake(self))
+                return
+            turns.work_left -= step
         turns.wake(self)
+
+
+def begin(turns: Turns, name: str, steps: Iterator[Step], work_at_once: int) -> None:
+    """Do steps of so much work at once, whatever there is work left for; the others in turns.
+
+    name: for logs, what is being done.
+    """
+    work = 0
+    for step in steps:
+        if isinstance(step, Answer):
+            LongWork(turns, name, chain([step], steps)).start()
+            return
+        turns.work_left -= step
+        work += step
+        if work > work_at_once:
+            LongWork(turns, name, steps).start()
+            return
 
 
 def finish(steps: Generator[int, None, Result]) -> Result:

@@ -1,35 +1,73 @@
 """Message numbers: the identity by which a message is known on every node that has a copy of it.
 
-A number is unique on the node that gave it, for all time; with the node's name it is unique in a
-cluster. It is given when somebody needs it: a trace numbers what is published, so that its records
-of one message can be put together, and a replicated queue numbers what it sends to its mirrors, so
-that they recognise a message that reaches them by two paths. A message that nobody asks about has
-the number 0 and costs nothing.
+A number is unique in its cluster, for all time. It is given when somebody needs it, by the node on
+which the message is published: a trace numbers what is published, so that its records of one
+message can be put together, also those of other nodes, and a replicated queue numbers what it sends
+to its mirrors, so that they recognise a message that reaches them by two paths. A message that
+nobody asks about has the number 0 and costs nothing.
 
-The first number after a start is the time, in units of 1/2^32 s, so no restart gives a number
-twice, unless the clock was set back.
+Numbers are given in blocks. The first number of a block has the time at which it was begun and the
+node's place among the members of the cluster; the rest of the bits count:
+
+    seconds since 1970   31 bits
+    1/256 s               8
+    place                 8
+    count                16
+
+So no restart gives a number twice, unless the clock was set back, and two nodes give the same one
+only if they have the same place: while one of them has not heard yet who has joined or left, or in
+clusters of more than 256 nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from leveret.storage.message import Message
 
-SECOND_BITS = 32
-"""Numbers that there are for each second: more than any node publishes."""
+TICKS_PER_SECOND: Final = 256
+PLACES: Final = 256
+BLOCK: Final = 1 << 16
+"""Numbers of a block: 256 blocks a second are more than any node publishes."""
 
 
 class MessageNumbers:
-    """The numbers of one node. next: the one that is given next."""
+    """The numbers of one node. place: among the members of its cluster, 0 for a node on its own.
 
-    __slots__ = ("next",)
+    next: the number that is given next, if the block has it.
+    """
 
-    def __init__(self, wall_time_s: float) -> None:
-        self.next = int(wall_time_s * (1 << SECOND_BITS))
+    __slots__ = ("_end", "_place", "_tick", "_wall_time_s", "next")
+
+    def __init__(self, wall_time_s: Callable[[], float]) -> None:
+        self._wall_time_s = wall_time_s
+        self._place = 0
+        self._tick = 0
+        self.next = self._end = 0
+
+    @property
+    def place(self) -> int:
+        """See the class. A change ends the block."""
+        return self._place
+
+    @place.setter
+    def place(self, place: int) -> None:
+        if place % PLACES != self._place:
+            self._place = place % PLACES
+            self._end = self.next
 
     def take(self, count: int) -> int:
-        """The first of so many numbers that follow each other."""
+        """The first of so many numbers that follow each other; `count` is at most a block."""
         first = self.next
+        if first + count > self._end:
+            first = self._begin_block()
         self.next = first + count
+        assert self.next <= self._end, "a run has at most as many messages as a block has numbers"
+        return first
+
+    def _begin_block(self) -> int:
+        self._tick = max(self._tick + 1, int(self._wall_time_s() * TICKS_PER_SECOND))
+        first = (self._tick * PLACES + self._place) * BLOCK
+        self._end = first + BLOCK
         return first
 
     def identify(self, messages: Sequence[Message]) -> None:

@@ -78,6 +78,14 @@ class Answer(Generic[Value]):
         first.when_given(follow)
         return first
 
+    def pass_on(self, other: "Answer[Value]") -> None:
+        """Give another answer what this one was given."""
+        assert self.is_given, "an answer is passed on before it is given"
+        if self._error is not None:
+            other.refuse(self._error)
+        else:
+            other.give(self._value, self._synced)
+
     @property
     def waits_for_sync(self) -> bool:
         """Whether a value was given, and what it tells of is not on disk."""

@@ -3,20 +3,28 @@
 What a client publishes, dead letters, delayed messages, the copies of the firehose and the history
 of a new binding all go this way: `publish` routes a message, has it traced and remembered, delays
 it where an exchange asks for that, and hands it to the queues it reaches. A publisher that keeps
-what it looked up does the last step alone: the firehose by `deliver`, channel/publishing.py by the
-same loop inline.
+what it looked up does the last step alone, by `deliver`.
+
+A message whose route is long is routed in steps, in the turns of a delivery (fan_out.py): nothing
+else is different.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
 from leveret.broker.binding import Exchange
 from leveret.broker.events.taps import Taps
 from leveret.broker.exchanges.delayed import DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
-from leveret.broker.exchanges.router import route
-from leveret.broker.fan_out import QUEUES_AT_ONCE, Delivery, FanOuts
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
+from leveret.broker.fan_out import (
+    CARE_WORK,
+    QUEUES_AT_ONCE,
+    ROUTE_STEP_WORK,
+    Delivery,
+    FanOuts,
+)
 from leveret.broker.pending import Answer
 from leveret.broker.queues.dead_letter import cc_keys
 from leveret.broker.queues.queue_client import Publisher, QueueClient
@@ -28,8 +36,12 @@ ROUTED_WORK = 8
 
 NO_PROPERTIES = read_header(b"\0\0")
 
-Trace = Callable[[Sequence[QueueClient]], object]
-"""Called with the queues that a message reaches, before they have it."""
+Routed = Callable[[list[QueueClient], bool], object]
+"""Called with the queues that a message reaches, before they have it, and whether an exchange keeps
+it and will route it later.
+"""
+Choose = Callable[[list[QueueClient]], list[QueueClient]]
+"""Returns those of the queues that are to get a message."""
 
 
 class RoutingVhost(Protocol):
@@ -44,62 +56,94 @@ class RoutingVhost(Protocol):
         """By their names."""
 
 
-class Published(NamedTuple):
-    """What became of a message.
-
-    is_delayed: an exchange keeps it, and will route it later. rest: given when all queues have it;
-    None if they have it now.
-    """
-
-    queues: Sequence[QueueClient]
-    is_delayed: bool
-    rest: Answer[None] | None = None
-
-
 def publish(
     vhost: RoutingVhost,
     exchange: Exchange,
     message: Message,
     routing_keys: Sequence[str],
     *,
-    trace: Trace | None = None,
-    choose: Callable[[list[QueueClient]], list[QueueClient]] | None = None,
+    routed: Routed | None = None,
+    choose: Choose | None = None,
     ttl_ms: int | None = None,
     publisher: Publisher | None = None,
     number: int = 0,
-) -> Published:
+) -> Answer[None] | None:
     """Route a message from an exchange, and hand it to the queues that it reaches.
 
-    routing_keys: its own, then those of CC and BCC. trace: not called while nobody traces. choose:
-    returns those of the queues that are to get it. ttl_ms, publisher, number: see
-    `QueueClient.publish`.
+    routing_keys: its own, then those of CC and BCC. ttl_ms, publisher, number: see
+    `QueueClient.publish`. The answer is given when all queues have it; None if they have it now.
     """
-    header = header_of(message)
-    found = route(exchange, routing_keys, header)
+    found = Route(exchange, routing_keys, header_of(message))
+    is_complete = found.go_on(WORK_AT_ONCE)
+    vhost.turns.work_left -= found.work
+    size = len(message.body)
+    if not is_complete:
+        queues = _found_later(found, message, routed, choose, publisher, number)
+        delivery = Delivery(queues, [message], size, ttl_ms, publisher, number)
+        return vhost.fan_outs.begin(delivery)
+    reached = _reached(found, message, routed, choose, publisher, number)
+    vhost.turns.work_left -= ROUTED_WORK * min(len(reached), QUEUES_AT_ONCE)
+    return deliver(vhost, reached, [message], size, ttl_ms, publisher, number)
+
+
+def _found_later(
+    found: Route,
+    message: Message,
+    routed: Routed | None,
+    choose: Choose | None,
+    publisher: Publisher | None,
+    number: int,
+) -> Iterator[QueueClient | None]:
+    """The queues that a message reaches, after steps of finding its route; see `publish`."""
+    while not found.go_on(ROUTE_STEP_WORK):
+        yield None
+    yield from _reached(found, message, routed, choose, publisher, number)
+
+
+def _reached(
+    found: Route,
+    message: Message,
+    routed: Routed | None,
+    choose: Choose | None,
+    publisher: Publisher | None,
+    number: int,
+) -> list[QueueClient]:
+    """The queues that are to get a message whose route is complete; see `publish`.
+
+    The exchanges on the route that keep it have it.
+    """
     queues = found.queues if choose is None else choose(found.queues)
-    if trace is not None and vhost.tracer is not None:
-        trace(queues)
+    if routed is not None:
+        routed(queues, bool(found.delaying))
     for history in found.remembering:
-        history.remember(message, header)
+        history.remember(message, header_of(message))
     for delaying in found.delaying:
         assert isinstance(delaying, Exchange), "only an exchange delays messages"
         _delay(delaying, message, publisher, number)
-    vhost.turns.work_left -= found.work + ROUTED_WORK * min(len(queues), QUEUES_AT_ONCE)
-    rest = deliver(vhost, queues, [message], len(message.body), ttl_ms, publisher, number)
-    return Published(queues, bool(found.delaying), rest)
+    return queues
 
 
-def queues_by_key(exchange: Exchange, routing_key: str) -> list[QueueClient] | None:
+def queues_by_key(
+    vhost: RoutingVhost, exchange: Exchange, routing_key: str
+) -> list[QueueClient] | None:
     """The queues that every message with a routing key reaches from an exchange, until routes
-    change; None if an exchange on the way decides message by message, or remembers messages.
+    change; None if an exchange on the way decides message by message, or remembers messages, or if
+    the route is long.
     """
-    found = route(exchange, [routing_key], NO_PROPERTIES)
-    return found.queues if found.is_cacheable and not found.remembering else None
+    found = Route(exchange, [routing_key], NO_PROPERTIES)
+    is_complete = found.go_on(WORK_AT_ONCE)
+    vhost.turns.work_left -= found.work
+    return found.queues if is_complete and is_of_every_message(found) else None
+
+
+def is_of_every_message(found: Route) -> bool:
+    """Whether a route is that of all messages with its routing keys, until routes change."""
+    return found.is_cacheable and not found.remembering
 
 
 def deliver(
     vhost: RoutingVhost,
-    queues: Sequence[QueueClient],
+    queues: list[QueueClient],
     messages: list[Message],
     body_bytes: int,
     ttl_ms: int | None = None,
@@ -147,34 +191,38 @@ def publish_delayed(
     late = Message(message.address, header, message.body, None, message.number)
     routing_keys = [message.address.routing_key, *cc_keys(header.headers), *header.bcc_keys]
     expiration = header.properties.get("expiration")
-    published = publish(
-        vhost, exchange, late, routing_keys, trace=_trace_of(vhost, late, routing_keys),
+    return publish(
+        vhost, exchange, late, routing_keys, routed=_trace_of(vhost, late, routing_keys),
         ttl_ms=None if expiration is None else int(expiration), publisher=publisher,
     )  # fmt: skip
-    return published.rest
 
 
-def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Trace:
+def _trace_of(vhost: RoutingVhost, message: Message, routing_keys: Sequence[str]) -> Routed:
     """For a message that no client publishes just now."""
 
-    def trace(queues: Sequence[QueueClient]) -> None:
+    def trace(queues: list[QueueClient], _is_delayed: bool) -> None:
         if vhost.tracer is not None:
             vhost.tracer.published(None, [message], routing_keys, queues)
 
     return trace
 
 
-def replay_history(
+def replaying_history(
     vhost: RoutingVhost, history: RecentHistory, destination: QueueClient | Exchange
-) -> None:
-    """x-recent-history: what is newly bound gets the last messages at once."""
+) -> Iterator[int]:
+    """x-recent-history: the steps of giving the last messages to what is newly bound
+    (broker/long_work.py).
+    """
     for message in history.history:
+        if destination.is_deleted:
+            return
         assert isinstance(message, Message), "a history keeps messages"
         if isinstance(destination, Exchange):
             keys = [message.address.routing_key]
-            publish(vhost, destination, message, keys, trace=_trace_of(vhost, message, keys))
+            publish(vhost, destination, message, keys, routed=_trace_of(vhost, message, keys))
         else:
             destination.publish([message], len(message.body), None, None, 0)
+        yield CARE_WORK
 
 
 def header_of(message: Message) -> ContentHeader:

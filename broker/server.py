@@ -7,8 +7,8 @@ one inside a test.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Awaitable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,22 +17,27 @@ from leveret.broker.audit import Audit
 from leveret.broker.auth.access_control import AccessControl
 from leveret.broker.auth.backends.chain import build_chain
 from leveret.broker.auth.backends.internal import InternalBackend
-from leveret.broker.auth.users import with_password
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.clustering import Clustering
 from leveret.broker.config import Config, Listener, SettingError
 from leveret.broker.dead_letter_worker import WorkerSettings
-from leveret.broker.declarations import Declaration, Permission, PutPermission, PutUser, PutVhost
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
+from leveret.broker.initial_declarations import initial_declarations, put_new_cluster_id
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.net.acceptor import Acceptor
 from leveret.broker.net.connection import Connection
 from leveret.broker.net.listeners import open_listener
 from leveret.broker.net.tls import CertificateWatcher, context_of
 from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.pending import Answer
 from leveret.broker.pending_in_task import in_task
-from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.broker.policies.parameters import (
+    CLUSTER_NAME,
+    GLOBAL,
+    INTERNAL_CLUSTER_ID,
+    NO_VHOST,
+)
 from leveret.broker.registry import rows
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -44,7 +49,7 @@ from leveret.broker.services import Services
 from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.tracer import Tracing
-from leveret.broker.tracing.traces import Traces
+from leveret.broker.tracing.traces import TRACE_LOG, Traces
 from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.disk import Disk
@@ -92,6 +97,7 @@ def make_services(
     internal = InternalBackend(registry.users, registry.permissions)
     audit = Audit()
     writer = DeclarationWriter(registry, metadata, node.new_storage_id, audit)
+    writer.checkpoint = partial(_checkpoint, sync)
     chain = build_chain(config, clock, internal) if config.authentication.has_backends else None
     return Services(
         config=config,
@@ -105,6 +111,13 @@ def make_services(
         events=events,
         audit=audit,
     )
+
+
+def _checkpoint(sync: MetadataSync) -> Answer[None]:
+    """Have a thread checkpoint the metadata; the answer is given when that has ended."""
+    answer: Answer[None] = Answer()
+    sync.checkpoint(lambda: answer.give(None))
+    return answer
 
 
 class Broker:
@@ -145,6 +158,7 @@ class Broker:
         if disk is not None:
             self._sync.passed = disk.passed
         self.services = make_services(config, metadata, self._sync, clock, turns, self)
+        self.services.open_counts.connections = self.connections
         self.clustering = clustering
         local = self.services.declarations
         assert isinstance(local, LocalDeclarationLog), "a cluster's log is made of it"
@@ -219,15 +233,31 @@ class Broker:
             self._restore(definitions, progress)
         else:
             # In one transaction: a vhost without a user could never be used.
-            await in_task(self.services.declarations.submit(*self._default_declarations()))
+            submitted = self.services.declarations.submit(*initial_declarations(self.config))
+            await self._or_stop(in_task(submitted))
         if self._store is not None:
             # So that no declaration waits for the disk because of its queue's storage id.
             self._metadata.reserve_storage_ids()
             self._metadata.sync()
             # Messages of a queue whose declaration is damaged are kept for a repair.
             self._store.all_restored(keeps_unclaimed=bool(definitions.damaged))
+        await self._or_stop(self._open(definitions))
+
+    async def _or_stop(self, step: Awaitable[None]) -> None:
+        """Take a step of the start that waits. If it fails or is cancelled, nothing stays open."""
+        try:
+            await step
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open(self, definitions: Definitions) -> None:
+        """Wait for the other nodes of the cluster, and accept clients."""
         if self.clustering is not None:
-            await self._join(self.clustering, definitions)
+            await self.clustering.start(definitions)
+        if not self.cluster_id:
+            # An operator has deleted it, or an earlier release has made the data directory.
+            await in_task(self.services.declarations.submit(put_new_cluster_id()))
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
@@ -236,25 +266,17 @@ class Broker:
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
 
-    async def _join(self, clustering: Clustering, definitions: Definitions) -> None:
-        """Wait for the other nodes of the cluster; what was opened is closed if that fails."""
-        try:
-            await clustering.start(definitions)
-        except BaseException:
-            await self.stop()
-            raise
-
     def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
-            self._acceptors += self._open("tcp.listeners", listener, None)
+            self._acceptors += self._acceptors_of("tcp.listeners", listener, None)
         if tls and self._tls_context is None:
             options = self.config.tls.options
             self._tls_context = context_of("tls.options", options)
             self.certificates.watch(self._tls_context, options)
         for listener in tls:
-            self._tls_acceptors += self._open("tls.listeners", listener, self._tls_context)
+            self._tls_acceptors += self._acceptors_of("tls.listeners", listener, self._tls_context)
 
-    def _open(
+    def _acceptors_of(
         self, attribute: str, listener: Listener, context: ServerContext | None
     ) -> list[Acceptor]:
         try:
@@ -291,20 +313,6 @@ class Broker:
         """Create the protocol of an accepted connection; called by the event loop."""
         return self._connection_type(self.services, self.connections)
 
-    def _default_declarations(self) -> list[Declaration]:
-        """For an empty data directory: a vhost, and a user with full permissions in it."""
-        config = self.config
-        vhost, user = config.default_vhost, config.default_user
-        permission = Permission(
-            vhost, user, config.default_permissions_configure, config.default_permissions_write,
-            config.default_permissions_read,
-        )  # fmt: skip
-        return [
-            PutVhost(vhost),
-            PutUser(with_password(user, config.default_pass, config.default_user_tags)),
-            PutPermission(permission),
-        ]
-
     def _restore(self, definitions: Definitions, progress: StartProgress) -> None:
         registry, counts = self.services.registry, self.services.counts
         note, total = progress.of_step("restoring queues", "queues"), len(definitions.queues)
@@ -335,6 +343,14 @@ class Broker:
         named = self.services.parameters.get(GLOBAL, NO_VHOST, CLUSTER_NAME)
         return str(named or self.config.cluster_name or self.config.node_name)
 
+    @property
+    def cluster_id(self) -> str:
+        """What tells the cluster from all others: each has made one at random, and keeps it.
+
+        It is empty after an operator has deleted it, until the next start of a node.
+        """
+        return str(self.services.parameters.get(GLOBAL, NO_VHOST, INTERNAL_CLUSTER_ID) or "")
+
     def make_vhost(self, name: str) -> VirtualHost:
         """See `NodeParts`."""
         services = self.services
@@ -346,7 +362,7 @@ class Broker:
                 self.config.dead_letter_worker_consumer_prefetch,
                 self.config.dead_letter_worker_retry_ms,
             ),
-            services.queue_places,
+            services.queue_places, services.flow,
         )  # fmt: skip
 
     def new_storage_id(self) -> int:
@@ -371,6 +387,11 @@ class Broker:
         """See `Dependents`."""
         self.tracing.forget_vhost(vhost)
         self.traces.forget_vhost(vhost.name)
+
+    def parameter_changed(self, component: str, vhost: str, name: str) -> None:
+        """See `Dependents`."""
+        if component == TRACE_LOG:
+            self.traces.log_changed(vhost, name)
 
     # Watching
 

@@ -13,6 +13,7 @@ from leveret.broker.counts import NodeCounts
 from leveret.broker.events.events import Events
 from leveret.broker.message_numbers import MessageNumbers
 from leveret.broker.policies.limits import Limits
+from leveret.broker.policies.open_counts import OpenCounts
 from leveret.broker.policies.parameters import Parameters
 from leveret.broker.policies.policy_table import PolicyTable
 from leveret.broker.queues.queue_kinds import QueueKinds
@@ -21,19 +22,13 @@ from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.registry.declaration_log import DeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
+from leveret.broker.replies import Replies
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.turns import Turns
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
 from leveret.storage.metadata import Metadata
-
-
-class ReplyConsumer(Protocol):
-    """A channel that consumes from amq.rabbitmq.reply-to."""
-
-    def deliver_reply(self, message: Message) -> None:
-        """Send a reply to the client."""
 
 
 class Observer(Protocol):
@@ -53,8 +48,9 @@ class Services:
     registry: the declared objects; vhosts, users and so on are its parts.
     declarations: the log to which changes of declared objects are submitted.
     declaration_writer: what writes and applies them.
-    reply_consumers: the direct reply-to names in use, and their channels.
+    replies: the channels that consume from amq.rabbitmq.reply-to.
     audit: told of changes, with their requester.
+    open_counts: of connections and channels, for limits.
     holds_confirms: publisher confirms are withheld, for tests of publishers.
     queue_places: where queues live, if the node is in a cluster; set before the broker starts.
     """
@@ -81,13 +77,15 @@ class Services:
     flow: Flow = field(init=False)
     message_numbers: MessageNumbers = field(init=False)
     counts: NodeCounts = field(default_factory=NodeCounts)
-    reply_consumers: dict[str, ReplyConsumer] = field(default_factory=dict)
+    open_counts: OpenCounts = field(default_factory=OpenCounts)
+    replies: Replies = field(init=False)
     observer: Observer | None = None
     holds_confirms: bool = False
 
     def __post_init__(self) -> None:
         self.flow = Flow(self.alarms)
-        self.message_numbers = MessageNumbers(self.clock.wall_time_s())
+        self.replies = Replies(self.config.node_name)
+        self.message_numbers = MessageNumbers(self.clock.wall_time_s)
         registry = self.registry
         self.vhosts, self.users = registry.vhosts, registry.users
         self.permissions, self.parameters = registry.permissions, registry.parameters

@@ -14,6 +14,8 @@ that is handled, an entry in a queue. Each actor begins its turn with `WORK_MAX`
 round together has as much. Whoever does many small things counts them there. When nothing is left
 it stops, and goes on in its next turn: an actor wakes itself, and input waits with `after_round`.
 So a turn is bounded in messages times queues, however many connections publish to however many.
+
+Input can be held (`hold`): what sockets give then waits, as if no work were left, until `release`.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -35,27 +37,43 @@ loop: its round follows at once, which saves a turn (15 to 20% of the time of on
 ALONE_BYTES_MAX: Final = 16 * 1024
 ALONE_WORK_MAX: Final = 1000
 """Such a read has no more bytes and work than this, since the work of its round is added to it."""
+SMALL_PUBLISHER_ROUNDS: Final = 100
+"""For how many rounds somebody who published little is expected to publish again; with a publisher
+at full speed they take a tenth of a second."""
 AFTER_ROUNDS_MAX: Final = 8
 """A publisher that was paused waits for the queues it filled, but not for a backlog to drain."""
+NEVER: Final = float("inf")
 WORK_MAX: Final = 16_000
 """The units of work of one turn: five to ten milliseconds."""
 
 logger = logging.getLogger("leveret.broker")
 
 
-class Actor(Protocol):
-    """An object that takes turns. is_awake: it is waiting for its turn."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Actor:
+    """An object that takes turns. is_awake: it is waiting for its turn.
 
-    is_awake: bool
+    Like `Flushable` a class, not a Protocol: of a class compiled code calls methods directly, and
+    of a Protocol by their names, which takes 300 instructions more.
+    """
+
+    __slots__ = ("is_awake",)
+
+    def __init__(self) -> None:
+        self.is_awake = False
 
     def take_turn(self) -> None:
         """Do a bounded amount of work; wake up again if there is more."""
 
 
-class Flushable(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Flushable:
     """An object that gathers output over a round. is_dirty: it is on the list to be flushed."""
 
-    is_dirty: bool
+    __slots__ = ("is_dirty",)
+
+    def __init__(self) -> None:
+        self.is_dirty = False
 
     def flush(self) -> None:
         """Write the gathered output."""
@@ -64,26 +82,46 @@ class Flushable(Protocol):
 class TurnOver(Exception):
     """Input was handled in part: nothing of the turn's work is left, or it waits for an actor.
 
-    steps: the rest of what was being handled, to be called in order in the next turn.
+    steps: the rest of what was being handled, to be called in order in the next turn. until: given
+    when there may be something to do in one; None if there is in any.
     """
 
     def __init__(self, *steps: Callable[[], object]) -> None:
         super().__init__()
         self.steps = steps
+        self.until: Answer[None] | None = None
+
+    def followed_by(self, other: "TurnOver") -> "TurnOver":
+        """The same, with the steps of another one behind its own."""
+        self.steps = (*self.steps, *other.steps)
+        return self
 
 
 class NextTurn(Answer[None]):
-    """An answer that is given in a later turn: see `Turns.give_way`."""
+    """An answer that is given in a later turn: see `Turns.give_way`. until: see `TurnOver`."""
 
-    __slots__ = ("_turns",)
+    __slots__ = ("_turns", "until")
 
-    def __init__(self, turns: "Turns") -> None:
+    def __init__(self, turns: "Turns", until: Answer[None] | None = None) -> None:
         super().__init__()
         self._turns = turns
+        self.until = until
+
+    def turn_over(self, step: Callable[[], object]) -> TurnOver:
+        """Ends a turn, for input that awaits this. step: goes on with it."""
+        over = TurnOver(step)
+        over.until = self.until
+        return over
 
     def when_given(self, listener: Callable[[], object]) -> None:
         """Call the listener in a later turn."""
         super().when_given(listener)
+        if self.until is None:
+            self._give_later()
+        else:
+            self.until.when_given(self._give_later)
+
+    def _give_later(self) -> None:
         self._turns.after_round(lambda: self.give(None))
 
 
@@ -94,7 +132,9 @@ class Turns:
     rounds: how many there were. now_ms: the broker's time at the beginning of this round, or of the
     read that is being handled; reading the clock for each message would cost more. watch: is told
     of turns that take long. work_left: what may still be done in this turn; see the module. It is
-    below 0 if the last thing that was done took more than was left.
+    below 0 if the last thing that was done took more than was left. is_held: no input is handled.
+    overdue_at: see `when_overdue`. small_publisher, small_publish_at: who published with the last
+    small read (an id), and in which round.
     """
 
     __slots__ = (
@@ -102,15 +142,21 @@ class Turns:
         "_after",
         "_before",
         "_clock_ms",
+        "_clock_s",
         "_dirty",
         "_is_reading",
         "_is_scheduled",
         "_is_wanted",
         "_last_read_at",
         "_loop",
+        "_overdue",
         "_rounds_waited",
+        "is_held",
         "now_ms",
+        "overdue_at",
         "rounds",
+        "small_publish_at",
+        "small_publisher",
         "watch",
         "work_left",
     )
@@ -120,11 +166,13 @@ class Turns:
         loop: asyncio.AbstractEventLoop,
         watch: LoopWatch,
         clock_ms: Callable[[], int] | None = None,
+        clock_s: Callable[[], float] = perf_counter,
     ) -> None:
-        """clock_ms: the broker's clock, if that is not the real time."""
+        """clock_ms: the broker's clock, if that is not the real time. clock_s: measures turns."""
         self._loop = loop
         self.watch = watch
         self._clock_ms = clock_ms
+        self._clock_s = clock_s
         self.now_ms = 0
         self._look_at_clock()
         self._actors: list[Actor] = []
@@ -135,8 +183,13 @@ class Turns:
         self._is_reading = self._is_wanted = False
         self._last_read_at = 0.0
         self._rounds_waited = 0
+        self._overdue: Callable[[], object] | None = None
+        self.overdue_at = NEVER
+        self.is_held = False
         self.rounds = 0
         self.work_left = WORK_MAX
+        self.small_publisher = 0
+        self.small_publish_at = -SMALL_PUBLISHER_ROUNDS
 
     @property
     def waiting(self) -> int:
@@ -195,20 +248,42 @@ class Turns:
         """Call back after so much real time, also while the broker's clock stands still."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
+    def when_overdue(self, at: float | None, callback: Callable[[], object]) -> None:
+        """Call back before the first read after a time is handled. at: by `perf_counter`; None for
+        never.
+        """
+        self.overdue_at = NEVER if at is None else at
+        self._overdue = callback
+
+    def hold(self) -> None:
+        """Handle no input until `release`. It waits where it is, and sockets are not read."""
+        self.is_held = True
+        self.work_left = 0
+
+    def release(self) -> None:
+        """Handle the input that waits, and what comes."""
+        self.is_held = False
+        self.work_left = WORK_MAX
+        self._schedule()
+
     def _look_at_clock(self) -> float:
         """Note the broker's time. Returns what `perf_counter` tells, which is the same clock.
 
         A message that comes alone would look at clocks seven times otherwise, for half a
         microsecond.
         """
-        now = perf_counter()
+        now = self._clock_s()
         self.now_ms = int(now * 1000) if self._clock_ms is None else self._clock_ms()
         return now
 
     def begin_read(self) -> float:
         """Bytes of a socket are handled until `end_read`. Returns the time, for that."""
         self._is_reading = True
-        return self._look_at_clock()
+        now = self._look_at_clock()
+        if now > self.overdue_at and self._overdue is not None:
+            self.overdue_at = NEVER
+            self._overdue()
+        return now
 
     def end_read(self, started: float, size: int) -> float:
         """The bytes are handled. started: when that began. size: bytes. Returns the seconds.
@@ -226,7 +301,13 @@ class Turns:
                 ended = self._do_round(started)
             else:
                 self._schedule()
-        return (ended or perf_counter()) - started
+        return (ended or self._clock_s()) - started
+
+    def others_publish_little(self, reader: int) -> bool:
+        """Whether somebody else than this reader published little at a time, lately."""
+        if self.small_publisher == reader:
+            return False
+        return self.rounds - self.small_publish_at < SMALL_PUBLISHER_ROUNDS
 
     def _schedule(self) -> None:
         if self._is_reading:
@@ -244,7 +325,7 @@ class Turns:
         actors, self._actors = self._actors, []
         self._is_scheduled = True
         deadline = now + ROUND_SECONDS_MAX
-        for done, actor in enumerate(actors, 1):
+        for place, actor in enumerate(actors):
             actor.is_awake = False
             started = now
             self.work_left = WORK_MAX
@@ -252,13 +333,13 @@ class Turns:
                 actor.take_turn()
             except Exception:
                 logger.exception("%r failed in its turn", actor)
-            now = perf_counter()
+            now = self._clock_s()
             if now > deadline:
-                self._actors = actors[done:] + self._actors
+                self._actors = actors[place + 1 :] + self._actors
                 self.watch.note(now - started, actor)
                 break
         self._end_round()
-        ended = perf_counter()
+        ended = self._clock_s()
         if ended - now > NOTED_SECONDS:
             what = "the end of a round: the log's batch, output, reading again"
             self.watch.note(ended - now, what)
@@ -269,12 +350,14 @@ class Turns:
             before, self._before = self._before, []
             self._call(before)
         self._flush()
-        self.work_left = WORK_MAX
-        if self._after:
+        is_after = bool(self._after) and not self.is_held
+        self.work_left = 0 if self.is_held else WORK_MAX
+        if is_after:
             self._rounds_waited += 1
             if not self._actors or self._rounds_waited >= AFTER_ROUNDS_MAX:
                 self._call_after_round()
-        self._is_scheduled = bool(self._actors or self._dirty or self._after or self._before)
+        is_after = bool(self._after) and not self.is_held
+        self._is_scheduled = bool(self._actors or self._dirty or is_after or self._before)
         if self._is_scheduled:
             self._loop.call_soon(self._run_round)
 

@@ -3,12 +3,14 @@
 `generation` grows with every change that could route a message differently. Publishers keep what
 they looked up until then. The `routes_listener` is called at every such change. Exchanges, queues
 and bindings change by declarations only (broker/registry), also when a queue deletes itself.
+`mirrors` has the records of the queues that are mirrored (queues/queue_mirrors.py), by name.
 """
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Protocol
+
+from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.binding import Exchange
@@ -24,8 +26,8 @@ from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.default import DefaultExchange
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.fan_out import FanOuts
-from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, QUEUE, resource
+from leveret.broker.own_deletions import OwnDeletions
 from leveret.broker.pending import Answer
 from leveret.broker.queues.letter_source import LetterSource
 from leveret.broker.queues.levels import Levels
@@ -33,21 +35,22 @@ from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import HERE, QueueHome
 from leveret.broker.queues.queue_kinds import QueueKinds
+from leveret.broker.queues.queue_mirrors import DeclaredQueue
 from leveret.broker.queues.queue_places import QueuePlaces
 from leveret.broker.queues.served_kinds import served_kinds
 from leveret.broker.requester import THE_NODE, Requester
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import Flow
 from leveret.broker.routing import publish_delayed
 from leveret.broker.turns import Actor, Turns
 from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.chained_queue import ChainedQueue
 from leveret.storage.message import Message
-from leveret.storage.metadata import MetadataError
 from leveret.storage.store import Store
 from leveret.storage.transient_queue import TransientQueue
 
 LETTERS_LEVEL = 2
 """The level of a quorum queue's storage id that has its dead letters; its messages have 0 and 1."""
-DELETE_QUEUE_WORK = 200
-"""The work of deleting a queue, in the units of broker/turns.py."""
 PREDECLARED_EXCHANGES: tuple[tuple[str, str, bool], ...] = (
     ("amq.direct", "direct", False),
     ("amq.fanout", "fanout", False),
@@ -72,6 +75,7 @@ class Policing(Protocol):
         """Give an exchange what its policy asks for."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VirtualHost:
     """One vhost of a running broker."""
 
@@ -89,6 +93,7 @@ class VirtualHost:
         kinds: QueueKinds | None = None,
         letter_settings: WorkerSettings = WorkerSettings(),  # noqa: B008 - it is immutable
         places: QueuePlaces | None = None,
+        flow: Flow | None = None,
     ) -> None:
         self.name = name
         self.kinds = kinds if kinds is not None else served_kinds()
@@ -105,16 +110,17 @@ class VirtualHost:
         self.routes_listener: Callable[[], object] | None = None
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueueClient] = {}
+        self.mirrors: dict[str, bytes] = {}
         self.is_deleted = False
         self.description = self.tags = ""
         self.is_traced = False
         self._submit = submit
         self._store = store
-        self.fan_outs = FanOuts(turns)
+        self.fan_outs = FanOuts(turns, flow or Flow(Alarms()))
         self._dead_letters = DeadLetterer(self)
         self._letter_settings = letter_settings
         self._waiting_for_routes: set[Actor] = set()
-        self._unused: deque[QueueClient] = deque()
+        self._own_deletions = OwnDeletions(name, turns, clock, self.delete_queue)
         default = DefaultExchange(self.queues)
         self._add(Exchange(self.exchanges, "", default, True, False, False, {}))
         for exchange, type_name, internal in PREDECLARED_EXCHANGES:
@@ -159,15 +165,22 @@ class VirtualHost:
         owner_connection: ExclusiveOwner | None,
         storage_id: int,
         home: QueueHome = HERE,
+        mirrors: bytes = b"",
     ) -> QueueClient:
         """Add a queue, with the policies that match it and the messages that a restart found.
 
         One that was declared before its node was in a cluster names no home, and lives here.
+        mirrors: the record of its mirrors, if it has any.
         """
         places = self.places
         if places is not None and not home.node:
             home = QueueHome(places.node, 0)
-        if places is None or home.node == places.node:
+        queue: QueueClient
+        if places is not None and mirrors:
+            kind = self.kinds.kind_of(arguments)
+            declared = DeclaredQueue(self.name, name, kind, durable, auto_delete, arguments, home)
+            queue = places.mirrors.make_queue(declared, mirrors)
+        elif places is None or home.node == places.node:
             queue = self.kinds.make(
                 self, name, durable, auto_delete, arguments, owner_connection, storage_id
             )
@@ -178,12 +191,44 @@ class VirtualHost:
             )  # fmt: skip
         queue.home = home
         self.queues[name] = queue
+        if mirrors:
+            self.mirrors[name] = mirrors
         if self._policing is not None:
             self._policing.apply_to_queue(self.name, queue)
         self.routes_changed()
         if places is not None:
             places.added(self.name, queue)
+            if mirrors:
+                places.mirrors.changed(self.name, queue, mirrors, storage_id)
         return queue
+
+    def set_mirrors(self, queue: QueueClient, node: str, record: bytes, storage_id: int) -> None:
+        """A queue has another record of its mirrors, and perhaps another home by that.
+
+        record, storage_id: see `QueueMirrors.changed`.
+        """
+        queue.home = QueueHome(node, queue.home.identity)
+        if record:
+            self.mirrors[queue.name] = record
+        else:
+            self.mirrors.pop(queue.name, None)
+        if self.places is not None:
+            self.places.mirrors.changed(self.name, queue, record, storage_id)
+        self.routes_changed()
+
+    def replace_queue(self, queue: QueueClient) -> None:
+        """Have another object stand for a queue from now on: it begins to be mirrored, or ends to.
+
+        The bindings lead to it, in one step: a message must not go to both. Channels that consume
+        from the queue are told by `Consumer.queue_replaced`.
+        """
+        before = self.queues[queue.name]
+        queue.policy, queue.operator_policy = before.policy, before.operator_policy
+        queue.apply(before.options)
+        self.queues[queue.name] = queue
+        for binding in tuple(before.bindings.values()):
+            binding.lead_to(queue)
+        self.routes_changed()
 
     def set_places(self, places: QueuePlaces) -> None:
         """The node is in a cluster from now on; all queues so far live on it."""
@@ -191,12 +236,16 @@ class VirtualHost:
         for queue in self.queues.values():
             queue.home = QueueHome(places.node, 0)
 
-    def choose_home(self, name: str, arguments: Table, wanted: str = "") -> QueueHome:
+    def lives_here(self, queue: QueueClient) -> bool:
+        """Whether a queue of this vhost lives on this node."""
+        return self.places is None or queue.home.node == self.places.node
+
+    def choose_home(self, name: str, arguments: Table) -> QueueHome:
         """Where a queue is to live that is about to be declared: see `QueuePlaces.choose`."""
         if self.places is None:
             return HERE
         kind = self.kinds.kind_of(arguments)
-        return self.places.choose(self.name, name, kind, arguments, wanted)
+        return self.places.choose(self.name, name, kind, arguments)
 
     def delete_queue(
         self,
@@ -206,54 +255,27 @@ class VirtualHost:
     ) -> None:
         """Have a queue deleted, unless it is already, or its vhost is.
 
-        answer: given when the deletion is on disk. Without it MetadataError is raised if the
-        deletion cannot be written.
+        answer: given when the deletion is on disk. Without it nobody waits, and a deletion that
+        fails is tried again.
         """
         if queue.is_deleted or self.is_deleted:
             if answer is not None:
                 answer.give(None)
             return
         declaration = DeleteQueue(self.name, queue.name, acting_user=requester.user)
-        deleted = self._submit(declaration, answer=answer, requester=requester)
-        if answer is None:
-            self._await_deleted(queue, deleted)
-
-    def _await_deleted(self, queue: QueueClient, deleted: Answer[None]) -> None:
-        """Nobody else awaits a deletion. Raises MetadataError if it is known to have failed."""
-        if deleted.is_given:
-            deleted.result()
-            return
-
-        def note() -> None:
-            try:
-                deleted.result()
-            except MetadataError as error:
-                logger.error("%r cannot be deleted: %s", queue, error)
-
-        deleted.when_given(note)
+        answer = answer or self._own_deletions.answer(queue)
+        self._submit(declaration, answer=answer, requester=requester)
 
     def delete_unused(self, queue: QueueClient, is_urgent: bool) -> None:
         """See `QueueOwner.delete_unused`."""
         if is_urgent:
             self.delete_queue(queue)
             return
-        self._unused.append(queue)
-        if len(self._unused) == 1:
-            steps = _deleting(self._unused, self._delete_unused)
-            LongWork(self.turns, f"deleting unused queues of vhost {self.name!r}", steps).start()
-
-    def _delete_unused(self, queue: QueueClient) -> None:
-        try:
-            self.delete_queue(queue)
-        except MetadataError as error:
-            logger.error("%r is not used any more and cannot be deleted: %s", queue, error)
-        else:
-            if not queue.auto_delete:
-                logger.info("%r was not used for its x-expires time and is deleted", queue)
+        self._own_deletions.delete_unused(queue)
 
     def delete_queues(self, queues: Iterable[QueueClient], why: str) -> None:
         """Have queues deleted, in this turn or in later ones. why: for logs."""
-        LongWork(self.turns, why, _deleting(deque(queues), self.delete_queue)).start()
+        self._own_deletions.delete_all(queues, why)
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""
@@ -269,9 +291,21 @@ class VirtualHost:
     def _make_queue_level(
         self, queue: QueueClient, level: int, knows_deliveries: bool
     ) -> BackingQueue:
+        tail = self.make_part(queue, level, False, knows_deliveries)
+        store = self._store
+        if store is None or not queue.durable or not store.has_head(queue.storage_id, level):
+            return tail
+        head = self.make_part(queue, level, True, knows_deliveries)
+        given = head.given_positions()
+        return ChainedQueue(head, tail, max([end for _, end in given], default=0))
+
+    def make_part(
+        self, queue: QueueClient, level: int, is_head: bool, knows_deliveries: bool = False
+    ) -> BackingQueue:
+        """A level of a queue, or its head or tail if it is a chain (storage/chained_queue.py)."""
         title, is_lazy = resource(QUEUE, queue.name, self.name), queue.options.is_lazy
         return self._make_level(
-            queue.storage_id, level, title, queue.durable, is_lazy, knows_deliveries
+            queue.storage_id, level, title, queue.durable, is_lazy, knows_deliveries, is_head
         )
 
     def has_letters(self, queue: QueueClient) -> bool:
@@ -306,12 +340,14 @@ class VirtualHost:
 
     def _make_level(
         self, storage_id: int, level: int, title: str, is_durable: bool, is_lazy: bool,
-        knows_deliveries: bool,
+        knows_deliveries: bool, is_head: bool = False,
     ) -> BackingQueue:  # fmt: skip
         """A backing queue: in memory, or in the store if there is one."""
         if self._store is None:
             return TransientQueue()
-        return self._store.queue(storage_id, level, title, is_durable, is_lazy, knows_deliveries)
+        return self._store.queue(
+            storage_id, level, title, is_durable, is_lazy, knows_deliveries, is_head
+        )
 
     def _levels_of(self, storage_id: int, level_max: int) -> list[int]:
         """The levels in which a restart found messages."""
@@ -354,6 +390,7 @@ class VirtualHost:
     def close(self) -> None:
         """The broker stops: queues let go of timers and consumers."""
         self.is_deleted = True
+        self._own_deletions.close()
         for queue in tuple(self.queues.values()):
             queue.close()
         for delayed in self._delayed():
@@ -367,10 +404,3 @@ class VirtualHost:
     def _delayed(self) -> list[DelayedMessages]:
         places = [exchange.delayed for exchange in self.exchanges.values()]
         return [place for place in places if place is not None]
-
-
-def _deleting(queues: deque[QueueClient], delete: Callable[[QueueClient], object]) -> Iterator[int]:
-    """The steps of deleting queues (broker/long_work.py), each of which is freed at its step."""
-    while queues:
-        delete(queues.popleft())
-        yield DELETE_QUEUE_WORK

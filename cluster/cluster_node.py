@@ -15,69 +15,59 @@ declared like everything else (metadata/member_records.py): all members dial who
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.config import Config, SettingError
-from leveret.broker.config.cluster_settings import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY
 from leveret.broker.declarations import PutParameter
 from leveret.broker.pending_in_task import in_task
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.services import Services
+from leveret.cluster import feature_flags, next_start
+from leveret.cluster.declared_members import DeclaredMembers
+from leveret.cluster.discarded.keeping import Keeping
+from leveret.cluster.discovery.cleanup import CleanUp
 from leveret.cluster.first_start import FirstStart
+from leveret.cluster.limited_counts import LimitedCounts
 from leveret.cluster.links.configured_links import make_links
 from leveret.cluster.links.links import Links
 from leveret.cluster.links.services import METADATA_SERVICE
-from leveret.cluster.membership.start_order import WAIT_MS, Joins, MayStart, StartOrder
+from leveret.cluster.membership.members import check_removal
 from leveret.cluster.membership_changes import (
     ClusterError,
     Membership,
     MembershipChanges,
-    check_membership,
+    ask_to_rename,
 )
-from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved, read
+from leveret.cluster.metadata.history import ENTRIES_KEPT, History, Saved
 from leveret.cluster.metadata.member_records import (
     CLUSTER_NODE,
     cluster_id_of,
-    members_of,
     put_cluster_id,
     put_member,
 )
-from leveret.cluster.metadata.messages import Entry, Member, ViewId, ViewStart
+from leveret.cluster.metadata.messages import Member, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
-from leveret.cluster.partitions.rules import PauseIfAllDown, PauseMinority
+from leveret.cluster.mirrors.mirrored_queues import MirroredQueues
+from leveret.cluster.node_clean_up import NodeCleanUp
+from leveret.cluster.node_states import NodeStates
+from leveret.cluster.ordered_start import MEET_MS_MAX, OrderedStart
+from leveret.cluster.partition_handling import PartitionHandling
+from leveret.cluster.partitions import configured_rules
 from leveret.cluster.questions import Questions
 from leveret.cluster.queues.remote_queues import RemoteQueues
+from leveret.cluster.replies import RemoteReplies
+from leveret.cluster.start_as import NORMALLY, StartAs
+from leveret.cluster.suspension import Suspension
 from leveret.storage.metadata_rows import Definitions
 from leveret.storage.metadata_sync import MetadataSync
 
 TICK_MS = 250
-FORGET_MS = 5_000
-CHECK_MEMBERSHIP_MS = 5_000
-"""How long a running node takes a starting one in, before that asks whether it is a member."""
-
 logger = logging.getLogger("leveret.cluster")
-
-
-class StartAs(NamedTuple):
-    """How a node starts.
-
-    is_forced: without waiting for others (force_boot). is_patient: it waits for them without a time
-    limit, since it paused. takes_from: it takes everything from one of these, and what it has of
-    its own is discarded.
-    """
-
-    is_forced: bool = False
-    is_patient: bool = False
-    takes_from: tuple[str, ...] = ()
-
-
-NORMALLY = StartAs()
 
 
 class ClusterNode:
@@ -93,24 +83,30 @@ class ClusterNode:
         self.links: Links
         self.questions: Questions
         self.log: ReplicatedDeclarations
+        self.states: NodeStates
+        self.mirrored_queues: MirroredQueues
+        self.suspension: Suspension
         self._config = config
         self._data_dir = data_dir
         self._start_as = start_as
+        self._said = next_start.NOTHING_SAID
         self._clock: Clock
         self._services: Services
         self._history: History
         self._changes: MembershipChanges
         self._queues: RemoteQueues
         self._first_start: FirstStart
-        self._is_new = False
+        self._clean_up: NodeCleanUp
+        self._members: DeclaredMembers
+        self._ordered_start: OrderedStart
+        self._partition_handling: PartitionHandling
+        self._keeping: Keeping
+        self._is_new = self._is_restarting = False
         self._beginning = asyncio.Lock()
         self._replication: Replication | None = None
         self._saved = Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
+        self._takes_from: tuple[str, ...] = ()
         self._timer: Timer | None = None
-        self._ticked_at_ms = 0
-        self._has_joined = asyncio.Event()
-        self._failure: Exception | None = None
-        self._partitions: tuple[str, ...] = ()
 
     # What the node knows of its cluster
 
@@ -122,7 +118,7 @@ class ClusterNode:
     @property
     def members(self) -> dict[str, bool]:
         """All nodes of the cluster, and whether each is a disc node; at least this one."""
-        return members_of(self._services.parameters) or {self.name: True}
+        return dict(self._members.all)
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -131,9 +127,23 @@ class ClusterNode:
         return (self.name,) if view is None else view.names
 
     @property
+    def alive(self) -> frozenset[str]:
+        """The nodes that run, and those that one of them has a link with.
+
+        A node that starts is a member before it runs, and before discovery backends list it.
+        """
+        reached = () if self._replication is None else self._replication.reached
+        return frozenset((*self.running, *reached))
+
+    @property
+    def features(self) -> dict[str, str]:
+        """The state of each feature flag."""
+        return feature_flags.states(peer.features for peer in self.links.peers.values())
+
+    @property
     def partitions(self) -> tuple[str, ...]:
         """The running nodes from which this one is partitioned."""
-        return self._partitions
+        return self._partition_handling.partitioned_from
 
     # What the broker calls
 
@@ -141,30 +151,63 @@ class ClusterNode:
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync
     ) -> ReplicatedDeclarations:
         """See `Clustering`. Raises SettingError and OSError."""
+        configured_rules.check(self._config.cluster)
         self._services, self._clock = services, services.clock
-        links = make_links(self._config, self._data_dir, self._clock)
+        links = make_links(self._config, self._data_dir, self._clock, features=feature_flags.NAMES)
         assert links is not None, "without a port for links there is no cluster"
         self.links, self.questions = links, Questions(links)
         self._history = History(services.metadata)
         self.log = log = ReplicatedDeclarations(
             services.registry, services.declaration_writer, sync, self._history, services.events,
-            local,
+            local, services.turns,
         )  # fmt: skip
-        log.joined = self._has_joined.set
-        log.failed = self._log_failed
-        log.discarded = self._discarded
-        log.members_changed = self._members_changed
-        log.partitioned = self._partitioned
-        log.restart_wanted = self._restart
-        log.paused = self._pause
-        self.links.register(METADATA_SERVICE, log)
-        self._queues = RemoteQueues(self.name, services, links, self._config.cluster)
-        self._changes = MembershipChanges(
-            self.questions, services, self.name, lambda: self.running, self._begin_cluster
+        self._members = DeclaredMembers(services, links)
+        self._ordered_start = OrderedStart(
+            self._config.cluster, links, self.questions, self._clock, log
         )
+        log.joined = self._ordered_start.joined
+        log.failed = self._log_failed
+        log.check_removal = lambda name, running: check_removal(name, running=running)
+        log.members_changed = self._members_changed
+        self.links.register(METADATA_SERVICE, log)
+        self.states = NodeStates(links, services.alarms)
+        LimitedCounts(links, services)
+        self._queues = RemoteQueues(
+            self.name, services, links, self._config.cluster,
+            not_to_choose=lambda: self.states.under_maintenance,
+        )  # fmt: skip
+        self.mirrored_queues = MirroredQueues(
+            self.name, links.incarnation, services, links, self._queues, log, self.states,
+            int(self._clock.wall_time_s() * 1000) - self._clock.now_ms(),
+        )  # fmt: skip
+        services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
+        self._changes = MembershipChanges(
+            self.questions, services, self.name, lambda: self.running, self._begin_cluster,
+            lambda: self.log.view is not None,
+        )  # fmt: skip
         self._first_start = FirstStart(
             self._config, links, self.questions, self._take_membership, self._begin_cluster
         )
+        self._clean_up = NodeCleanUp(
+            CleanUp(self._config.cluster_formation, self._first_start.discovery), self._clock,
+            lambda: tuple(self.members), lambda: self.alive, self.forget,
+        )  # fmt: skip
+        self.suspension = Suspension(
+            services.turns, self._config.cluster.tick_time_s, log.suspended, self._knows_its_place
+        )
+        log.before_input = self.suspension.look
+        self._keeping = Keeping(
+            self._data_dir, self.name, services.registry, lambda: tuple(sorted(links.peers)),
+            self.mirrored_queues.replicas.led_messages,
+        )  # fmt: skip
+        log.replacing = self._keeping.replacing
+        self._partition_handling = handling = PartitionHandling(
+            self._config.cluster, services, self.questions, self.name, self._members,
+            self._keeping, self._history, sync, self._restart,
+        )  # fmt: skip
+        log.partitioned = handling.partitioned
+        log.restart_wanted = handling.give_way
+        log.paused = handling.pause
         return log
 
     def prepare(self, definitions: Definitions) -> None:
@@ -175,8 +218,15 @@ class ClusterNode:
 
     async def start(self, definitions: Definitions) -> None:
         """See `Clustering`. Raises SettingError, DiscoveryError and ClusterError."""
-        self._saved = read(definitions.parameters)
-        members = members_of(self._services.parameters)
+        self._saved = self._history.read(definitions.parameters)
+        self._keeping.takes_from = self._takes_from = (
+            self._start_as.takes_from or self._saved.takes_from
+        )
+        try:
+            self._said = next_start.read(self._data_dir)
+        except ValueError as error:
+            raise ClusterError(str(error)) from None
+        members = self._members.declared
         self.links.set_cluster(cluster_id_of(self._services.parameters))
         try:
             await self.links.start()
@@ -189,14 +239,28 @@ class ClusterNode:
             await self._first_start.start_again()
         elif self._is_new and self._first_start.is_wanted:
             await self._first_start.run()
+        next_start.forget(self._data_dir)
+        self._clean_up.start()
 
     async def stop(self) -> None:
         """See `Clustering`."""
+        # It loses all others, which is no reason to pause and to start again.
+        self.log.paused = self.log.restart_wanted = lambda names: None
+        view = self.log.view
+        if not self._is_restarting and view is not None and len(view.names) > 1:
+            # The others give this node no new mirrors while it stops.
+            self.states.set_under_maintenance(True)
+            await self.mirrored_queues.leave()
         if self._timer is not None:
             self._timer.cancel()
+        await self._clean_up.stop()
+        self.suspension.stop()
+        await self._partition_handling.stop()
         await self._first_start.stop()
-        await self.links.stop()
+        # Before the links go down: the node must not note that it ran on without the others.
         self.log.end("the node stops")
+        await self.links.stop()
+        await self._keeping.stop()
 
     # Joining
 
@@ -255,133 +319,78 @@ class ClusterNode:
 
     async def _run(self, members: dict[str, bool]) -> None:
         """Replicate with these nodes, and wait until this one has all that is declared."""
-        self._replicate(members)
-        self._link(members)
-        await self._wait_in_order(members)
+        if self._said.was:
+            await self._tell_new_name(members)
+        left = {name: kind for name, kind in members.items() if name not in self._said.forgets}
+        replication = self._replicate(left)
+        self._members.link(left)
+        await self._ordered_start.meet(replication, left)
+        await self._ordered_start.wait(
+            replication,
+            left,
+            self._saved.companions,
+            is_forced=self._said.is_forced,
+            is_patient=self._start_as.is_patient,
+        )
+        for name in self._said.forgets:
+            if name in self.members:
+                await self.forget(name)
         logger.info("node %s runs with %s", self.name, ", ".join(self.running))
 
-    def _replicate(self, members: dict[str, bool]) -> None:
+    def _replicate(self, members: dict[str, bool]) -> Replication:
+        self._members.number_messages(members)
         saved = self._saved
-        self._replication = Replication(
+        self._replication = replication = Replication(
             Member(self.name, self.links.incarnation, members.get(self.name, True)),
             saved.log,
             saved.view,
             frozenset(members),
-            takes_from=self._start_as.takes_from,
-            may_go_on=self._may_go_on,
+            takes_from=self._takes_from,
+            may_go_on=self._partition_handling.may_go_on,
             companions=saved.companions,
         )
-        self.log.begin(self._replication)
-        self._ticked_at_ms = self._clock.now_ms()
+        self._partition_handling.begin(replication)
+        self.log.begin(replication)
+        self.suspension.start()
         self._tick()
+        return replication
 
-    def _may_go_on(self, names: frozenset[str]) -> bool:
-        """Whether the rule for partitions lets these nodes go on without the others."""
-        settings = self._config.cluster
-        if settings.partition_handling == PAUSE_MINORITY:
-            return PauseMinority(frozenset(self.members))(names)
-        if settings.partition_handling == PAUSE_IF_ALL_DOWN:
-            return PauseIfAllDown(
-                frozenset(node.name for node in settings.pause_if_all_down_nodes)
-            )(names)
-        return True
+    async def _tell_new_name(self, members: dict[str, bool]) -> None:
+        """Have the others, if they run, know this node by its new name.
 
-    async def _wait_in_order(self, members: dict[str, bool]) -> None:
-        """Wait for a node that ran after this one, unless there is none. Raises ClusterError."""
-        replication = self._replication
-        assert replication is not None
-        saved, start_as = self._saved, self._start_as
-        order = StartOrder(
-            replication.views.status(),
-            saved.companions or frozenset(name for name, is_disc in members.items() if is_disc),
-            is_forced=start_as.is_forced,
-        )
-        deadline_ms = self._clock.now_ms()
-        asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
-        while not self._has_joined.is_set():
-            decision = order.decide(replication.heard)
-            if isinstance(decision, Joins) and self._clock.now_ms() >= asks_at_ms:
-                if decision.name in self.questions.nodes:
-                    await check_membership(self.questions, decision.name, self.name, members)
-                asks_at_ms = self._clock.now_ms() + CHECK_MEMBERSHIP_MS
-            # A node that was in no view yet has nothing to start from.
-            if isinstance(decision, MayStart) and saved.view is not None:
-                self.log.form()
-            elif not isinstance(decision, Joins) and self._clock.now_ms() >= deadline_ms:
-                goes_on, line = order.waited()
-                if not goes_on and not start_as.is_patient:
-                    raise ClusterError(line)
-                logger.warning("%s", line)
-                deadline_ms = self._clock.now_ms() + WAIT_MS
-            try:
-                async with asyncio.timeout(TICK_MS / 1000):
-                    await self._has_joined.wait()
-            except TimeoutError:
-                continue
-        if self._failure is not None:
-            raise ClusterError(f"node {self.name} did not join its cluster: {self._failure}")
+        What they have declared counts then: their logs have the old name. Raises ClusterError.
+        """
+        self._members.link(members)
+        others = [name for name in members if name != self.name]
+        await self.questions.linked(others, MEET_MS_MAX / 1000)
+        for name in others:
+            is_linked = name in self.questions.nodes
+            if is_linked and await ask_to_rename(self.questions, name, self._said.was):
+                self._takes_from = (name,)
+                return
 
     def _tick(self) -> None:
         self._timer = self._clock.call_later_ms(TICK_MS, self._tick)
-        now_ms = self._clock.now_ms()
-        if now_ms - self._ticked_at_ms > self._config.cluster.tick_time_s * 1000:
-            logger.warning("this node did not run for a while: it asks the others for its place")
-            self.log.suspended()
-        self._ticked_at_ms = now_ms
+        self.suspension.tick()
         self.log.tick()
+        self._partition_handling.tick()
 
-    def _link(self, members: dict[str, bool]) -> None:
-        for name in members:
-            if name != self.name:
-                self.links.dial(name)
+    def _knows_its_place(self) -> bool:
+        """Whether this node may answer its clients: it is in its view, or about to leave it."""
+        views = None if self._replication is None else self._replication.views
+        return views is None or not views.fence.is_up or views.ending is not None
 
     def _members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""
-        members = members_of(self._services.parameters)
-        self.log.admit(frozenset(members))
-        self._link(members)
-        # Later: a node that leaves waits for the answer to its question.
-        self._clock.call_later_ms(FORGET_MS, self._forget_others)
+        self.log.admit(frozenset(self._members.declared))
+        self._members.changed()
 
-    def _forget_others(self) -> None:
-        """Close links to nodes that are no members."""
-        if self._replication is None:
-            return
-        for name in tuple(self.links.peers):
-            if name not in self.members:
-                self.links.forget(name, f"node {name} is not a member of the cluster")
-
-    def _partitioned(self, names: tuple[str, ...]) -> None:
-        self._partitions = names
-        if names:
-            logger.error(
-                "the cluster is partitioned: node %s and %s have gone on without each other",
-                self.name, ", ".join(names),
-            )  # fmt: skip
+    def _restart(self, start_as: StartAs) -> None:
+        self._is_restarting = True
+        self.restart_wanted(start_as)
 
     def _log_failed(self, error: Exception) -> None:
         """What the others have applied cannot be applied here: the node stops."""
         logger.error("what is declared in the cluster cannot be applied on this node: %s", error)
-        self._failure = error
-        # Whoever waits for the node to join learns of it.
-        self._has_joined.set()
+        self._ordered_start.failed(error)
         self.failed(error)
-
-    def _discarded(self, entries: Sequence[Entry]) -> None:
-        logger.error(
-            "%d changes of declarations that only node %s had are replaced by those of the others",
-            len(entries), self.name,
-        )  # fmt: skip
-
-    def _restart(self, takes_from: tuple[str, ...]) -> None:
-        names = ", ".join(takes_from)
-        logger.warning("node %s starts again, with the metadata of %s", self.name, names)
-        self.restart_wanted(StartAs(is_patient=True, takes_from=takes_from))
-
-    def _pause(self, members: tuple[str, ...]) -> None:
-        logger.error(
-            "node %s pauses: it can reach %s of the cluster, which is not enough to go on "
-            "(cluster_partition_handling is %s). It starts again when it can reach more",
-            self.name, ", ".join(members), self._config.cluster.partition_handling,
-        )  # fmt: skip
-        self.restart_wanted(StartAs(is_patient=True))

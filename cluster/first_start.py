@@ -28,7 +28,7 @@ class FirstStart:
     """Peer discovery of one run of a node. See `Peers`.
 
     take_membership: joins the cluster that a member has taken this node into. begin_cluster: makes
-    a cluster of this node.
+    a cluster of this node. discovery: the backend.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class FirstStart:
         self._questions = questions
         self._take_membership = take_membership
         self._begin_cluster = begin_cluster
-        self._discovery = discovery_of(config, own)
-        self._presence = Presence(self._discovery, self._own)
+        self.discovery = discovery_of(config, own)
+        self._presence = Presence(self.discovery, self._own)
         self._forming: Forming | None = None
         questions.answer(STATE, self._state)
 
@@ -61,7 +61,7 @@ class FirstStart:
 
     async def run(self) -> None:
         """Join or form a cluster. Raises DiscoveryError and ClusterError."""
-        self._forming = Forming(self._own, self._settings, self._discovery, self, self._presence)
+        self._forming = Forming(self._own, self._settings, self.discovery, self, self._presence)
         await self._forming.run()
 
     async def start_again(self) -> None:
@@ -73,7 +73,7 @@ class FirstStart:
         """Remove the registration."""
         if self.is_wanted:
             await self._presence.stop()
-        await self._discovery.close()
+        await self.discovery.close()
 
     async def _state(self, node: str, text: bytes) -> bytes:
         """Another node asks what this one is. One that does not look for others can be joined."""

@@ -7,49 +7,52 @@ one, where the start that follows finds them.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from leveret.broker.clock import Clock
 from leveret.broker.config import Config
 from leveret.broker.node_address import NodeAddress
-from leveret.broker.registry import rows
 from leveret.cluster.links.configured_links import make_links
 from leveret.cluster.links.links import Links
 from leveret.cluster.membership_changes import (
     ClusterError,
-    Membership,
+    ask_for_members,
     ask_to_change_type,
     ask_to_join,
     ask_to_leave,
 )
-from leveret.cluster.metadata.member_records import CLUSTER_NODE, put_cluster_id, put_member
+from leveret.cluster.membership_files import MembershipFiles
 from leveret.cluster.questions import Questions
-from leveret.storage.metadata import SqliteMetadata
 
 LINK_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.05
 
-FORCE_BOOT_FILE = "cluster.force_boot"
-"""A node that finds it starts without waiting for others, once."""
-
 
 class StoppedNode:
-    """A node whose broker is stopped. metadata_file: its declarations."""
+    """A node whose broker is stopped, and stays so for as long as this is used.
 
-    def __init__(self, config: Config, data_dir: Path, clock: Clock, metadata_file: Path) -> None:
+    metadata_file: its declarations. remove_store: removes all definitions and messages.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        data_dir: Path,
+        clock: Clock,
+        metadata_file: Path,
+        remove_store: Callable[[], object],
+    ) -> None:
         self._config = config
         self._data_dir = data_dir
         self._clock = clock
-        self._metadata_file = metadata_file
+        self._remove_store = remove_store
+        self._files = MembershipFiles(data_dir, metadata_file, config.node_name)
 
-    async def join(
-        self, member: NodeAddress, is_disc: bool, remove_store: Callable[[], object]
-    ) -> None:
+    async def join(self, member: NodeAddress, is_disc: bool) -> None:
         """Make this node a member of another node's cluster, from its next start on.
 
-        remove_store: removes all definitions and messages. Raises ClusterError, SettingError and
-        OSError; then nothing was removed.
+        Raises ClusterError, SettingError and OSError; then nothing was removed.
         """
         if member.name == self._config.node_name:
             raise ClusterError("cannot cluster node with itself")
@@ -60,8 +63,8 @@ class StoppedNode:
             )
         async with self._questions((member,)) as questions:
             membership = await ask_to_join(questions, member.name, is_disc)
-        remove_store()
-        self._write(membership)
+        self._remove_store()
+        self._files.write(membership)
 
     async def leave(self) -> None:
         """Have this node removed from its cluster, if it is in one. Raises ClusterError."""
@@ -77,27 +80,31 @@ class StoppedNode:
         if not others:
             raise ClusterError("the node is not in a cluster: it has to be a disc node")
         async with self._questions(others) as questions:
-            self._write(await ask_to_change_type(questions, questions.nodes[0], is_disc))
+            membership = await ask_to_change_type(questions, questions.nodes[0], is_disc)
+        self._files.write(membership)
+
+    async def update_members(self, member: NodeAddress) -> None:
+        """Take over from a running member who belongs to the cluster, for the next start.
+
+        The cluster may have changed while this node was stopped, so that none of the nodes that it
+        knows is in it any more. Raises ClusterError.
+        """
+        if member.name == self._config.node_name:
+            raise ClusterError(f"cannot cluster node with itself: {member.name}")
+        if not self._other_members():
+            raise ClusterError(
+                "the node is not in a cluster: use join_cluster to make it a member of one"
+            )
+        async with self._questions((member,)) as questions:
+            self._files.write(await ask_for_members(questions, member.name, self._config.node_name))
+        self._files.follow(member.name)
 
     def force_boot(self) -> None:
-        """Have the next start wait for no other node. Raises OSError."""
-        (self._data_dir / FORCE_BOOT_FILE).touch()
+        """Have the next start wait for no other node. Raises OSError and ValueError."""
+        self._files.force_boot()
 
     def _other_members(self) -> list[str]:
-        if not self._metadata_file.exists():
-            return []
-        with closing(SqliteMetadata(self._metadata_file)) as metadata:
-            rows_found = metadata.load().parameters
-        names = (row.name for row in rows_found if row.component == CLUSTER_NODE)
-        return [name for name in names if name != self._config.node_name]
-
-    def _write(self, membership: Membership) -> None:
-        with closing(SqliteMetadata(self._metadata_file)) as metadata:
-            with metadata.batch():
-                rows.write(put_cluster_id(membership.cluster_id), metadata)
-                for name, is_disc in membership.members.items():
-                    rows.write(put_member(name, is_disc), metadata)
-            metadata.sync()
+        return [name for name in self._files.members() if name != self._config.node_name]
 
     @asynccontextmanager
     async def _questions(self, nodes: Iterable[NodeAddress | str]) -> AsyncIterator[Questions]:

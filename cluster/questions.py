@@ -7,8 +7,9 @@ both texts are bytes that only the two ends of the topic understand.
 Promise: `ask` returns the answer, or raises `NotAnswered`, within its time limit. A question is
 answered at most once. Not promised: that a question that was not answered had no effect.
 
-A frame is an octet (ASK, ANSWER or FAIL), the question's number (8 octets), and its text; that of a
-question begins with the length of the topic (1 octet) and the topic.
+A frame is an octet (ASK, ANSWER, FAIL or WORKING), the question's number (8 octets), and its text;
+that of a question begins with the length of the topic (1 octet) and the topic. WORKING tells that
+the answer is being made, so that who asks can tell long work from a node that is suspended.
 """
 
 import asyncio
@@ -17,21 +18,62 @@ from collections.abc import Awaitable, Callable, Collection
 from struct import Struct
 
 from leveret.cluster.links.services import QUESTIONS_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.refused import Refused
 
-ASK, ANSWER, FAIL = 1, 2, 3
+ASK, ANSWER, FAIL, WORKING = 1, 2, 3, 4
 HEAD = Struct(">BQ")
 POLL_SECONDS = 0.05
+WORKING_SECONDS = 0.3
+"""How often WORKING is sent."""
 ANSWERING_MAX = 1000
 """Questions of one node that are answered at a time; others fail at once."""
 
 logger = logging.getLogger("leveret.cluster")
 
 AnswerTo = Callable[[str, bytes], Awaitable[bytes]]
-"""Answers a question, given the name of the node that asks. An error's text is told to it."""
+"""Answers a question, given the name of the node that asks. An error's text is told to it.
+
+It raises Refused if it does not do what is asked; other errors are faults of this node.
+"""
 
 
 class NotAnswered(Exception):
     """A node did not answer: it is not linked, took too long, or could not."""
+
+
+class Asked:
+    """A question that was asked. is_working: the node has said so since `awaited` looked last."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.is_working = False
+
+    async def awaited(self, seconds_max: float, silence_seconds_max: float) -> bytes:
+        """The answer. Raises TimeoutError and NotAnswered."""
+        async with asyncio.timeout(seconds_max):
+            while not self.answer.done():
+                self.is_working = False
+                done, _ = await asyncio.wait((self.answer,), timeout=silence_seconds_max)
+                if not done and not self.is_working:
+                    raise TimeoutError
+        return self.answer.result()
+
+
+class SignsOfWork:
+    """Calls `tell` again and again until the end."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell = tell
+        self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        self._tell()
+        self._timer = asyncio.get_running_loop().call_later(WORKING_SECONDS, self._beat)
+
+    def end(self) -> None:
+        """The answer is made."""
+        self._timer.cancel()
 
 
 class Questions:
@@ -40,7 +82,7 @@ class Questions:
     def __init__(self, links: ServiceRegistry) -> None:
         self._peers: dict[str, Peer] = {}
         self._topics: dict[str, AnswerTo] = {}
-        self._asked: dict[int, tuple[Peer, asyncio.Future[bytes]]] = {}
+        self._asked: dict[int, Asked] = {}
         self._answering: dict[Peer, set[asyncio.Task[None]]] = {}
         self._number = 0
         links.register(QUESTIONS_SERVICE, self)
@@ -63,21 +105,31 @@ class Questions:
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    async def ask(self, node: str, topic: str, text: bytes, seconds_max: float) -> bytes:
-        """Ask a node, and wait for its answer. Raises NotAnswered."""
+    async def ask(
+        self,
+        node: str,
+        topic: str,
+        text: bytes,
+        seconds_max: float,
+        silence_seconds_max: float | None = None,
+    ) -> bytes:
+        """Ask a node, and wait for its answer. Raises NotAnswered.
+
+        silence_seconds_max: how long to wait without a sign that it is working on the answer.
+        """
         peer = self._peers.get(node)
         if peer is None:
             raise NotAnswered(f"node {node} is not connected")
         self._number += 1
         number = self._number
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._asked[number] = peer, answer
+        asked = self._asked[number] = Asked(peer)
         name = topic.encode()
         peer.send(QUESTIONS_SERVICE, HEAD.pack(ASK, number), bytes((len(name),)), name, text)
+        silence_s = seconds_max if silence_seconds_max is None else silence_seconds_max
         try:
-            return await asyncio.wait_for(answer, seconds_max)
+            return await asked.awaited(seconds_max, silence_s)
         except TimeoutError:
-            raise NotAnswered(f"node {node} did not answer within {seconds_max:g} s") from None
+            raise NotAnswered(f"node {node} did not answer within {silence_s:g} s") from None
         finally:
             del self._asked[number]
 
@@ -93,9 +145,10 @@ class Questions:
         del self._peers[peer.name]
         for task in self._answering.pop(peer):
             task.cancel()
-        for asked, answer in self._asked.values():
-            if asked is peer and not answer.done():
-                answer.set_exception(NotAnswered(f"the link to node {peer.name} ended: {reason}"))
+        for asked in self._asked.values():
+            if asked.peer is peer and not asked.answer.done():
+                error = NotAnswered(f"the link to node {peer.name} ended: {reason}")
+                asked.answer.set_exception(error)
 
     def received(self, peer: Peer, payload: bytes) -> None:
         """See `Service`. Raises ValueError for a frame that is none of these."""
@@ -105,7 +158,7 @@ class Questions:
         text = payload[HEAD.size :]
         if kind == ASK:
             self._received_question(peer, number, text)
-        elif kind in (ANSWER, FAIL):
+        elif kind in (ANSWER, FAIL, WORKING):
             self._received_answer(peer, number, kind, text)
         else:
             raise ValueError(f"{kind} is not a kind of question")
@@ -114,14 +167,16 @@ class Questions:
         """See `Service`. Questions are few and do not wait for room."""
 
     def _received_answer(self, peer: Peer, number: int, kind: int, text: bytes) -> None:
-        asked, answer = self._asked.get(number, (None, None))
-        if asked is not peer or answer is None or answer.done():
+        asked = self._asked.get(number)
+        if asked is None or asked.peer is not peer or asked.answer.done():
             # It came too late.
             return
         if kind == ANSWER:
-            answer.set_result(text)
+            asked.answer.set_result(text)
+        elif kind == WORKING:
+            asked.is_working = True
         else:
-            answer.set_exception(NotAnswered(text.decode(errors="replace")))
+            asked.answer.set_exception(NotAnswered(text.decode(errors="replace")))
 
     def _received_question(self, peer: Peer, number: int, text: bytes) -> None:
         if not text or len(text) < 1 + text[0]:
@@ -139,14 +194,22 @@ class Questions:
             task.add_done_callback(answering.discard)
 
     async def _answer(self, peer: Peer, number: int, answering: Awaitable[bytes]) -> None:
+        frame = HEAD.pack(WORKING, number)
+        signs = SignsOfWork(lambda: peer.send(QUESTIONS_SERVICE, frame))
         try:
             text = await answering
+        except (Refused, NotAnswered) as error:
+            # That is an answer, also of a node that was asked in turn.
+            logger.info("what node %s asked for is refused: %s", peer.name, error)
+            self._fail(peer, number, str(error))
         except Exception as error:
             # Whatever it is, the node that asks must not wait for the time limit.
             logger.exception("a question of node %s was not answered", peer.name)
             self._fail(peer, number, str(error))
         else:
             peer.send(QUESTIONS_SERVICE, HEAD.pack(ANSWER, number), text)
+        finally:
+            signs.end()
 
     def _fail(self, peer: Peer, number: int, reason: str) -> None:
         peer.send(QUESTIONS_SERVICE, HEAD.pack(FAIL, number), reason.encode())

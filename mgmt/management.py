@@ -18,6 +18,7 @@ from leveret.broker.net.tls import context_of
 from leveret.broker.net.tls_session import ServerContext
 from leveret.broker.requester import Requester
 from leveret.broker.server import Broker
+from leveret.mgmt.api.passed_answers import answer_other_nodes
 from leveret.mgmt.api.server import ManagementServer
 from leveret.mgmt.definitions import DefinitionsError, Import, read_definitions
 from leveret.mgmt.definitions.contents import NOT_JSON, fault_in_json
@@ -40,15 +41,17 @@ class Management:
     async def broker_started(self, broker: Broker) -> None:
         """Register the broker's listeners, and load definitions. Called after each start."""
         config, node = self._node.config, self._node
-        kept = [(name, one) for name, one in node.listeners if not name.startswith("amqp")]
+        kept = [(name, one) for name, one in node.listeners if name.startswith("http")]
         amqp = [("amqp", one) for one in broker.listening_on]
         amqps = [("amqp/ssl", one) for one in broker.tls_listening_on]
-        node.listeners = [*amqp, *amqps, *kept]
+        links = [] if node.cluster is None else node.cluster.links.listening_on
+        node.listeners = [*(("clustering", one) for one in links), *amqp, *amqps, *kept]
         if amqps:
             self._note_certificates("amqp/ssl", config.tls.options)
         for context, options in self._contexts:
             broker.certificates.watch(context, options)
         answer_questions(node)
+        answer_other_nodes(node)
         if config.definitions_file is not None:
             await self._load_definitions(broker, config.definitions_file)
 

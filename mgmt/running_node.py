@@ -9,10 +9,12 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leveret.broker.auth.identity import Identity
 from leveret.broker.config import Config, Listener
 from leveret.broker.loop_watch import LoopWatch
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
@@ -26,11 +28,14 @@ from leveret.broker.resources.memory_monitor import (
 from leveret.broker.server import Broker
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.traces import TRACE_DIRECTORY
-from leveret.cluster.cluster_node import NORMALLY, ClusterNode, StartAs
-from leveret.cluster.joining import FORCE_BOOT_FILE, StoppedNode
+from leveret.cluster.cluster_node import ClusterNode
+from leveret.cluster.discarded.files import DIRECTORY as DISCARDED_DIRECTORY
+from leveret.cluster.joining import StoppedNode
 from leveret.cluster.links.addresses import ADDRESSES_FILE
 from leveret.cluster.links.cookie import COOKIE_FILE
 from leveret.cluster.links.incarnation import INCARNATION_FILE
+from leveret.cluster.mirrors.replica import Replica
+from leveret.cluster.start_as import NORMALLY, StartAs
 from leveret.mgmt.audit import AuditLog
 from leveret.mgmt.log.recent_lines import RecentLines
 from leveret.mgmt.slices import Slices
@@ -43,7 +48,7 @@ NODE = ("mem_used", "fd_used", "sockets_used", "proc_used", "disk_free")
 METADATA_FILE = "metadata.sqlite"
 KEPT_ON_RESET = (
     LOCK_FILE, "control.socket", "audit.log", TRACE_DIRECTORY, COOKIE_FILE, INCARNATION_FILE,
-    ADDRESSES_FILE,
+    ADDRESSES_FILE, DISCARDED_DIRECTORY,
 )  # fmt: skip
 
 logger = logging.getLogger("leveret")
@@ -62,6 +67,10 @@ class NodeError(Exception):
     """The node cannot do what was asked in its present state."""
 
 
+class StartEnded(NodeError):
+    """The broker did not start, since `stop_broker` came meanwhile."""
+
+
 class Node:
     """A broker in its process.
 
@@ -69,7 +78,9 @@ class Node:
     were disconnected and are refused (`drain`). listeners: the open ports with their protocols; the
     code that opens a port adds it, and its certificates. memory_watermark: the one that was set at
     run time instead of the configured one. recent_log: the last lines of the log, if it has no
-    file. stop_requested: set when the process has to end.
+    file. rebalancing: the leaders of queues are being spread over the nodes. users_passed_on: those
+    whose requests other nodes are answering, by the numbers under which they are known there.
+    stop_requested: set when the process has to end.
     """
 
     def __init__(self, config: Config, make_broker: MakeBroker, data_dir: Path | None) -> None:
@@ -87,10 +98,18 @@ class Node:
         self.recent_log: RecentLines | None = None
         self.cluster: ClusterNode | None = None
         self.audit = AuditLog(None if data_dir is None else data_dir / "audit.log")
+        self.rebalancing: asyncio.Task[None] | None = None
+        self.users_passed_on: dict[int, Identity] = {}
         self.after_start: Callable[[Broker], Coroutine[Any, Any, None]] | None = None
         self.give_way = Slices().give_way
         self._make_broker = make_broker
         self._start_as = NORMALLY
+        # Held by whatever starts or stops the broker, or needs it to stay stopped.
+        self._changing = asyncio.Lock()
+        self._is_membership_changing = False
+        # How often the broker was to be stopped: what was to start it before that ends.
+        self._stops = 0
+        self._attempt: asyncio.Task[Broker] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._sampler: Sampler | None = None
 
@@ -108,19 +127,48 @@ class Node:
 
     # Starting and stopping
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the broker is stopped, and neither being started nor being stopped."""
+        return self.broker is None and not self._changing.locked()
+
     async def start_broker(self) -> Broker:
-        """Start the broker, if it is stopped."""
-        if self.broker is not None:
-            return self.broker
+        """Start the broker, if it is stopped; from the beginning if `restart` comes meanwhile.
+
+        Raises StartEnded if `stop_broker` or `end_start` comes meanwhile.
+        """
+        stops = self._stops
+        async with self._changing:
+            return self.broker or await self._start(stops)
+
+    async def _start(self, stops: int) -> Broker:
+        """Start the broker. Raises StartEnded if it was to be stopped more often than `stops`."""
         self.is_booting = True
         try:
-            broker = self._make_broker()
-            await broker.start()
-            self.attach(broker)
-            if self.after_start is not None:
-                await self.after_start(broker)
+            while self._stops == stops:
+                attempt = asyncio.get_running_loop().create_task(self._start_once())
+                self._attempt = attempt
+                await _ended(attempt)
+                if not attempt.cancelled():
+                    return attempt.result()
         finally:
             self.is_booting = False
+            self._attempt = None
+        error = StartEnded("the broker was stopped while it was starting")
+        logger.info("%s", error)
+        raise error
+
+    async def _start_once(self) -> Broker:
+        """Start a broker. If that fails or is cancelled, nothing of it is left."""
+        broker = self._make_broker()
+        await broker.start()
+        self.attach(broker)
+        try:
+            if self.after_start is not None:
+                await self.after_start(broker)
+        except BaseException:
+            await self._stop_running()
+            raise
         return broker
 
     def attach(self, broker: Broker) -> None:
@@ -133,7 +181,20 @@ class Node:
         broker.failure.add_done_callback(lambda _: self.stop_requested.set())
 
     async def stop_broker(self) -> None:
-        """Stop the broker; the process stays."""
+        """Stop the broker, also one that is starting; the process stays."""
+        self.end_start()
+        async with self._changing:
+            await self._stop_running()
+
+    def end_start(self) -> None:
+        """Have the broker's start end, and a restart start it no more."""
+        self._stops += 1
+        self._start_as = NORMALLY
+        attempt = self._attempt
+        if attempt is not None and not attempt.done():
+            _cancel_once(attempt)
+
+    async def _stop_running(self) -> None:
         if self._sampler is not None:
             self._sampler.stop()
         broker, self.broker = self.broker, None
@@ -145,15 +206,29 @@ class Node:
         await self.audit.wait_until_written()
 
     def restart(self, start_as: StartAs) -> None:
-        """Stop the broker and start it again, as the cluster asks for."""
-        if self._restarting is None or self._restarting.done():
-            self._start_as = start_as
-            self._restarting = asyncio.get_running_loop().create_task(self._restart())
+        """Stop the broker and start it again, as the cluster asks for.
 
-    async def _restart(self) -> None:
+        A broker that is still starting is stopped by the end of its start. One that is being
+        stopped already is not asked for twice, and not started if an operator stops it.
+        """
+        attempt = self._attempt
+        if attempt is not None and not attempt.done():
+            if not attempt.cancelling():
+                self._start_as = start_as
+                attempt.cancel()
+        elif self.broker is not None and (self._restarting is None or self._restarting.done()):
+            self._start_as = start_as
+            steps = self._restart(self._stops)
+            self._restarting = asyncio.get_running_loop().create_task(steps)
+
+    async def _restart(self, stops: int) -> None:
         try:
-            await self.stop_broker()
-            await self.start_broker()
+            async with self._changing:
+                await self._stop_running()
+                await self._start(stops)
+        except StartEnded:
+            # An operator has stopped the broker, which stays stopped.
+            return
         except Exception:
             logger.exception("the broker did not start again: the node stops")
             self.stop_requested.set()
@@ -161,16 +236,20 @@ class Node:
     def take_start_as(self) -> StartAs:
         """How the next start is to be made; the one after it is as usual."""
         start_as, self._start_as = self._start_as, NORMALLY
-        forced = None if self.data_dir is None else self.data_dir / FORCE_BOOT_FILE
-        if forced is not None and forced.exists():
-            forced.unlink()
-            return start_as._replace(is_forced=True)
         return start_as
+
+    def set_under_maintenance(self, is_under_maintenance: bool) -> None:
+        """Note it, and tell the other nodes of the cluster. It ends with this run of the broker."""
+        self.is_under_maintenance = is_under_maintenance
+        if self.cluster is not None:
+            self.cluster.states.set_under_maintenance(is_under_maintenance)
 
     def reset(self) -> None:
         """Remove all definitions and messages. Raises NodeError unless the broker is stopped."""
-        if self.broker is not None:
-            raise NodeError("the broker is running: stop it first (stop_app)")
+        self._require_stopped()
+        self._remove_data()
+
+    def _remove_data(self) -> None:
         if self.data_dir is None:
             return
         log_directory = self.config.log.directory(self.data_dir)
@@ -183,15 +262,56 @@ class Node:
                 path.unlink()
         logger.warning("the node was reset: all definitions and messages are gone")
 
-    def while_stopped(self) -> StoppedNode:
-        """What may be done to the node's membership now. Raises NodeError if the broker runs."""
-        if self.broker is not None or self.is_booting:
-            raise NodeError("the broker is running: stop it first (stop_app)")
+    @asynccontextmanager
+    async def while_stopped(self) -> AsyncIterator[StoppedNode]:
+        """What may be done to the node's membership; the broker stays stopped in the block.
+
+        What would start it, or change its data, waits for the end of the block or is refused.
+        Raises NodeError if the broker runs.
+        """
+        self._require_stopped()
         if self.data_dir is None:
             raise NodeError("a node without a data directory cannot be in a cluster")
         loop = asyncio.get_running_loop()
         clock = SystemClock(loop, LoopWatch(loop.call_later))
-        return StoppedNode(self.config, self.data_dir, clock, self.data_dir / METADATA_FILE)
+        async with self._changing:
+            self._is_membership_changing = True
+            try:
+                yield StoppedNode(
+                    self.config, self.data_dir, clock, self.data_dir / METADATA_FILE,
+                    self._remove_data,
+                )  # fmt: skip
+            finally:
+                self._is_membership_changing = False
+
+    def _require_stopped(self) -> None:
+        if self._is_membership_changing:
+            raise NodeError(
+                "another command is changing the node's membership of its cluster: wait for its end"
+            )
+        if not self.is_stopped:
+            state = "starting" if self.is_booting else "running"
+            raise NodeError(f"the broker is {state}: stop it first (stop_app)")
+
+    @property
+    def replicas(self) -> Mapping[int, Replica]:
+        """What this node has of mirrored queues, by the identities of their rings."""
+        if self.broker is None or self.cluster is None:
+            return {}
+        return self.cluster.mirrored_queues.replicas.by_identity
+
+    # After a suspension of the process (cluster/suspension.py)
+
+    @property
+    def is_holding_clients(self) -> bool:
+        """Whether clients wait, since the node was suspended and does not know its place."""
+        cluster = self.cluster
+        return self.broker is not None and cluster is not None and cluster.suspension.is_holding
+
+    async def place_known(self) -> None:
+        """Wait until a node that was suspended knows whether the others have gone on without it."""
+        if self.broker is not None and self.cluster is not None:
+            await self.cluster.suspension.place_known()
 
     # Resources of the process
 
@@ -249,8 +369,29 @@ class Node:
         return monitor.limit_bytes if monitor is not None else 0
 
     @property
+    def cluster_id(self) -> str:
+        """What tells this node's cluster from others; empty while the broker is stopped."""
+        return "" if self.broker is None else self.broker.cluster_id
+
+    @property
     def cluster_name(self) -> str:
         """The name that operators gave this node's cluster."""
         if self.broker is not None:
             return self.broker.cluster_name
         return self.config.cluster_name or self.name
+
+
+async def _ended(task: asyncio.Task[Broker]) -> None:
+    """Wait for the end of a task. Who is cancelled meanwhile cancels the task, and waits for it."""
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        _cancel_once(task)
+        await asyncio.wait((task,))
+        raise
+
+
+def _cancel_once(task: asyncio.Task[Broker]) -> None:
+    """Cancel a task, unless it is: a second time would end what it does to end in order."""
+    if not task.cancelling():
+        task.cancel()

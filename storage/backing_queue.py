@@ -12,7 +12,8 @@ purged.
 
 **Promises**, for every implementation (tests/storage/backing_contract runs on all of them)
 
-BQ1  Ready entries are fetched in the order of their positions. A position is given once.
+BQ1  Ready entries are fetched in the order of their positions. A position is given once, and those
+     of one priority grow.
 BQ2  `fetch(n)` returns exactly the first min(n, ready_count) entries, wherever they are kept. So
     the same calls, applied in the same order to two backing queues that began alike, take the same
     messages: a mirror that applies what the leader has broadcast stays equal to it.
@@ -27,7 +28,7 @@ BQ7  A call that raises `Unreadable` takes nothing. Of the calls, those that may
 
 **Not promised.** A message that was published without an error is not safe yet: see `when_safe`.
 When a message moves between memory and disk is not defined. There is no locking: all calls are made
-in the event loop's thread, and none waits for the disk but `take`.
+in the event loop's thread, and none waits for the disk.
 
 **Message identities.** Positions name entries of one queue; a mirror must also recognise a message
 that reaches it twice, by the leader's broadcast and from the channel directly. It does so by
@@ -38,8 +39,11 @@ number identifies the message among those of its channel. A backing queue that n
 and `discard`. For other backing queues messages are not numbered and these are not called.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts
@@ -118,53 +122,86 @@ class Cursor(Protocol):
         """Close the files that are open for reading. The cursor must not be used any more."""
 
 
-class BackingQueue(Protocol):
-    """The messages of one queue. See the head of this file for what all implementations promise."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class BackingQueue:
+    """The messages of one queue. See the head of this file for what all implementations promise.
+
+    A class, not a Protocol, since compiled code calls methods of a class directly: looking those of
+    a Protocol up by their names was a twentieth of the instructions of a message that comes alone.
+    """
+
+    __slots__ = ()
 
     @property
+    @abstractmethod
     def ready_count(self) -> int:
         """Entries that are ready."""
 
     @property
+    @abstractmethod
     def ready_bytes(self) -> int:
         """The bytes of their bodies."""
 
     @property
+    @abstractmethod
     def unacked_count(self) -> int:
         """Entries that were fetched or taken, and are not settled."""
 
     @property
+    @abstractmethod
     def unacked_bytes(self) -> int:
         """The bytes of their bodies."""
 
     @property
+    @abstractmethod
     def has_expiring(self) -> bool:
         """There may be entries that expire."""
 
     @property
+    @abstractmethod
     def needs_identities(self) -> bool:
         """Messages must have numbers, and the queue calls `is_duplicate` and `discard`.
 
         It does not change during the life of the backing queue.
         """
 
+    @abstractmethod
     def next_position_of(self, message: Message) -> int:
         """The `Entry.position` of this message if it is published next.
 
-        Positions may be left out: an empty queue may go on with a later one.
+        Positions may be left out: an empty queue may go on with a later one (but see `go_on_at`).
         """
 
+    @abstractmethod
     def position_of(self, entry: Entry) -> int:
         """The position of an entry in this queue: unique, and growing in the order of fetching.
 
         `Entry.position`, except in a priority queue, where each priority counts from 0.
         """
 
+    @abstractmethod
+    def given_positions(self) -> list[tuple[int, int]]:
+        """The positions that were given, for each priority: where they begin, and where they end.
+
+        Of a priority that no message had there may be none.
+        """
+
+    @abstractmethod
+    def go_on_at(self, position: int) -> None:
+        """Have the next message of a priority get this position, in the sense of `position_of`.
+
+        It is not below the one that would be next; those between are left out. From then on the
+        queue leaves out none by itself, in this priority. So a mirror's queue has the positions of
+        its leader's, whichever of the two is empty at times, or on disk.
+        """
+
+    @abstractmethod
     def set_lazy(self, is_lazy: bool) -> None:
         """Set whether messages are kept on disk rather than in memory from now on."""
 
     # Publishing
 
+    @abstractmethod
     def is_duplicate(self, message: Message) -> bool:
         """The queue has this message already, or has discarded it: it must not be published again.
 
@@ -174,6 +211,7 @@ class BackingQueue(Protocol):
         `needs_identities`.
         """
 
+    @abstractmethod
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         """Append messages, in order; whether they will be safe only later (see `when_safe`).
 
@@ -182,6 +220,7 @@ class BackingQueue(Protocol):
         do not expire.
         """
 
+    @abstractmethod
     def discard(self, message: Message) -> None:
         """A message reached the queue and will never be in it, so that mirrors stop waiting for it.
 
@@ -191,6 +230,7 @@ class BackingQueue(Protocol):
         `needs_identities`.
         """
 
+    @abstractmethod
     def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
         """Confirm a run to the waiter, in the holder's name, when all published so far is safe.
 
@@ -199,15 +239,18 @@ class BackingQueue(Protocol):
 
     # Taking
 
+    @abstractmethod
     def peek(self) -> Entry | None:
         """The first ready entry, without taking it; None if there is none. May read from disk."""
 
+    @abstractmethod
     def heads(self) -> list[Head]:
         """The first ready entry of each priority that has any, the highest first; reads nothing.
 
         A queue without priorities has one priority, 0.
         """
 
+    @abstractmethod
     def fetchable(self, count: int) -> int:
         """How many of the next `count` entries can be fetched with one read from disk at most.
 
@@ -215,6 +258,7 @@ class BackingQueue(Protocol):
         in one turn of the event loop: they fetch no more than this. It may do that one read.
         """
 
+    @abstractmethod
     def unexpired(self, count: int, now_ms: int) -> int:
         """How many of the next `count` entries, at least, precede the first that has expired.
 
@@ -222,6 +266,7 @@ class BackingQueue(Protocol):
         entry whose time is before that has expired. The first entry may have to be read for it.
         """
 
+    @abstractmethod
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first min(count, ready_count) entries, in order (BQ2).
 
@@ -230,42 +275,51 @@ class BackingQueue(Protocol):
         the first one cannot be read; if a later one cannot, those before it are returned.
         """
 
+    @abstractmethod
     def drop(self) -> Entry | None:
         """Remove the first ready entry and return it; None if there is none."""
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
-        """Take the ready entries at these positions, in order.
+    @abstractmethod
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Take entries that a cursor has read, in the order of `position_of`.
 
-        Positions are those of `position_of`, ascending; a position without a ready entry is
-        skipped, and so is one whose message cannot be read. The entries are unacked until settled.
-        Unlike a fetch it takes time in proportion to the entries in memory, and is for management.
+        Those that are not ready any more are skipped. The entries that are returned are unacked
+        until settled. Nothing is read. Unlike a fetch it takes time in proportion to the entries in
+        memory, and is for management.
         """
 
     # Settling
 
+    @abstractmethod
     def ack(self, entries: Sequence[Entry]) -> None:
         """Unacked entries are gone."""
 
+    @abstractmethod
     def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
         """Unacked entries become ready again, each at its old position (BQ3).
 
         redelivered: mark them as redelivered. False if no client has received them.
         """
 
+    @abstractmethod
     def purge(self) -> Purged:
         """Drop every ready entry, at once; their memory is freed in steps."""
 
     # Looking
 
+    @abstractmethod
     def cursor(self, position: int = 0) -> Cursor:
         """A cursor that reads from this position on (see `position_of`)."""
 
+    @abstractmethod
     def counts(self) -> StorageCounts:
         """How many messages the queue holds, and where."""
 
+    @abstractmethod
     def status(self) -> dict[str, Any]:
         """RabbitMQ's `backing_queue_status`: see queue_status.py."""
 
+    @abstractmethod
     def delete(self) -> Iterator[int]:
         """The queue is deleted: remove its files. Returns the steps of freeing its memory, as in
         `Purged`.

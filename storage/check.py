@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.formats import (
     BODIES_MAGIC,

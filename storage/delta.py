@@ -130,27 +130,18 @@ class Delta:
         """A reader of the queue's segments with a position of its own."""
         return SegmentEntries(self._source, self._writer)
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
-        """Take back into memory the messages at those of the positions that are in delta.
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Take back into memory those of the entries, which a reader has read, that are in delta.
 
-        positions: ascending. A message that cannot be read stays in delta.
+        entries: in the order of their positions.
         """
         self._put_back()
-        wanted = [position for position in positions if position in self.positions]
-        segments = SegmentEntries(self._source, self._writer, waits=True)
-        entries: list[Entry] = []
-        for position in wanted:
-            try:
-                found, _ = segments.look(position, position + 1, 1, self._ledger.fetched_to)
-            except Unreadable as error:
-                logger.error("message %d of %s cannot be taken: %s", position, self._name, error)
-                continue
-            for entry in found:
-                self.positions.remove_range(position, position + 1)
-                self.size -= len(entry.message.body)
-            entries += found
-        segments.close()
-        return entries
+        taken = [entry for entry in entries if entry.position in self.positions]
+        for entry in taken:
+            self.positions.remove_range(entry.position, entry.position + 1)
+            self.size -= len(entry.message.body)
+            entry.redelivered = entry.position < self._ledger.fetched_to
+        return taken
 
     def clear(self) -> Intervals:
         """Forget all messages; returns their positions."""

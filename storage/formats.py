@@ -50,9 +50,9 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
-from zlib import crc32
 
 from leveret.storage import record_heads
+from leveret.storage.checksum import crc32
 from leveret.storage.intervals import Intervals
 from leveret.storage.record_heads import (
     PROGRESS_START,
@@ -70,8 +70,9 @@ version 3 named records: a version that does not know these must not accept a lo
 Since version 4 each batch of a log begins with an OLDEST record (torn_end.py). Since version 5 a
 STATE may say UNCOUNTED."""
 LOG_MAGIC, SEGMENT_MAGIC, BODIES_MAGIC = b"LvrtLog\0", b"LvrtSeg\0", b"LvrtBod\0"
-RECORD_MAGIC = b"\xf1Lv\x9d"
-RUN, PROGRESS, STATE, CLOSED, OLDEST = 1, 2, 3, 4, 5
+RECORD_MAGIC: Final = b"\xf1Lv\x9d"
+RUN: Final = 1
+PROGRESS, STATE, CLOSED, OLDEST = 2, 3, 4, 5
 NAMED_KINDS_FROM: Final = 16
 NAMED_KINDS = range(NAMED_KINDS_FROM, 256)
 """Records of these kinds begin with the name of the feature that writes them."""
@@ -86,6 +87,9 @@ RECORD_BYTES = _RECORD.size + _CRC.size
 _RECORD_AND_CRC = struct.Struct("<4sBIII")
 _SINGLE_RUN = struct.Struct("<QIHHIBQQII")
 _NUMBER = struct.Struct("<Q")
+_pack_record: Final = _RECORD.pack
+_pack_crc: Final = _CRC.pack
+_pack_single_run: Final = _SINGLE_RUN.pack
 
 
 class FormatError(Exception):
@@ -311,9 +315,8 @@ def encode_run(
     """A RUN record without its bodies, which the caller appends. number: the first message's."""
     flags, numbered = _numbered(flags, number)
     if len(bodies) == 1 and len(targets) == 1:
-        rest = numbered + address + header
-        lengths = len(address), len(header)
-        return _encode_single(expires_wall_ms, flags, targets[0], lengths, rest, bodies[0])
+        place, body = targets[0], bodies[0]
+        return _encode_single(expires_wall_ms, flags, place, address, header, body, numbered)
     count = len(bodies)
     sizes = [len(body) for body in bodies]
     head = (
@@ -341,19 +344,23 @@ def _encode_single(
     expires_wall_ms: int,
     flags: int,
     target: tuple[int, int],
-    lengths: tuple[int, int],
-    rest: bytes,
+    address: bytes,
+    header: bytes,
     body: bytes,
+    numbered: bytes,
 ) -> bytes:
     """`encode_run` for one message in one queue, in half the time: 1.0 us instead of 2.1.
 
-    lengths: of the address and of the properties, in bytes. rest: the head after the checksums.
+    numbered: the encoded number, if there is one.
     """
+    key, position = target
     size = len(body)
-    head = _SINGLE_RUN.pack(expires_wall_ms, 1, 1, *lengths, flags, *target, size, crc32(body))
-    head += rest
-    frame = _RECORD.pack(RECORD_MAGIC, RUN, len(head), size)
-    return frame + _CRC.pack(crc32(head, crc32(frame))) + head
+    fixed = _pack_single_run(
+        expires_wall_ms, 1, 1, len(address), len(header), flags, key, position, size, crc32(body)
+    )
+    head = fixed + numbered + address + header
+    frame = _pack_record(RECORD_MAGIC, RUN, len(head), size)
+    return frame + _pack_crc(crc32(head, crc32(frame))) + head
 
 
 def encode_stored_run(

@@ -96,17 +96,17 @@ class InMemory:
             barrier = min(requeued.first.position, before) if requeued else before
             if not q4 or q4[0].position >= barrier:
                 break
-            entries += self._fetch_q4(count - len(entries), barrier)
+            entries += self.fetch_q4(min(count - len(entries), self.q4_before(barrier)))
         return entries
 
-    def _fetch_q4(self, count: int, before: int) -> list[Entry]:
+    def fetch_q4(self, count: int) -> list[Entry]:
+        """Remove up to `count` entries of q4, in order."""
         q4 = self.q4
-        count = min(count, self.q4_before(before))
-        if count == len(q4):
+        if 1 < len(q4) <= count:
             entries = list(q4)
             q4.clear()
             return entries
-        return [q4.popleft() for _ in range(count)]
+        return [q4.popleft() for _ in range(min(count, len(q4)))]
 
     def q4_before(self, before: int) -> int:
         """How many entries of q4 are below a position."""

@@ -35,6 +35,7 @@ L6  A batch with records begins with an OLDEST. By L1 everything before it in th
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -52,7 +53,10 @@ IDLE_SECONDS: Final = 0.02
 out."""
 PENDING_BYTES_HIGH: Final = 8 * 1024 * 1024
 PENDING_BYTES_LOW: Final = 4 * 1024 * 1024
-"""Publishers are held back while more bytes of bodies than this are not on disk yet."""
+"""Publishers are held back while messages that are not on disk yet take more memory than this."""
+CONFIRMED_AT_ONCE: Final = 8_000
+"""Waiters that are told in one turn of the event loop: two milliseconds. One message to very many
+queues has as many."""
 RETRY_SECONDS = 0.5
 """The interval at which a write to a full disk is tried again."""
 
@@ -65,8 +69,8 @@ class Log:
 
     clients: those that are registered. failure: why nothing is written any more; None while the log
     works. batch: the number of the batch that is gathering; written: of the last one on disk.
-    pending_bytes: of message bodies that are not on disk yet. is_congested: publishers should be
-    held back.
+    pending_bytes: what messages that are not on disk yet take in memory. is_congested: publishers
+    should be held back.
 
     congestion_changed: called when `is_congested` changes. disk_filled: called with True when the
     disk is full, with False when there is room again. file_filled: called when a new file was
@@ -121,14 +125,14 @@ class Log:
 
     # Appending
 
-    def write_later(self, body_bytes: int = 0) -> None:
+    def write_later(self, pending_bytes: int = 0) -> None:
         """A client has gathered records: have them written within `IDLE_SECONDS`.
 
-        body_bytes: of message bodies among them, which count as pending until they are on disk.
+        pending_bytes: what their messages take in memory; it counts until they are on disk.
         """
         self._has_records = True
-        if body_bytes:
-            self.pending_bytes += body_bytes
+        if pending_bytes:
+            self.pending_bytes += pending_bytes
             if self.pending_bytes > PENDING_BYTES_HIGH and not self.is_congested:
                 self._set_congested(True)
         self._schedule()
@@ -252,10 +256,19 @@ class Log:
         assert batch.number == self.written + 1, "L1: batches end in the order they were begun"
         batch.file.size += batch.size
         self.pending_bytes -= batch.pending_bytes
-        self._is_writing = False
         self.written = batch.number
-        for waiter, first, holder in batch.waiters:
+        self._confirm(batch)
+
+    def _confirm(self, batch: "_Batch") -> None:
+        """Tell those who wait for a batch, some in each turn of the event loop, and go on then."""
+        start = batch.confirmed
+        end = batch.confirmed = start + CONFIRMED_AT_ONCE
+        for waiter, first, holder in batch.waiters[start:end]:
             waiter.confirm(first, holder)
+        if end < len(batch.waiters):
+            self.call_soon(partial(self._confirm, batch))
+            return
+        self._is_writing = False
         for callback in batch.callbacks:
             callback()
         if self.is_congested and self.pending_bytes < PENDING_BYTES_LOW:
@@ -312,11 +325,14 @@ class SyncFailed(Exception):
 
 
 class _Batch:
-    """Records that are written and synced together. offset, size: in the file, in bytes."""
+    """Records that are written and synced together. offset, size: in the file, in bytes.
+
+    confirmed: how many of the waiters were told that it is on disk.
+    """
 
     __slots__ = (
-        "callbacks", "file", "is_new_file", "number", "offset", "pending_bytes", "records", "size",
-        "waiters",
+        "callbacks", "confirmed", "file", "is_new_file", "number", "offset", "pending_bytes",
+        "records", "size", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -337,4 +353,5 @@ class _Batch:
         self.size = sum(map(len, records))
         self.pending_bytes = pending_bytes
         self.waiters = waiters
+        self.confirmed = 0
         self.callbacks = callbacks

@@ -30,8 +30,8 @@ N3  A file is needed while it has an entry that is neither truncated nor discard
 from bisect import bisect_left
 from operator import attrgetter
 from typing import NamedTuple, Protocol
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.disk import StoreError
 from leveret.storage.formats import Record
 from leveret.storage.large_records import LogRecord

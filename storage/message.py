@@ -1,14 +1,15 @@
 """A message, and its entry in one queue.
 
 A message is created once, however many queues it is routed to; each queue has an `Entry` of its
-own. Both are msgspec structs that the garbage collector does not track: hundreds of thousands are
-created a second, and they cannot be part of a reference cycle (30 ns to create one, against 80 for
-a class with slots; docs/performance.md).
+own. Neither is tracked by the garbage collector (leveret/records.py): hundreds of thousands are
+made a second, and they cannot be part of a reference cycle.
 """
 
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
+from mypy_extensions import i64, mypyc_attr
+
+from leveret.records import use_structs
 
 ENTRY_BYTES: Final = 260
 """About how much memory an entry and its message take, without the body."""
@@ -62,7 +63,8 @@ class StoredBody(NamedTuple):
     crc: int
 
 
-class Message(msgspec.Struct, gc=False):
+@mypyc_attr(acyclic=True)
+class Message:
     """What was published. All queues that it was routed to share it, so it is not changed.
 
     stored: set when the first of its queues has its body written to the message store.
@@ -70,21 +72,60 @@ class Message(msgspec.Struct, gc=False):
     it is needed.
     """
 
-    address: Address
-    header: Header
-    body: bytes
-    stored: StoredBody | None = None
-    number: int = 0
+    __slots__ = ("address", "body", "header", "number", "stored")
+
+    def __init__(
+        self,
+        address: Address,
+        header: Header,
+        body: bytes,
+        stored: StoredBody | None = None,
+        number: int = 0,
+    ) -> None:
+        self.address = address
+        self.header = header
+        self.body = body
+        self.stored = stored
+        self.number = number
 
 
-class Entry(msgspec.Struct, gc=False):
+@mypyc_attr(acyclic=True)
+class Entry:
     """A message's place in one queue.
 
     position: grows along the queue; a requeued entry keeps it.
     expires_at_ms: on the broker's clock; 0 if the message does not expire.
     """
 
-    message: Message
-    position: int
-    redelivered: bool = False
-    expires_at_ms: int = 0
+    __slots__ = ("expires_at_ms", "message", "position", "redelivered")
+
+    def __init__(
+        self, message: Message, position: int, redelivered: bool = False, expires_at_ms: int = 0
+    ) -> None:
+        self.message = message
+        self.position = position
+        self.redelivered = redelivered
+        self.expires_at_ms = expires_at_ms
+
+
+use_structs(__name__, Message, Entry)
+
+
+def bytes_of(entries: list[Entry]) -> int:
+    """The bytes of the bodies of entries."""
+    # For `sum` compiled code calls the interpreter: 800 instructions, as much as all else that
+    # fetching one entry takes.
+    size: i64 = 0
+    for entry in entries:
+        size += len(entry.message.body)
+    return size
+
+
+def entries_from(messages: list[Message], position: int, expires_at_ms: int) -> list[Entry]:
+    """The entries of messages that were never fetched, the first of which is at this position."""
+    # mypyc compiles a zip with a range; for `enumerate` with a start it calls the interpreter.
+    end = position + len(messages)
+    return [
+        Entry(message, place, False, expires_at_ms)
+        for message, place in zip(messages, range(position, end))  # noqa: B905 - as many
+    ]

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.file_reads import FileReads
 from leveret.storage.formats import BODIES_MAGIC, FILE_HEADER_BYTES

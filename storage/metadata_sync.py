@@ -101,11 +101,21 @@ class MetadataSync:
         if self._callbacks:
             self._sync_soon()
 
-    def checkpoint(self) -> None:
-        """Move SQLite's log into the database file soon, in the thread."""
+    def checkpoint(self, done: Callable[[], object] = lambda: None) -> None:
+        """Move SQLite's log into the database file soon, in the thread.
+
+        done: called when that has ended, also if it failed.
+        """
         self._moved_changes = self._metadata.changes
-        if self._failure is None:
-            self._thread().submit(self._metadata.checkpoint, _report)
+        if self._failure is not None:
+            done()
+            return
+
+        def ended(_: object, error: Exception | None) -> None:
+            _report(error)
+            done()
+
+        self._thread().submit(self._metadata.checkpoint, ended)
 
     async def close(self) -> None:
         """Call back all who wait, and end the thread."""
@@ -118,7 +128,7 @@ class MetadataSync:
         self._worker = None
 
 
-def _report(_: object, error: Exception | None) -> None:
+def _report(error: Exception | None) -> None:
     """Nothing is lost: SQLite's log has what was not moved, and the next checkpoint moves it."""
     if error is not None:
         logger.error("SQLite's log of the metadata could not be moved into their file: %s", error)

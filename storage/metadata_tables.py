@@ -25,8 +25,8 @@ for that reason. A blob never equals a text, and each string is stored in one fo
 from collections.abc import Iterable, Iterator
 from sqlite3 import Connection
 from typing import Any, NamedTuple
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.metadata_rows import (
     BindingRow,
     ExchangeRow,

@@ -19,7 +19,8 @@ Closed metadata have no such file, because SQLite has moved its log into the dat
 import os
 import struct
 from pathlib import Path
-from zlib import crc32
+
+from leveret.storage.checksum import crc32
 
 _FIELDS = struct.Struct("<36sQQ")
 _CHECKSUM = struct.Struct("<I")

@@ -33,8 +33,8 @@ from leveret.storage.message import ENTRY_BYTES, Message
 from leveret.storage.queue_recovery import QueueRecovery
 
 UNENCODED_MAX: Final = 4_000
-"""Messages that wait to be encoded. While the disk is behind, many more wait for the next batch: to
-encode all of them together would take 50 ms."""
+"""Messages that wait to be encoded, and queues that they were routed to. While the disk is behind,
+many more wait for the next batch: to encode all of them together would take 50 ms."""
 
 PROGRESS_BYTES_MAX = 256 * 1024
 """After so many bytes of PROGRESS, 16 for each interval, that of other queues is left for the next
@@ -105,7 +105,7 @@ class QueueLog(Generic[Queue]):
         self._sync_segments = sync_segments
         self.recovery = recovery
         self._runs: list[PendingRun] = []
-        self._run_messages = 0
+        self._unencoded = 0
         self._encoded = EncodedRuns()
         self._dirty: list[LoggedQueue] = []
         self._states: list[tuple[int, bytes]] = []
@@ -114,29 +114,41 @@ class QueueLog(Generic[Queue]):
     # Appending
 
     def append_run(
-        self, queue: LoggedQueue, position: int, messages: list[Message], expires_wall_ms: int
+        self,
+        queue: LoggedQueue,
+        position: int,
+        messages: list[Message],
+        body_bytes: int,
+        expires_wall_ms: int,
     ) -> None:
         """Messages were published to a queue. All queues that they were routed to share the list.
+        body_bytes: the sum of their bodies' sizes.
 
-        If the messages have numbers, these are consecutive.
+        Each queue has entries of its own, which count as pending; bodies count once. If the
+        messages have numbers, these are consecutive.
         """
         runs = self._runs
         run = runs[-1] if runs else None
-        pending_bytes = 0
-        if run is None or run.messages is not messages or run.expires_wall_ms != expires_wall_ms:
-            if self._run_messages > UNENCODED_MAX:
+        pending_bytes = ENTRY_BYTES * len(messages)
+        if (
+            run is None
+            or run.messages is not messages
+            or run.expires_wall_ms != expires_wall_ms
+            or len(run.targets) >= UNENCODED_MAX
+        ):
+            if self._unencoded >= UNENCODED_MAX:
                 self._encode_runs()
                 runs = self._runs
-            body_bytes = sum([len(message.body) for message in messages])
             run = PendingRun(messages, body_bytes, expires_wall_ms)
             runs.append(run)
-            self._run_messages += len(messages)
-            pending_bytes = body_bytes + ENTRY_BYTES * len(messages)
+            self._unencoded += len(messages) - 1
+            pending_bytes += body_bytes
         run.targets.append((queue, position))
+        self._unencoded += 1
         self._log.write_later(pending_bytes)
 
     def _encode_runs(self) -> None:
-        runs, self._runs, self._run_messages = self._runs, [], 0
+        runs, self._runs, self._unencoded = self._runs, [], 0
         for run in runs:
             self._encoded.add(run)
 

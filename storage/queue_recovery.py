@@ -6,8 +6,8 @@ A queue's last STATE, the messages published after it (RUN) and the positions th
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.formats import (
     PROGRESS,
     STATE,

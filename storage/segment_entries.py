@@ -5,8 +5,7 @@ since it has the open file and the offset in it. They decide which positions are
 happens to messages that cannot be read.
 
 What the system has in memory is read at once, in pieces of 256 KiB, and for anything else a thread
-waits for the disk (file_reads.py). Only `take` waits itself: it is for a few messages, which
-management has read with a cursor just before.
+waits for the disk (file_reads.py).
 """
 
 from collections.abc import Callable
@@ -66,16 +65,14 @@ def header_of(run: Run, make_header: Callable[[bytes], Header]) -> Header:
 
 
 class SegmentEntries:
-    """A reader of one queue's segments. waits: for the disk; otherwise it raises BeingRead."""
+    """A reader of one queue's segments. It raises BeingRead where the disk has to be waited for."""
 
-    __slots__ = ("_head", "_passed_to", "_reader", "_source", "_waits", "_writer")
+    __slots__ = ("_head", "_passed_to", "_reader", "_source", "_writer")
 
-    def __init__(self, source: MessageSource, writer: SegmentWriter, waits: bool = False) -> None:
+    def __init__(self, source: MessageSource, writer: SegmentWriter) -> None:
         self._source = source
         self._writer = writer
-        self._waits = waits
-        reads = FileReads(source.disk) if waits else source.reads
-        self._reader = SegmentReader(source.disk, reads)
+        self._reader = SegmentReader(source.disk, source.reads)
         self._passed_to = 0
         self._head: RunHead | None = None
 
@@ -210,7 +207,7 @@ class SegmentEntries:
             return self._reader.bodies(run, place, place + 1)[0]
         bodies = self._source.bodies
         try:
-            return bodies.read(stored) if self._waits else bodies.read_soon([stored])[0]
+            return bodies.read_soon([stored])[0]
         except FileMissing:
             return None
         except StoreError as error:

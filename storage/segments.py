@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.disk import Disk
 from leveret.storage.file_reads import READ_AHEAD_BYTES, FileReads
 from leveret.storage.formats import (

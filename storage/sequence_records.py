@@ -18,8 +18,8 @@ log, is void. A truncation takes a number itself.
 
 import struct
 from typing import NamedTuple
-from zlib import crc32
 
+from leveret.storage.checksum import crc32
 from leveret.storage.formats import RECORD_BYTES, FormatError, encode_record, named_head
 
 ENTRY, TRUNCATE = 1, 2

@@ -63,6 +63,8 @@ LOG, QUEUES, BODIES, TRANSIENT = "log", "queues", "bodies", "transient"
 LEVELS = 256
 TRANSIENT_IDS = 1 << 48
 """Storage ids from this one on are of queues that are not durable."""
+HEAD_IDS = 1 << 47
+"""The head of a mirrored queue's copy (chained_queue.py) has the id of its tail, and this added."""
 CHECK_SECONDS = 1.0
 """The interval at which all queues are counted again, since they do not report when they shrink."""
 
@@ -150,7 +152,8 @@ class Store:
         self.disk.remove_tree(self._directory / TRANSIENT)
         for path in reader.stale:
             self.disk.remove(path)
-        self._highest_id = max(self._restorer.keys(), default=0) // LEVELS
+        restored = self._restorer.keys()
+        self._highest_id = max([key // LEVELS % HEAD_IDS for key in restored], default=0)
         self._log_files.begin(reader.files, reader.next_number)
 
     def figures(self) -> StoreFigures:
@@ -168,17 +171,18 @@ class Store:
 
     def queue(
         self, storage_id: int, level: int, name: str, is_durable: bool, is_lazy: bool,
-        knows_deliveries: bool = False,
+        knows_deliveries: bool = False, is_head: bool = False,
     ) -> TieredQueue:  # fmt: skip
         """A queue, or a level of one, with the messages that a restart found.
 
-        knows_deliveries: see `TieredQueue`.
+        knows_deliveries: see `TieredQueue`. is_head: of a chain; see `HEAD_IDS`.
         """
         if not is_durable:
             storage_id = self._next_transient
             self._next_transient += 1
         else:
             self._highest_id = max(self._highest_id, storage_id)
+            storage_id += HEAD_IDS * is_head
         key = storage_id * LEVELS + level
         assert key not in self.pager.queues, f"the queue with key {key} exists already"
         directory = self._directory / (QUEUES if is_durable else TRANSIENT) / str(key)
@@ -192,8 +196,14 @@ class Store:
         """The priority levels of a queue that have files or log records from before a restart."""
         first = storage_id * LEVELS
         return [
-            level for level in range(priority_max + 1) if self._restorer.has_found(first + level)
+            level
+            for level in range(priority_max + 1)
+            if self._restorer.has_found(first + level) or self.has_head(storage_id, level)
         ]
+
+    def has_head(self, storage_id: int, level: int) -> bool:
+        """Whether a restart found the head of a chain: see `HEAD_IDS`."""
+        return self._restorer.has_found((storage_id + HEAD_IDS) * LEVELS + level)
 
     def all_restored(self, keeps_unclaimed: bool = False) -> None:
         """All declared queues are restored: start the background task.

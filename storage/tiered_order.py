@@ -160,11 +160,12 @@ class TieredOrder:
             entries += found
         return entries
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
-        """Remove the ready entries at these positions. Returned in order."""
-        entries = self._memory.take(positions) + self._delta.take(positions)
-        entries.sort(key=attrgetter("position"))
-        return entries
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Remove these entries, as far as they are ready. Returned in order."""
+        in_memory = self._memory.take([entry.position for entry in entries])
+        taken = in_memory + self._delta.take(entries)
+        taken.sort(key=attrgetter("position"))
+        return taken
 
     def page_out(self, flushed_to: int, bytes_max: int, is_gone: Callable[[int], bool]) -> int:
         """Drop entries in segments from memory. Returns how many; see `InMemory.page_out`."""

@@ -7,16 +7,10 @@ back as consumers get near them.
 Persistent messages of a durable queue are appended to the log, too. Before one of its files is
 removed, the messages left in it are written to segments and stay in memory.
 
-The queue consists of these, each with its own state and invariants:
-
-    tiered_order.py     the order of the ready entries: q4, q3, delta, q2 and q1
-    in_memory.py        the ready entries in memory
-    delta.py            the positions that are on disk only, and reading their messages back
-    ledger.py           which positions are gone, and which of the others are in segments
-    segment_slices.py   writing to segments in slices, removing segments
-    purging.py          which positions are gone after a purge
-    log_batches.py      which messages the log has on disk
-    tiered_cursor.py    reading entries without taking them
+The queue consists of parts, each with its own state and invariants: the order of what is ready
+(tiered_order.py), in memory (in_memory.py) and on disk only (delta.py); which positions are gone
+(ledger.py, purging.py); what segments (segment_slices.py) and the log (log_batches.py) have; what
+is not persistent (transient_messages.py); reading without taking (tiered_cursor.py).
 
 **Promises** besides those of the contract (backing_queue.py): a persistent message of a durable
 queue is confirmed after the log has synced it. A restart restores it unless it was settled.
@@ -34,16 +28,16 @@ TQ4  A queue that is not durable keeps a ledger and its unacked entries only aft
     to disk (`_tracks`): before, it costs no more than a transient queue.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from leveret.storage.backing_queue import Head, Purged, Waiter
+from leveret.storage.backing_queue import BackingQueue, Head, Purged, Waiter
 from leveret.storage.delta import Delta
 from leveret.storage.in_memory import InMemory
 from leveret.storage.ledger import Ledger
 from leveret.storage.log_batches import LogBatches
-from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from leveret.storage.message import ENTRY_BYTES, Entry, Message, bytes_of, entries_from
 from leveret.storage.paging import NO_TARGET
 from leveret.storage.purging import Purges
 from leveret.storage.queue_status import Limits, StorageCounts, tiered_status
@@ -51,12 +45,13 @@ from leveret.storage.queue_store import QueueStore
 from leveret.storage.segment_slices import SegmentSlices, Slice
 from leveret.storage.tiered_cursor import TieredCursor
 from leveret.storage.tiered_order import TieredOrder
+from leveret.storage.transient_messages import TransientMessages
 
 NOTE_BYTES: Final = 128 * 1024
 """A queue reports its memory to the pager each time this many bytes were published to it."""
 
 
-class TieredQueue:
+class TieredQueue(BackingQueue):
     """See `leveret.storage.backing_queue.BackingQueue`. For the log it is a `LoggedQueue`.
 
     key: its number in the log. is_lazy: kept on disk. knows_deliveries: after the node was killed,
@@ -65,14 +60,19 @@ class TieredQueue:
     """
 
     __slots__ = (
-        "_batches", "_disk_writes", "_is_dirty", "_memory", "_next_position", "_order",
-        "_published_bytes", "_purges", "_slices", "_store", "_tracks", "_transient_bytes",
-        "_transient_count", "_unacked", "delta", "has_expiring", "is_deleted", "is_durable",
+        "_batches", "_disk_writes", "_is_dirty", "_is_led", "_memory", "_next_position", "_order",
+        "_published_bytes", "_purges", "_slices", "_store", "_tracks", "_transient",
+        "_unacked", "delta", "has_expiring", "is_deleted", "is_durable",
         "is_lazy", "key", "knows_deliveries", "ledger", "noted_bytes", "noted_unpageable_bytes",
         "ready_bytes", "ready_count", "target_bytes", "unacked_bytes", "unacked_count", "writer",
     )  # fmt: skip
 
-    needs_identities = False
+    needs_identities: bool = False
+    ready_count: int
+    ready_bytes: int
+    unacked_count: int
+    unacked_bytes: int
+    has_expiring: bool
 
     def __init__(
         self, store: QueueStore, key: int, directory: Path, name: str, is_durable: bool,
@@ -87,8 +87,8 @@ class TieredQueue:
         self.ready_count = self.ready_bytes = 0
         self.unacked_count = self.unacked_bytes = 0
         self._next_position = self._published_bytes = self._disk_writes = 0
-        self._transient_count = self._transient_bytes = 0
-        self._is_dirty = False
+        self._transient = TransientMessages()
+        self._is_dirty = self._is_led = False
         self._tracks = is_durable
         self.noted_bytes = self.noted_unpageable_bytes = 0
         self.target_bytes = NO_TARGET
@@ -118,6 +118,20 @@ class TieredQueue:
         """The entry's own position: the queue has no priorities."""
         return entry.position
 
+    def given_positions(self) -> list[tuple[int, int]]:
+        """All from 0 on: the queue has no priorities."""
+        return [(0, self._next_position)]
+
+    def go_on_at(self, position: int) -> None:
+        """See `BackingQueue.go_on_at`. The positions that are left out are gone (TQ1)."""
+        self._is_led = True
+        start, self._next_position = self._next_position, position
+        assert position >= start, "BQ1"
+        if position > start and self._tracks:
+            self.ledger.settled(start, position)
+            if not self._is_dirty:
+                self._note_dirty()
+
     def set_lazy(self, is_lazy: bool) -> None:
         """Set whether messages are kept on disk rather than in memory from now on."""
         self.is_lazy = is_lazy
@@ -133,10 +147,7 @@ class TieredQueue:
         """Append messages, in order. Returns whether they are safe only after the log's sync."""
         position = self._next_position
         count = len(messages)
-        entries = [
-            Entry(message, place, False, expires_at_ms)
-            for place, message in enumerate(messages, position)
-        ]
+        entries = entries_from(messages, position, expires_at_ms)
         self._order.tail.extend(entries)
         self._next_position = position + count
         self.ready_count += count
@@ -151,15 +162,15 @@ class TieredQueue:
         if not self.is_durable:
             return False
         if not messages[0].header.is_persistent:
-            self._transient_count += count
-            self._transient_bytes += body_bytes
+            self._transient.count += count
+            self._transient.size += body_bytes
             return False
         store = self._store
         expires_wall_ms = expires_at_ms and expires_at_ms + store.wall_offset_ms
         batch = store.log.batch
         if batch != self._batches.batch:
             self._batches.begin(position, batch)
-        store.queue_log.append_run(self, position, messages, expires_wall_ms)
+        store.queue_log.append_run(self, position, messages, body_bytes, expires_wall_ms)
         return True
 
     def discard(self, message: Message) -> None:
@@ -192,17 +203,13 @@ class TieredQueue:
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first entries; reads those that are on disk only."""
-        q4 = self._memory.q4
         if self._order.is_split or self._memory.requeued:
             entries = self._order.fetch(count)
-        elif count >= len(q4):
-            entries = list(q4)
-            q4.clear()
         else:
-            entries = [q4.popleft() for _ in range(count)]
+            entries = self._memory.fetch_q4(count)
         if not entries:
             return entries
-        size = sum([len(entry.message.body) for entry in entries])
+        size = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= size
         if entries[-1].position >= self.ledger.fetched_to:
@@ -224,10 +231,10 @@ class TieredQueue:
         entries = self.fetch(1, ack_required=False)
         return entries[0] if entries else None
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries out of the middle of the queue. `fetched_to` does not change."""
-        entries = self._order.take(positions)
-        size = sum([len(entry.message.body) for entry in entries])
+        entries = self._order.take(entries)
+        size = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= size
         self.unacked_count += len(entries)
@@ -257,8 +264,8 @@ class TieredQueue:
             if position < flushed_to:
                 self._left_segment(position, size)
         self.unacked_bytes -= total_bytes
-        if self._transient_count:
-            self._forget_transient(entries)
+        if self._transient.count:
+            self._transient.forget(entries)
         if not self._is_dirty:
             self._note_dirty()
 
@@ -282,10 +289,8 @@ class TieredQueue:
         assert count == len(self._order), "TQ2"
         self._slices.forget_plan()
         self.ready_count = self.ready_bytes = 0
-        if self._transient_count:
-            # How many of those on disk were is not known; those that are left are unacked.
-            self._transient_count = self._transient_bytes = 0
-            self._forget_transient(self._unacked.values(), -1)
+        if self._transient.count:
+            self._transient.keep_only(self._unacked.values())
         if not self._tracks:
             return Purged(count, map(len, self._order.hand_over()))
         self._store.bodies.garbage_bytes += self.delta.size
@@ -303,8 +308,8 @@ class TieredQueue:
 
     def _all_gone(self, entries: Sequence[Entry]) -> None:
         """Entries are gone. They are in the order of their positions."""
-        if self._transient_count:
-            self._forget_transient(entries)
+        if self._transient.count:
+            self._transient.forget(entries)
         store = self._store
         store.bodies.garbage_bytes += self.ledger.all_gone(entries, store.embed_below)
 
@@ -312,13 +317,6 @@ class TieredQueue:
         self.ledger.left_segment(position, size)
         if size >= self._store.embed_below:
             self._store.bodies.garbage_bytes += size
-
-    def _forget_transient(self, entries: Iterable[Entry], by: int = 1) -> None:
-        """Subtract entries that are not persistent from the counts of a durable queue."""
-        for entry in entries:
-            if not entry.message.header.is_persistent:
-                self._transient_count -= by
-                self._transient_bytes -= by * len(entry.message.body)
 
     def _lost(self, count: int, size: int) -> None:
         """Messages could not be read back."""
@@ -428,7 +426,8 @@ class TieredQueue:
         if self._purges:
             self._store.note_shrunk(self)
             return
-        if self.writer.numbers and not (self.ready_count or self.unacked_count):
+        is_empty = not (self.ready_count or self.unacked_count)
+        if is_empty and self.writer.numbers and not self._is_led:
             self._next_position = self._slices.leave_last(self._next_position)
             if self.ledger.fresh:
                 self._note_dirty()
@@ -475,8 +474,8 @@ class TieredQueue:
         ready_count, unacked_count, delta = self.ready_count, self.unacked_count, self.delta
         persistent_count = persistent_bytes = 0
         if self.is_durable:
-            persistent_count = ready_count + unacked_count - self._transient_count
-            persistent_bytes = self.ready_bytes + self.unacked_bytes - self._transient_bytes
+            persistent_count = ready_count + unacked_count - self._transient.count
+            persistent_bytes = self.ready_bytes + self.unacked_bytes - self._transient.size
         return StorageCounts(
             ready_count, self.ready_bytes, unacked_count, self.unacked_bytes,
             persistent_count, persistent_bytes, delta.count, delta.size,

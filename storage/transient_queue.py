@@ -13,15 +13,15 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from leveret.storage.backing_queue import Head, Purged, Waiter
+from leveret.storage.backing_queue import BackingQueue, Head, Purged, Waiter
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
-from leveret.storage.message import Entry, Message
+from leveret.storage.message import Entry, Message, bytes_of, entries_from
 from leveret.storage.queue_status import StorageCounts, memory_status
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class TransientQueue:
+class TransientQueue(BackingQueue):
     """See `leveret.storage.backing_queue.BackingQueue`."""
 
     __slots__ = (
@@ -29,7 +29,12 @@ class TransientQueue:
         "unacked_bytes", "unacked_count",
     )  # fmt: skip
 
-    needs_identities = False
+    needs_identities: bool = False
+    ready_count: int
+    ready_bytes: int
+    unacked_count: int
+    unacked_bytes: int
+    has_expiring: bool
 
     def __init__(self) -> None:
         self._memory = InMemory()
@@ -54,6 +59,15 @@ class TransientQueue:
         """The entry's own position: the queue has no priorities."""
         return entry.position
 
+    def given_positions(self) -> list[tuple[int, int]]:
+        """All from 0 on: the queue has no priorities."""
+        return [(0, self._next_position)]
+
+    def go_on_at(self, position: int) -> None:
+        """See `BackingQueue.go_on_at`."""
+        assert position >= self._next_position, "BQ1"
+        self._next_position = position
+
     def set_lazy(self, is_lazy: bool) -> None:
         """Nothing to do: the queue has no messages on disk."""
 
@@ -67,12 +81,7 @@ class TransientQueue:
         """Append messages, in order. Returns False: there is no sync to wait for."""
         position = self._next_position
         count = len(messages)
-        self._ready.extend(
-            [
-                Entry(message, place, False, expires_at_ms)
-                for place, message in enumerate(messages, position)
-            ]
-        )
+        self._ready.extend(entries_from(messages, position, expires_at_ms))
         self._next_position = position + count
         self.ready_count += count
         self.ready_bytes += body_bytes
@@ -108,18 +117,11 @@ class TransientQueue:
 
     def fetch(self, count: int, ack_required: bool) -> list[Entry]:
         """Take the first entries."""
-        ready = self._ready
         if self._memory.requeued:
             entries = self._memory.fetch(count, NO_POSITION)
-        elif count >= len(ready):
-            entries = list(ready)
-            ready.clear()
         else:
-            entries = [ready.popleft() for _ in range(count)]
-        if len(entries) == self.ready_count:
-            fetched_bytes = self.ready_bytes
-        else:
-            fetched_bytes = sum([len(entry.message.body) for entry in entries])
+            entries = self._memory.fetch_q4(count)
+        fetched_bytes = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= fetched_bytes
         if ack_required:
@@ -132,10 +134,10 @@ class TransientQueue:
         entries = self.fetch(1, ack_required=False)
         return entries[0] if entries else None
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries out of the middle of the queue."""
-        entries = self._memory.take(positions)
-        size = sum([len(entry.message.body) for entry in entries])
+        entries = self._memory.take([entry.position for entry in entries])
+        size = bytes_of(entries)
         self.ready_count -= len(entries)
         self.ready_bytes -= size
         self.unacked_count += len(entries)

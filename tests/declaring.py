@@ -60,6 +60,9 @@ class NoDependents:
     def end_traces_of(self, vhost):
         self.ended.append(("traces of", vhost.name))
 
+    def parameter_changed(self, component, vhost, name):
+        pass
+
 
 class SyncedAtOnce:
     """The sync of metadata on a disk that never lets anybody wait."""

@@ -12,10 +12,10 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outputs import (
     Apply,
     Check,
-    Established,
     Installed,
     Send,
     SendSnapshot,
+    WriteCompanions,
 )
 from leveret.cluster.metadata.replication import Limits, Replication
 
@@ -73,18 +73,21 @@ class Node:
                 is_refused = output.payload == REFUSED_PAYLOAD
                 payload = b"a fault" if is_refused else output.payload
                 return self.machine.checked(output.submission, payload, is_refused)
-            case Apply() | Installed():
+            case Apply() | Installed() | WriteCompanions():
                 self._apply(output)
                 self._to_write = output.number
                 if not self.has_slow_disk:
                     return self.machine.written(output.number)
-            case Established():
-                self.companions = output.companions
+                if not self.machine.me.is_disc:
+                    return self.machine.written(output.number, is_synced=False)
             case _:
                 self.done.append(output)
         return []
 
     def _apply(self, output):
+        if isinstance(output, WriteCompanions):
+            self.companions = output.companions
+            return
         if isinstance(output, Installed):
             self.companions = output.companions
             if output.snapshot is not None:

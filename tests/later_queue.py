@@ -11,6 +11,7 @@ from leveret.broker.amqp.errors import not_found
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.confirm_holder import ConfirmHolder
+from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.queues.queue_kind import CLASSIC, CLASSIC_ARGUMENTS, QueueKind
 
 DELAY_MS = 10
@@ -35,30 +36,25 @@ class LaterOwner:
         self._owner.delete_queue(self._front, *arguments)
 
 
-class LaterConsumer:
+class LaterConsumer(Consumer):
     """A consumer, as the queue behind the mailbox knows it: without room once it is cancelled."""
 
     def __init__(self, consumer):
+        super().__init__(
+            consumer.tag, consumer.no_ack, consumer.is_exclusive, consumer.priority,
+            consumer.cancels_on_failover,
+        )  # fmt: skip
         self._consumer = consumer
-        self.tag = consumer.tag
-        self.no_ack = consumer.no_ack
-        self.is_exclusive = consumer.is_exclusive
-        self.priority = consumer.priority
         self.is_cancelled = False
 
-    def __getattr__(self, name):
-        return getattr(self._consumer, name)
-
-    @property
-    def is_waiting(self):
-        return self._consumer.is_waiting
-
-    @is_waiting.setter
-    def is_waiting(self, is_waiting):
-        self._consumer.is_waiting = is_waiting
+    def figures(self, activity):
+        return self._consumer.figures(activity)
 
     def room(self):
-        return 0 if self.is_cancelled else self._consumer.room()
+        room = 0 if self.is_cancelled else self._consumer.room()
+        # The queue marks this consumer as waiting; the one that it stands for reports room.
+        self._consumer.is_waiting = room == 0
+        return room
 
     def deliver(self, entries):
         self._consumer.deliver(entries)

@@ -1,17 +1,20 @@
-"""Two brokers in one event loop: clients are connected to one, and all queues live on the other.
+"""Two brokers in one event loop, as two nodes: unless a test says so, clients are connected to the
+first one, and all queues live on the other.
 
 What is declared is applied on both. The link hands over what was sent in the next turn.
 """
 
 import asyncio
 
-from leveret.broker.config import Config, TcpSettings
+from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.config.cluster_settings import ClusterSettings
 from leveret.broker.registry.contents import contents
 from leveret.broker.server import Broker
+from leveret.cluster.limited_counts import LimitedCounts
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.cluster.queues.remote_queues import RemoteQueues
-from tests.linked_nodes import LinkEnd, NoLinks
+from leveret.cluster.replies import RemoteReplies
+from tests.linked_nodes import LinkEnd
 
 RANDOM = ClusterSettings(queue_master_locator="random", queue_leader_locator="random")
 NEAR, FAR = "a@host", "b@host"
@@ -20,37 +23,67 @@ NEAR, FAR = "a@host", "b@host"
 class LoopLink(LinkEnd):
     """A `Peer` whose frames arrive in the next turn of the loop."""
 
-    def connect(self, receiver, back):
-        """What is sent here reaches the service, which sends back through the other end."""
-        self._receiver, self._back, self.is_stopped = receiver, back, False
+    def connect(self, receivers, back):
+        """What is sent here reaches the services, which send back through the other end."""
+        self._receivers, self._back, self.is_stopped = receivers, back, False
         self._loop = asyncio.get_running_loop()
 
     def send(self, service, *pieces):
-        super().send(service, *pieces)
-        self.log.clear()
+        if self.is_up:
+            self.sent.append((service, b"".join(pieces)))
         if len(self.sent) == 1:
             self._loop.call_soon(self._arrive)
 
     def _arrive(self):
         while self.sent and self.is_up and not self.is_stopped:
-            self._receiver.received(self._back, self.sent.popleft())
+            service, payload = self.sent.popleft()
+            self._receivers.services[service].received(self._back, payload)
+
+
+class LinkServices:
+    """The services of one node, by their numbers."""
+
+    def __init__(self):
+        self.services = {}
+
+    def register(self, number, service):
+        self.services[number] = service
+
+    def tell(self, event, *arguments):
+        for service in self.services.values():
+            getattr(service, event)(*arguments)
 
 
 class LinkedBrokers:
     """near: the broker that clients are connected to; far: where its queues live."""
 
-    def __init__(self, near):
+    def __init__(self, near, far_listens=False):
+        """far_listens: clients can be connected to the other node, too, at `far_port`."""
         self.near = near
-        self.far = Broker(Config(tcp=TcpSettings(listeners=())), clock=near.services.clock)
+        listeners = (Listener("127.0.0.1", 0),) if far_listens else ()
+        config = Config(node_name=FAR, tcp=TcpSettings(listeners=listeners))
+        self.far = Broker(config, clock=near.services.clock)
+        self.links = {NEAR: LinkServices(), FAR: LinkServices()}
+
+    @property
+    def far_port(self):
+        return self.far.listening_on[0].port
 
     async def start(self):
         """Make a cluster of a broker that runs."""
         near, far = self.near, self.far
         # Of two nodes, the second one is chosen.
         self.places = {
-            node: RemoteQueues(node, broker.services, NoLinks(), RANDOM, lambda count: count - 1)
+            node: RemoteQueues(
+                node, broker.services, self.links[node], RANDOM, lambda count: count - 1
+            )
             for node, broker in ((NEAR, near), (FAR, far))
         }
+        for node, broker in ((NEAR, near), (FAR, far)):
+            replies, links = broker.services.replies, self.links[node]
+            replies.node = node
+            replies.others = RemoteReplies(replies, links, self.places[node].untaken)
+            LimitedCounts(links, broker.services)
         far.services.queue_places = self.places[FAR]
         far.services.declarations = near.services.declarations
         await far.start()
@@ -73,18 +106,18 @@ class LinkedBrokers:
     def link(self):
         """The link comes up."""
         to_far, to_near = LoopLink(FAR), LoopLink(NEAR)
-        to_far.connect(self.places[FAR], to_near)
-        to_near.connect(self.places[NEAR], to_far)
+        to_far.connect(self.links[FAR], to_near)
+        to_near.connect(self.links[NEAR], to_far)
         self.ends = to_far, to_near
-        self.places[NEAR].peer_up(to_far)
-        self.places[FAR].peer_up(to_near)
+        self.links[NEAR].tell("peer_up", to_far)
+        self.links[FAR].tell("peer_up", to_near)
 
     def unlink(self):
         """The link goes down."""
         to_far, to_near = self.ends
         to_far.is_up = to_near.is_up = False
-        self.places[NEAR].peer_down(to_far, "the test has cut it")
-        self.places[FAR].peer_down(to_near, "the test has cut it")
+        self.links[NEAR].tell("peer_down", to_far, "the test has cut it")
+        self.links[FAR].tell("peer_down", to_near, "the test has cut it")
 
     def stop_delivering(self):
         """Nothing that is sent to the other node arrives any more."""

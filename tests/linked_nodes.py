@@ -19,7 +19,6 @@ from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
 from leveret.broker.turns import Turns
 from leveret.broker.virtual_clock import VirtualClock
-from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE
 from leveret.cluster.queues.remote_queues import RemoteQueues
 from tests.declaring import Declared
 
@@ -48,36 +47,45 @@ class LoopByHand:
 
 
 class LinkEnd:
-    """A `Peer`. sent: the frames that have not arrived yet. log: all frames that were ever sent."""
+    """A `Peer`. sent: the frames that have not arrived yet. log: all frames that were ever sent.
 
-    def __init__(self, name):
+    services: of the frames in `sent`.
+    """
+
+    def __init__(self, name, incarnation=1):
         self.name = name
-        self.incarnation = self.version = 1
+        self.incarnation = incarnation
+        self.version = 1
         self.features = frozenset()
         self.is_congested = False
         self.is_up = True
         self.sent = deque()
+        self.services = deque()
         self.log = []
 
     def send(self, service, *pieces):
-        assert service == REMOTE_QUEUES_SERVICE
         if self.is_up:
+            self.services.append(service)
             self.sent.append(b"".join(pieces))
             self.log.append(self.sent[-1])
 
 
-class NoLinks:
-    """Accepts the registration of a service."""
+class Registrations:
+    """The services of a node, by their numbers."""
+
+    def __init__(self):
+        self.services = {}
 
     def register(self, number, service):
-        pass
+        self.services[number] = service
 
 
 class LinkedNode:
     """One node. vhost: its only one. queues: the service of remote queues."""
 
-    def __init__(self, name):
+    def __init__(self, name, incarnation=1):
         self.name = name
+        self.incarnation = incarnation
         self.loop = LoopByHand()
         self.clock = VirtualClock()
         self.turns = Turns(self.loop, LoopWatch(self.loop.call_later), self.clock.now_ms)
@@ -88,7 +96,8 @@ class LinkedNode:
             turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
             policies=PolicyTable(),
         )  # fmt: skip
-        self.queues = RemoteQueues(name, self.services, NoLinks(), ClusterSettings())
+        self.links = Registrations()
+        self.queues = RemoteQueues(name, self.services, self.links, ClusterSettings())
         self.vhost = self.declared.vhost()
         self.vhost.places = self.queues
 
@@ -111,6 +120,7 @@ class Nodes:
         self.arrived = 0
         self.before_frame = {}
         self._identity = 0
+        self._declarations = []
         for node in self.by_name.values():
             node.vhost._submit = self.submit
         for one in self.by_name:
@@ -124,8 +134,9 @@ class Nodes:
     def link(self, one, other):
         """A link comes up between two nodes."""
         for name, peer in ((one, other), (other, one)):
-            end = self.ends[name, peer] = LinkEnd(peer)
-            self.by_name[name].queues.peer_up(end)
+            end = self.ends[name, peer] = LinkEnd(peer, self.by_name[peer].incarnation)
+            for service in self.by_name[name].links.services.values():
+                service.peer_up(end)
 
     def unlink(self, one, other):
         """The link between two nodes goes down; what was on its way is lost."""
@@ -133,7 +144,21 @@ class Nodes:
             end = self.ends.pop((name, peer))
             end.is_up = False
             end.sent.clear()
-            self.by_name[name].queues.peer_down(end, "the test has cut it")
+            end.services.clear()
+            for service in self.by_name[name].links.services.values():
+                service.peer_down(end, "the test has cut it")
+
+    def restart(self, name):
+        """A node starts again, with what is declared but without messages; so do its links."""
+        peers = [peer for one, peer in self.ends if one == name]
+        for peer in peers:
+            self.unlink(name, peer)
+        node = self.by_name[name] = LinkedNode(name)
+        node.vhost._submit = self.submit
+        self.late.pop(name, None)
+        self._apply(node, self._declarations)
+        for peer in peers:
+            self.link(*sorted((name, peer)))
 
     # Declarations
 
@@ -146,6 +171,7 @@ class Nodes:
     def submit(self, *declarations, answer=None, nowait=False, requester=THE_NODE):
         """Apply declarations on all nodes that are not late."""
         answer = answer or Answer()
+        self._declarations += declarations
         cancelled = []
         for name, node in self.by_name.items():
             if name in self.late:
@@ -186,8 +212,8 @@ class Nodes:
                 self.before_frame.pop(self.arrived, lambda: None)()
             if end.sent and end.is_up:
                 self.arrived += 1
-                receiver = self.by_name[peer]
-                receiver.queues.received(self.ends[peer, name], end.sent.popleft())
+                service = self.by_name[peer].links.services[end.services.popleft()]
+                service.received(self.ends[peer, name], end.sent.popleft())
         return happened
 
     def settle(self):

@@ -1,13 +1,12 @@
 """The properties of one message as queues know them: their bytes, and the kind of the message.
 
 Several messages, each in several queues, may share one `ContentHeader`, so it is never changed.
-This module is not compiled: a compiled class cannot be a msgspec struct.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.properties import (
@@ -20,11 +19,13 @@ from leveret.broker.amqp.properties import (
     encode_properties,
     scan,
 )
+from leveret.records import use_structs
 
 _STORED_BCC_BYTES = STORED_BCC.encode()
 
 
-class ContentHeader(msgspec.Struct, gc=False, eq=False):
+@mypyc_attr(acyclic=True)
+class ContentHeader:
     """The properties that a message was published with; `read_header` makes it.
 
     raw: the property flags and values as received, and as consumers get them.
@@ -34,18 +35,32 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
     bcc_keys: the routing keys of the BCC header that was removed, because consumers must not see
         it.
     is_kept: the message survives a restart whatever its delivery mode is.
-    stored: what is kept on disk of them.
+    stored: what is kept on disk of them. mark: what a queue that changed the properties keeps with
+        them.
 
     Not tracked by the garbage collector: each message may have a header of its own
-    (storage/message.py says why messages are not).
+    (leveret/records.py says why).
     """
 
-    raw: bytes
-    kind: int
-    bcc_keys: Sequence[str]
-    is_kept: bool
-    stored: bytes
-    _properties: Properties | None = None
+    __slots__ = ("_properties", "bcc_keys", "is_kept", "kind", "mark", "raw", "stored")
+
+    def __init__(
+        self,
+        raw: bytes,
+        kind: int,
+        bcc_keys: Sequence[str],
+        is_kept: bool,
+        stored: bytes,
+        mark: object = None,
+        _properties: Properties | None = None,
+    ) -> None:
+        self.raw = raw
+        self.kind = kind
+        self.bcc_keys = bcc_keys
+        self.is_kept = is_kept
+        self.stored = stored
+        self.mark = mark
+        self._properties = _properties
 
     @property
     def delivery_mode(self) -> int:
@@ -94,6 +109,9 @@ class ContentHeader(msgspec.Struct, gc=False, eq=False):
         """A copy with these properties changed; None removes one. The keys of BCC stay."""
         merged = {**self.properties, **changes}
         return blind_copy(encode_properties(merged), self.bcc_keys)
+
+
+use_structs(__name__, ContentHeader)
 
 
 def read_header(raw: bytes, bcc_keys: Sequence[str] = (), stored: bytes = b"") -> ContentHeader:

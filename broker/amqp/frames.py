@@ -6,7 +6,7 @@ docs/performance.md):
 
 - Consecutive messages with the same basic.publish are passed to the sink in one call, each with its
   properties and its body, if their frames are complete in the chunk and each has one body frame.
-  When only the body differs from the message before, one `startswith` replaces the decoding of
+  When only the body differs from the message before, one comparison replaces the decoding of
   three frames.
 - Consecutive acks on one channel are passed in one call.
 - A body frame that continues after the end of a chunk is collected in pieces and joined once, so
@@ -19,10 +19,10 @@ handled, and the next `scan` continues after it.
 """
 
 import struct
-from typing import Final, Protocol
+from typing import Final
 
 from librt.strings import read_i32_be, read_i64_be
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from leveret.broker.amqp.errors import ConnectionFault, format_snippet, frame_error
 
@@ -65,8 +65,14 @@ _unpack_frame = _frame_start.unpack_from
 # (4) and one more octet. So `start >> 40` is type and channel, and `start >> 8` ends with the size.
 
 
-class FrameSink(Protocol):
-    """The receiver of a scanner's frames, in the order of the stream."""
+@mypyc_attr(allow_interpreted_subclasses=True)
+class FrameSink:
+    """The receiver of a scanner's frames, in the order of the stream.
+
+    A class, so that the compiled scanner calls it directly.
+    """
+
+    __slots__ = ()
 
     def on_publish(
         self,
@@ -288,7 +294,7 @@ class FrameScanner:
                 all_properties.append(properties)
                 bodies.append(b"")
                 position = body
-                if data.startswith(method, position):
+                if data[position : position + method_bytes] == method:
                     continue
                 break
             if end - body < FRAME_OVERHEAD_BYTES:
@@ -302,21 +308,21 @@ class FrameScanner:
                 or size > limit or stop >= end or data[stop] != FRAME_END
             ):  # fmt: skip
                 break
-            repeated = data[position:first]
-            while True:
-                all_properties.append(properties)
-                bodies.append(data[first:stop])
-                total_bytes += size
-                position = stop + 1
-                first = position + len(repeated)
-                stop = first + size
-                if (
-                    stop >= end
-                    or data[stop] != FRAME_END
-                    or not data.startswith(repeated, position)
-                ):
-                    break
-            if not data.startswith(method, position):
+            all_properties.append(properties)
+            bodies.append(data[first:stop])
+            total_bytes += size
+            # The octets before the bodies, which have their size, say that most others differ.
+            next_body: i64 = stop + 1 + first - position
+            if (
+                next_body + size < end
+                and read_i64_be(data, next_body - 8) == read_i64_be(data, first - 8)
+            ):  # fmt: skip
+                stop = _equal_messages(data, position, first, size, bodies)
+                repeated = len(bodies) - len(all_properties)
+                all_properties += [properties] * repeated
+                total_bytes += size * repeated
+            position = stop + 1
+            if data[position : position + method_bytes] != method:
                 break
         if not bodies:
             return False
@@ -334,6 +340,26 @@ class FrameScanner:
     @staticmethod
     def _broken(kind: int, payload: bytes, problem: str) -> ConnectionFault:
         return frame_error(f"type {kind}, {format_snippet(payload)}: {problem}")
+
+
+def _equal_messages(data: bytes, position: i64, first: i64, size: i64, bodies: list[bytes]) -> i64:
+    """Append the bodies of the messages that follow one, and are equal to it but for the body.
+
+    position, first, size: where the message and its body begin, and the body's size. Returns where
+    the end octet of the last one is.
+    """
+    # `startswith` with an offset goes by the interpreter: 93 ns a message, not 39.
+    before = data[position:first]
+    before_bytes: i64 = first - position
+    end: i64 = len(data)
+    stop: i64 = first + size
+    while True:
+        position = stop + 1
+        first = position + before_bytes
+        if first + size >= end or data[first + size] != FRAME_END or data[position:first] != before:
+            return stop
+        stop = first + size
+        bodies.append(data[first:stop])
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:

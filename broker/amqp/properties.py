@@ -17,7 +17,7 @@ from leveret.broker.amqp.field_table import (
     encode_table,
     text_of,
 )
-from leveret.broker.amqp.table_scan import scan_headers
+from leveret.broker.amqp.table_scan import name_shapes, scan_headers
 
 Properties = dict[str, Any]
 """Property names to values, in the order of the wire; `headers` is a `Table`."""
@@ -60,6 +60,7 @@ _DIRECT_REPLY_TO_BYTES: Final = DIRECT_REPLY_TO.encode()
 STORED_BCC = "x-leveret-BCC"
 """The header in which the keys of BCC are on disk. A client's header of this name is removed."""
 _CARE_HEADERS: Final = frozenset((b"CC", b"BCC", b"x-death", STORED_BCC.encode()))
+_CARE_SHAPES: Final = name_shapes(_CARE_HEADERS)
 PERSISTENT: Final = 2
 TRANSIENT: Final = 1
 NOWHERE: Final = -1
@@ -106,7 +107,7 @@ def scan(raw: bytes) -> int:
             if flags & CONTENT_ENCODING:
                 position += 1 + raw[position]
             if flags & HEADERS:
-                position = scan_headers(raw, position, _CARE_HEADERS)
+                position = scan_headers(raw, position, _CARE_HEADERS, _CARE_SHAPES)
                 if position < 0:
                     position = -position
                     needs_care = True

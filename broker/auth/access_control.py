@@ -75,6 +75,14 @@ class AccessControl:
         """Whether logins are checked without network requests."""
         return self._chain is None
 
+    def is_own(self, identity: Identity) -> bool:
+        """Whether the user is one of the cluster's own, with permissions that every node has."""
+        return identity.authorization is self._internal
+
+    def own_identity(self, name: str, tags: tuple[str, ...]) -> Identity:
+        """A user for whom `is_own` was true on another node, where the login was checked."""
+        return Identity(name, tags, authorization=self._internal)
+
     def log_in_at_once(self, attempt: LoginAttempt) -> Identity | None:
         """The identity, or None; for a node that has its own users only (`decides_at_once`)."""
         if not self._may_try(attempt):
@@ -147,7 +155,7 @@ class AccessControl:
         backend = identity.authorization
         if backend is None:
             return False
-        question = ("vhost", id(backend), identity, vhost, peer_host)
+        question = ("vhost", backend, identity, vhost, peer_host)
         return self._decide(question, lambda: backend.may_use_vhost(identity, vhost, peer_host))
 
     async def check(
@@ -180,7 +188,7 @@ class AccessControl:
             return False
         name = _checked_name(kind, name)
         return self._decide(
-            ("resource", id(backend), identity, vhost, kind, name, permission),
+            ("resource", backend, identity, vhost, kind, name, permission),
             lambda: backend.may_use(identity, vhost, kind, name, permission),
         )
 
@@ -213,7 +221,7 @@ class AccessControl:
         if backend is None:
             return False
         return self._decide(
-            ("topic", id(backend), identity, vhost, exchange, routing_key, permission),
+            ("topic", backend, identity, vhost, exchange, routing_key, permission),
             lambda: backend.may_use_topic(identity, vhost, exchange, routing_key, permission),
         )
 

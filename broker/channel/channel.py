@@ -37,6 +37,7 @@ from leveret.broker.pending import Answer, PendingOperation
 from leveret.broker.queues.queue_client import UNLIMITED, QueueClient
 from leveret.broker.requester import Requester
 from leveret.broker.services import Services
+from leveret.broker.turns import Flushable
 from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
 
@@ -47,25 +48,37 @@ are more (broker/turns.py)."""
 logger = logging.getLogger("leveret.channel")
 
 
-class ConnectionOutput(Protocol):
-    """Where the channels of one connection send to.
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConnectionOutput(Flushable):
+    """Where the channels of one connection send to; this one drops what they send.
 
-    pieces, gathered_bytes: what was gathered in this round, and roughly how many bytes that is.
-    is_congested: the client does not keep up; it gets no deliveries until it does.
+    pieces: what was gathered in this round. A class, as a message that comes alone would look a
+    dozen attributes of a Protocol up by their names.
     """
 
-    services: Services
-    pieces: list[Piece]
-    gathered_bytes: int
-    is_congested: bool
-    frame_bytes_max: int
+    __slots__ = ("frame_bytes_max", "pieces", "services")
+
+    def __init__(self, services: Services, frame_bytes_max: int) -> None:
+        super().__init__()
+        self.services = services
+        self.frame_bytes_max = frame_bytes_max
+        self.pieces: list[Piece] = []
 
     @property
-    def confirming(self) -> "list[Channel]":
-        """Channels that have confirms to send at the end of the round."""
+    def is_congested(self) -> bool:
+        """The client does not keep up; it gets no deliveries until it does."""
+        return False
+
+    def gathered(self, content_bytes: int) -> None:
+        """So many bytes of contents, roughly, were added to `pieces`: write them with the others
+        at the end of the round.
+        """
 
     def flush_later(self) -> None:
         """Write what was gathered at the end of the round."""
+
+    def confirm_later(self, channel: "Channel") -> None:
+        """The channel has confirms to send at the end of the round."""
 
 
 class UnsyncedReplies(Protocol):
@@ -210,8 +223,7 @@ class Channel:
         output = self.output
         contents = [(message.header.raw, message.body) for message in messages]
         output.pieces += content_run(self.number, method, contents, output.frame_bytes_max)
-        output.gathered_bytes += sum([len(message.body) for message in messages])
-        output.flush_later()
+        output.gathered(sum([len(message.body) for message in messages]))
 
     # Waiting
 
@@ -244,8 +256,7 @@ class Channel:
         """Messages were settled: send confirms at the end of the round."""
         if not self._has_confirms_due:
             self._has_confirms_due = True
-            self.output.confirming.append(self)
-            self.output.flush_later()
+            self.output.confirm_later(self)
 
     @property
     def has_confirms_due(self) -> bool:
@@ -357,17 +368,21 @@ class Channel:
         self.is_closing = True
         self.takes_methods = False
 
-    def release(self) -> None:
-        """Cancel the consumers and requeue what is unsettled: the channel ends."""
+    def stop(self) -> None:
+        """The channel ends: no method goes on, and no consumer gets anything more."""
         if self.operation is not None:
             self.operation.close()
             self.operation = None
         if self.unsynced is not None:
             self.unsynced.close()
         if self.reply_name:
-            self.connection.services.reply_consumers.pop(self.reply_name, None)
+            self.connection.services.replies.remove(self.reply_name)
             self.reply_name = self.reply_consumer_tag = ""
         self.has_ended = True
+
+    def release(self) -> None:
+        """Cancel the consumers and requeue what is unsettled: the channel ends."""
+        self.stop()
         consumers = deque(self.consumers.values())
         self.consumers.clear()
         count, unsettled = len(self.unacked), self.unacked.hand_over()

@@ -108,11 +108,10 @@ class Confirms:
     def _not_held(self, first: int, end: int) -> list[tuple[int, int]]:
         """The runs from `first` up to, not including, `end` that no queue holds."""
         found = []
-        for start, held_end in self._held:
-            if start >= first:
-                if start > first:
-                    found.append((first, start))
-                first = held_end
+        for start, held_end in self._held.since(first):
+            if start > first:
+                found.append((first, start))
+            first = held_end
         if first < end:
             found.append((first, end))
         return found

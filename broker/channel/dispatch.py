@@ -30,6 +30,7 @@ from leveret.broker.channel import (
 from leveret.broker.channel.channel import Channel
 from leveret.broker.names import EXCHANGE, QUEUE, resource
 from leveret.broker.pending import Steps
+from leveret.broker.registry.declaration_log import NotTaken
 from leveret.storage.metadata import MetadataError, MetadataFull
 
 Handler = Callable[[Channel, Any], Steps]
@@ -50,6 +51,8 @@ def _written(handler: Handler) -> Handler:
                 raise resource_error(
                     "the disk of the node is full; delete something or free space on it"
                 ) from error
+            if isinstance(error, NotTaken):
+                raise internal_error(str(error)) from error
             raise internal_error("the node cannot write its metadata; see its log") from error
 
     return handle_written

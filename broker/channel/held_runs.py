@@ -7,6 +7,8 @@ holder has confirmed it.
 Invariants:
 H1. A holder holds a run at most once. The confirm of one that does not hold the run does nothing.
 H2. A holder that dies leaves no run with it behind, and touches no run that it did not hold.
+H3. Runs are kept in the order of their numbers, so that the lowest, and those that were held last,
+    are found without a look at the others.
 """
 
 from collections.abc import Iterator
@@ -15,16 +17,17 @@ from collections.abc import Iterator
 class HeldRuns:
     """first -> (one more than the run's last number, who holds it)."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_last", "_runs")
 
     def __init__(self) -> None:
         self._runs: dict[int, tuple[int, list[object]]] = {}
+        self._last = 0
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """The runs as (first, one more than the last), in the order in which they were held."""
+        """The runs as (first, one more than the last), in order."""
         for first, (end, _) in self._runs.items():
             yield first, end
 
@@ -36,13 +39,29 @@ class HeldRuns:
     @property
     def first(self) -> int | None:
         """The lowest number that is held."""
-        return min(self._runs, default=None)
+        for first in self._runs:
+            return first
+        return None
+
+    def since(self, number: int) -> list[tuple[int, int]]:
+        """The runs that begin at this number or above it, as (first, one more than the last)."""
+        found = []
+        for first in reversed(self._runs):
+            if first < number:
+                break
+            found.append((first, self._runs[first][0]))
+        found.reverse()
+        return found
 
     def hold(self, first: int, count: int, holder: object) -> None:
         """One more holder will confirm a run later."""
         run = self._runs.get(first)
         if run is None:
             self._runs[first] = (first + count, [holder])
+            if first < self._last:
+                self._runs = dict(sorted(self._runs.items()))
+            else:
+                self._last = first
         else:
             assert holder not in run[1], "H1: a holder holds a run at most once"
             run[1].append(holder)

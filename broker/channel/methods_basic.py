@@ -90,8 +90,7 @@ def _consume_replies(channel: Channel, method: commands.Basic.Consume) -> None:
     if channel.reply_consumer_tag:
         raise precondition_failed("reply consumer already set")
     channel.reply_consumer_tag = method.consumer_tag or generate_name("amq.ctag")
-    channel.reply_name = generate_name(f"{DIRECT_REPLY_TO}.g1h").replace("g1h-", "g1h_")
-    channel.connection.services.reply_consumers[channel.reply_name] = channel
+    channel.reply_name = channel.connection.services.replies.add(channel)
     if not method.nowait:
         channel.send(commands.Basic.ConsumeOk, consumer_tag=channel.reply_consumer_tag)
 
@@ -100,7 +99,7 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
     """Cancel a consumer; its unsettled messages stay with the channel. Unknown tags are ignored."""
     tag = method.consumer_tag or ""
     if tag and tag == channel.reply_consumer_tag:
-        del channel.connection.services.reply_consumers[channel.reply_name]
+        channel.connection.services.replies.remove(channel.reply_name)
         channel.reply_name = channel.reply_consumer_tag = ""
     consumer = channel.consumers.get(tag)
     if consumer is not None:

@@ -34,7 +34,7 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
     """Declare a queue; with passive, check that it exists."""
     name = without_line_breaks(method.queue)
     if name.startswith(DIRECT_REPLY_TO):
-        _declare_reply_queue(channel, name, method.nowait)
+        await _declare_reply_queue(channel, name, method.nowait)
         return
     if method.passive:
         queue, synced = find_queue(channel, expand_queue_name(channel, name)), given(None)
@@ -55,10 +55,13 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
         )
 
 
-def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
+async def _declare_reply_queue(channel: Channel, name: str, nowait: bool) -> None:
     """Direct reply-to: the queue exists while a channel consumes replies under its name."""
-    if name != DIRECT_REPLY_TO and name not in channel.connection.services.reply_consumers:
-        raise not_found(f"no {resource(QUEUE, name, channel.vhost.name)}")
+    if name != DIRECT_REPLY_TO:
+        exists: Answer[bool] = Answer()
+        channel.connection.services.replies.exists(name, exists)
+        if not await exists:
+            raise not_found(f"no {resource(QUEUE, name, channel.vhost.name)}")
     channel.last_queue = name
     if not nowait:
         channel.send(commands.Queue.DeclareOk, queue=name, message_count=0, consumer_count=1)

@@ -13,7 +13,6 @@ from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.properties import (
-    EXPIRES,
     NEEDS_CARE,
     PropertiesError,
     expiration_ms,
@@ -21,7 +20,7 @@ from leveret.broker.amqp.properties import (
 )
 from leveret.broker.channel.targets import Target
 from leveret.broker.turns import Turns
-from leveret.storage.message import Message
+from leveret.storage.message import Header, Message
 
 RUN_WORK: Final = 8
 HEADER_WORK: Final = 8
@@ -53,6 +52,25 @@ class Run:
         rest_bytes = self.body_bytes - first_bytes
         return Run(first, first_bytes, self.kind), Run(rest, rest_bytes, self.kind)
 
+    def by_time_to_live(self) -> list[tuple[list[Message], int]]:
+        """The messages, all of which expire, in parts that follow each other: each with the time
+        to live of its messages, in milliseconds.
+        """
+        parts: list[tuple[list[Message], int]] = []
+        part: list[Message] = []
+        last: Header | None = None
+        ttl_ms = 0
+        for message in self.messages:
+            header = message.header
+            if header is not last:
+                last = header
+                own_ms = expiration_ms(header.raw)
+                if own_ms != ttl_ms or not part:
+                    part, ttl_ms = [], own_ms
+                    parts.append((part, ttl_ms))
+            part.append(message)
+        return parts
+
     def take_work(self, turns: Turns, work: int) -> int:
         """How many of its messages may be published in this turn; takes their work.
 
@@ -73,9 +91,9 @@ class Run:
 class Runs:
     """The runs that messages to one target make, in order.
 
-    A run is cut where delivery mode or priority changes (`ContentHeader.kind`), and where the time
-    to live does. A message that needs care is a run by itself, and so are all if they have more
-    than `bytes_max` bytes together.
+    A run is cut where delivery mode or priority changes, and where messages begin or cease to
+    expire (`ContentHeader.kind`). A message that needs care is a run by itself, and so are all if
+    they have more than `bytes_max` bytes together.
     """
 
     __slots__ = (
@@ -121,8 +139,8 @@ class Runs:
         while place < count:
             if header is None or properties[place] is not raw:
                 raw = properties[place]
-                last, header = header, self._header(header, raw, messages)
-                if header is None or (messages and not _is_of_kind(header, kind, last)):
+                header = self._header(header, raw, messages)
+                if header is None or (messages and header.kind != kind):
                     break
                 kind = header.kind
                 header_count += 1
@@ -153,12 +171,3 @@ class Runs:
             raise
         self._target.header = header
         return header
-
-
-def _is_of_kind(header: ContentHeader, kind: int, last: ContentHeader | None) -> bool:
-    """Whether the next message, with this header, may be in the run of the last one."""
-    if header.kind != kind:
-        return False
-    if not kind & EXPIRES or header is last or last is None:
-        return True
-    return expiration_ms(header.raw) == expiration_ms(last.raw)

@@ -35,7 +35,7 @@ from leveret.broker.amqp.properties import (
 from leveret.broker.amqp.reply_codes import NAMES, NO_ROUTE
 from leveret.broker.channel.access import check_topic
 from leveret.broker.channel.channel import Channel
-from leveret.broker.channel.publish_runs import Run
+from leveret.broker.channel.publish_runs import RUN_WORK, Run
 from leveret.broker.channel.resolving import is_reply, resolve
 from leveret.broker.channel.targets import Target
 from leveret.broker.channel.transaction import Transaction
@@ -46,6 +46,7 @@ from leveret.broker.pending import Answer, Steps
 from leveret.broker.queues.dead_letter import decoding_work, without_deaths
 from leveret.broker.queues.queue_client import Publisher, QueueClient
 from leveret.broker.turns import NextTurn
+from leveret.broker.vhost import VirtualHost
 from leveret.storage.message import Message
 
 MESSAGE_BYTES_MAX = 512 * 1024 * 1024
@@ -97,8 +98,10 @@ def _deliver_run(
     tracer = vhost.tracer
     if tracer is not None:
         tracer.published(channel, messages, [target.address.routing_key], queues)
-    ttl_ms = _ttl_ms(run)
-    rest = routing.deliver(vhost, queues, messages, run.body_bytes, ttl_ms, publisher, first)
+    if run.kind & EXPIRES:
+        rest = _deliver_expiring(vhost, queues, run, publisher, first)
+    else:
+        rest = routing.deliver(vhost, queues, messages, run.body_bytes, None, publisher, first)
     exchange = target.exchange
     assert exchange is not None
     count = len(messages)
@@ -114,9 +117,27 @@ def _deliver_run(
     return rest
 
 
-def _ttl_ms(run: Run) -> int | None:
-    """The time to live that the messages of a run have in common; None if they have none."""
-    return expiration_ms(run.messages[0].header.raw) if run.kind & EXPIRES else None
+def _deliver_expiring(
+    vhost: VirtualHost,
+    queues: list[QueueClient],
+    run: Run,
+    publisher: Publisher | None,
+    first: int,
+) -> Answer[None] | None:
+    """Hand messages that expire to queues: together those in a row that live as long."""
+    rest: Answer[None] | None = None
+    for part, ttl_ms in run.by_time_to_live():
+        vhost.turns.work_left -= RUN_WORK
+        body_bytes = sum([len(message.body) for message in part])
+        # Of very many queues, the last part reaches all after the others did.
+        rest = routing.deliver(vhost, queues, part, body_bytes, ttl_ms, publisher, first)
+        first += len(part)
+    return rest
+
+
+def _own_ttl_ms(header: ContentHeader) -> int | None:
+    """A message's own time to live in plain digits; None if it has none."""
+    return expiration_ms(header.raw) if header.expires else None
 
 
 def _commit_run(
@@ -126,11 +147,14 @@ def _commit_run(
     if target.is_simple and target.generation == channel.vhost.generation:
         channel.vhost.turns.work_left -= target.work * len(run.messages)
         return _deliver_run(channel, target, run, transaction, first)
-    keys, ttl_ms = [target.address.routing_key], _ttl_ms(run)
+    keys = [target.address.routing_key]
     each = [
-        partial(_route_and_deliver, channel, target, message, keys, ttl_ms, transaction, number)
+        partial(
+            _route_and_deliver, channel, target, message, keys,
+            _own_ttl_ms(routing.header_of(message)), transaction, number,
+        )
         for number, message in enumerate(run.messages, first)
-    ]
+    ]  # fmt: skip
     transaction.publishes.extendleft(reversed(each))
     return None
 
@@ -141,7 +165,7 @@ async def reached_all(channel: Channel, rest: Answer[None]) -> None:
     The queues are given it in turns of their own, also if the channel ends meanwhile.
     """
     while not rest.is_given:
-        await NextTurn(channel.vhost.turns)
+        await NextTurn(channel.vhost.turns, rest)
 
 
 async def _check_and_publish(
@@ -174,31 +198,55 @@ async def _check_and_publish(
 
 
 def _publish_each(channel: Channel, target: Target, messages: list[Message]) -> Steps | None:
-    """Publish a run on the longer path, and learn how much work a message of it is."""
+    """Publish a run on the longer path, message by message."""
+    # Its work was counted as far as it was known (net/incoming.py); each message counts its own.
+    channel.vhost.turns.work_left += target.work * len(messages)
+    count, rest = _publish_some(channel, target, messages, 0)
+    if rest is None and count == len(messages):
+        return None
+    return _publish_others(channel, target, messages, count, rest)
+
+
+def _publish_some(
+    channel: Channel, target: Target, messages: list[Message], start: int
+) -> tuple[int, Answer[None] | None]:
+    """Publish messages of a run from an index on: as many as there is work left for, up to one that
+    goes to very many queues. Learns how much work a message is.
+
+    Returns the index of the next one, and what `routing.publish` did for the last one.
+    """
     turns = channel.vhost.turns
-    turns.work_left += target.work * len(messages)
     before = turns.work_left
-    for count, message in enumerate(messages, 1):
+    place = start
+    while True:
+        message = messages[place]
+        place += 1
         header = routing.header_of(message)
-        turns.work_left -= decoding_work(header)
+        turns.work_left -= decoding_work(header) + CARE_WORK
         rest = _publish_with_care(channel, target, header, message.body)
-        if rest is not None:
-            target.work = CARE_WORK + (before - turns.work_left) // count
-            return _publish_rest(channel, target, messages[count:], rest)
-    target.work = CARE_WORK + (before - turns.work_left) // len(messages)
-    turns.work_left -= CARE_WORK * len(messages)
-    return None
+        if rest is not None or turns.work_left <= 0 or place == len(messages):
+            target.work = (before - turns.work_left) // (place - start)
+            return place, rest
 
 
-async def _publish_rest(
-    channel: Channel, target: Target, messages: list[Message], rest: Answer[None]
+async def _publish_others(
+    channel: Channel,
+    target: Target,
+    messages: list[Message],
+    start: int,
+    rest: Answer[None] | None,
 ) -> None:
-    """Publish the others of a run when all of very many queues have the one before."""
-    await reached_all(channel, rest)
-    if messages:
-        steps = _publish_each(channel, target, messages)
-        if steps is not None:
-            await steps
+    """Publish the messages of a run from an index on, after what `routing.publish` returned for the
+    one before them.
+    """
+    while True:
+        if rest is not None:
+            await reached_all(channel, rest)
+        else:
+            await channel.vhost.turns.give_way()
+        if start == len(messages):
+            return
+        start, rest = _publish_some(channel, target, messages, start)
 
 
 def _number(tracer: Taps, messages: list[Message]) -> None:
@@ -247,9 +295,9 @@ async def _check_selected_topics(channel: Channel, target: Target, header: Conte
 def _publish_with_care(
     channel: Channel, target: Target, header: ContentHeader, body: bytes
 ) -> Answer[None] | None:
-    """Publish one message on the longer path; see `routing.Published.rest`."""
+    """Publish one message on the longer path; see `routing.publish` for what is returned."""
     keys = [target.address.routing_key]
-    ttl_ms = expiration_ms(header.raw) if header.expires else None
+    ttl_ms = _own_ttl_ms(header)
     if header.needs_care:
         header = _with_reply_name(channel, header)
         _check_user_id(channel, header)
@@ -294,21 +342,20 @@ def _route_and_deliver(
         _deliver_reply(channel, target, message)
         return None
 
-    def trace(queues: Sequence[QueueClient]) -> None:
+    def routed(queues: list[QueueClient], is_delayed: bool) -> None:
         if channel.vhost.tracer is not None:
             channel.vhost.tracer.published(channel, [message], keys, queues)
+        exchange.routed_count += len(queues)
+        channel.counts.routed += len(queues)
+        if not queues and not is_delayed:
+            _unroutable(channel, target, [message])
+        if channel.connection.services.observer is not None:
+            _observe(channel, [message], queues)
 
-    queues, is_delayed, rest = routing.publish(
+    return routing.publish(
         channel.vhost, exchange, message, keys,
-        trace=trace, ttl_ms=ttl_ms, publisher=publisher, number=number,
+        routed=routed, ttl_ms=ttl_ms, publisher=publisher, number=number,
     )  # fmt: skip
-    exchange.routed_count += len(queues)
-    channel.counts.routed += len(queues)
-    if not queues and not is_delayed:
-        _unroutable(channel, target, [message])
-    if channel.connection.services.observer is not None:
-        _observe(channel, [message], queues)
-    return rest
 
 
 def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:
@@ -318,17 +365,17 @@ def _deliver_reply(channel: Channel, target: Target, message: Message) -> None:
     """
     if channel.vhost.tracer is not None:
         channel.vhost.tracer.published(channel, [message], [target.address.routing_key], [])
-    replies = channel.connection.services.reply_consumers
-    consumer = replies.get(target.address.routing_key)
-    if consumer is not None:
-        consumer.deliver_reply(message)
+    channel.connection.services.replies.deliver(message)
     _unroutable(channel, target, [message])
 
 
 def _unroutable(channel: Channel, target: Target, messages: list[Message]) -> None:
-    """No queue gets these messages: mandatory ones are returned to the publisher."""
+    """No queue gets these messages: mandatory ones are returned to the publisher.
+
+    The channel may have ended while the route of a message was found.
+    """
     assert target.exchange is not None
-    if not target.is_mandatory:
+    if not target.is_mandatory or channel.has_ended:
         channel.counts.dropped += len(messages)
         return
     channel.counts.returned += len(messages)

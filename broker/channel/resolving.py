@@ -4,6 +4,8 @@ The permission to write is asked for first, then the exchange must exist, then o
 the routing key must be allowed. The node's own permissions answer at once, and no coroutine is made
 then: `resolve` is a few calls. What was checked for an exchange is not checked again for its other
 keys until the vhost's generation changes, as it does with every change of a permission.
+
+A route that is long is not kept: each message finds it in steps (routing.py).
 """
 
 from typing import Final
@@ -16,7 +18,7 @@ from leveret.broker.binding import Exchange
 from leveret.broker.channel.access import check, check_topic, find_exchange
 from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.targets import CheckedExchange, Target
-from leveret.broker.exchanges.router import route
+from leveret.broker.exchanges.router import WORK_AT_ONCE, Route
 from leveret.broker.fan_out import CARE_WORK, QUEUES_AT_ONCE, is_watched
 from leveret.broker.names import EXCHANGE, resource
 from leveret.broker.pending import Steps
@@ -90,13 +92,14 @@ def _find_queues(channel: Channel, target: Target, exchange: Exchange) -> None:
     target.exchange = exchange
     target.is_simple = False
     if not is_reply(target.address):
-        found = route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
-        target.is_simple = found.is_cacheable and not found.remembering
-        target.queues = found.queues
+        found = Route(exchange, [target.address.routing_key], routing.NO_PROPERTIES)
+        is_complete = found.go_on(WORK_AT_ONCE)
+        target.is_simple = is_complete and routing.is_of_every_message(found)
+        target.queues = found.queues if is_complete else []
         channel.vhost.turns.work_left -= found.work
         if target.is_simple:
-            target.work = _work_in_all(found.queues)
-            if target.is_mandatory and not found.queues:
+            target.work = _work_in_all(target.queues)
+            if target.is_mandatory and not target.queues:
                 target.work = RETURN_WORK
     target.generation = channel.vhost.generation
 

@@ -1,13 +1,11 @@
-"""The record of one delivery that the client has not settled.
-
-This module is not compiled: a compiled class cannot be a msgspec struct.
-"""
+"""The record of one delivery that the client has not settled."""
 
 from typing import Protocol
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.records import use_structs
 from leveret.storage.message import Entry
 
 
@@ -18,14 +16,27 @@ class SettlingConsumer(Protocol):
         """The client has settled one message: there is room for another."""
 
 
-class Unacked(msgspec.Struct, gc=False):
+@mypyc_attr(acyclic=True)
+class Unacked:
     """One delivered message. consumer: None if it was taken with basic.get.
 
-    Not tracked by the garbage collector (storage/message.py says why); a channel that ends empties
+    Not tracked by the garbage collector (leveret/records.py says why); a channel that ends empties
     its records, which breaks the cycle they are part of.
     """
 
-    entry: Entry
-    queue: QueueClient
-    consumer: SettlingConsumer | None
-    delivered_at_ms: int
+    __slots__ = ("consumer", "delivered_at_ms", "entry", "queue")
+
+    def __init__(
+        self,
+        entry: Entry,
+        queue: QueueClient,
+        consumer: SettlingConsumer | None,
+        delivered_at_ms: int,
+    ) -> None:
+        self.entry = entry
+        self.queue = queue
+        self.consumer = consumer
+        self.delivered_at_ms = delivered_at_ms
+
+
+use_structs(__name__, Unacked)

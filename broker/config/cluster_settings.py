@@ -107,12 +107,31 @@ class ClusterSettings:
         60,
         "After what silence another node counts as down.",
     )
+    sync_batch_size: int = setting(
+        "mirroring_sync_batch_size",
+        whole_number("messages", minimum=1),
+        4096,
+        "How many messages a mirror that lacks some is brought at a time, unless a policy says it "
+        "with `ha-sync-batch-size`.",
+    )
     send_buffer_bytes: int = setting(
         "distribution_buffer_size",
         size(minimum=65_536),
         128_000 * 1024,
         "How much may wait to be sent to another node before what sends to it is held back.",
         default_text="128000KiB",
+    )
+    start_waits_max: int = setting(
+        "mnesia_table_loading_retry_limit",
+        whole_number("waits", minimum=1),
+        10,
+        "How many times a node that starts waits for one that ran after it, before it stops.",
+    )
+    start_wait_ms: int = setting(
+        "mnesia_table_loading_retry_timeout",
+        whole_number("milliseconds", minimum=1),
+        30_000,
+        "How long it waits each time.",
     )
     partition_handling: str = setting(
         "cluster_partition_handling",
@@ -140,7 +159,7 @@ class ClusterSettings:
         "cluster_partition_handling.pause_if_all_down.nodes.$name",
         Kind("a node such as rabbit@host", read_node_address),
         (),
-        "A node without which others pause.",
+        "A node without which others pause; pause_if_all_down needs one at least.",
         default_text="none",
     )
     pause_if_all_down_recover: str = setting(
@@ -150,3 +169,11 @@ class ClusterSettings:
         "What is done if both sides of a partition have one of these nodes.",
     )
     tls: LinkTlsOptions = section(LinkTlsOptions, "cluster.tls")
+
+    @property
+    def heals_by_itself(self) -> bool:
+        """Whether the losing side of a partition gives way when all nodes have met again."""
+        return self.partition_handling == AUTOHEAL or (
+            self.partition_handling == PAUSE_IF_ALL_DOWN
+            and self.pause_if_all_down_recover == AUTOHEAL
+        )

@@ -71,9 +71,8 @@ BROKER_KEYS = (
         definitions.import_backend definitions.skip_if_unchanged delegate_count
         deprecated_features.permit.$name erlang.K event_exchange.vhost hipe_compile
         message_interceptors.incoming.$interceptor.overwrite message_store_shutdown_timeout
-        metadata_store.khepri.default_timeout mirroring_sync_batch_size
-        mirroring_sync_max_throughput mnesia_table_loading_retry_limit
-        mnesia_table_loading_retry_timeout motd_file password_hashing_module product.name
+        metadata_store.khepri.default_timeout
+        mirroring_sync_max_throughput motd_file password_hashing_module product.name
         product.version quorum_queue.compute_checksums
         quorum_queue.property_equivalence.relaxed_checks_on_redeclaration
         runtime_parameters.limits.$category tracing.password tracing.username vhost_max

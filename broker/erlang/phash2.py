@@ -60,7 +60,7 @@ class _Rest(NamedTuple):
 
 
 def phash2(term: Any) -> int:
-    """The hash of a term, below 2^32. Raises TypeError for what is no term, or is a map."""
+    """The hash of a term, below 2^32. Raises TypeError for other values, and for maps."""
     mixed = 0
     due: list[Any] = [term]
     while due:

@@ -18,7 +18,7 @@ and removing any of them removes the destination from the ring, even if others r
 """
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Iterable
 from itertools import accumulate
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -72,7 +72,7 @@ class ConsistentHash(ExchangeType):
             del self._weights[destination]
             self._are_numbered = False
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
         if not self._are_numbered:
             self._number_buckets()
         if not self._destinations:

@@ -3,7 +3,7 @@
 It has no table of its own: it reads the vhost's queues.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -29,7 +29,7 @@ class DefaultExchange(ExchangeType):
         """Never called: clients may not unbind here."""
         raise NotImplementedError("the default exchange has no bindings of its own")
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
         """The queue with this name."""
         queue = self._queues.get(routing_key)
         return () if queue is None else (queue,)

@@ -8,7 +8,7 @@ over, with the header of `header_after_delay`: it is not delayed again, and cons
 long it was delayed.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.errors import precondition_failed
@@ -48,10 +48,8 @@ class DelayedMessage(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self.inner.unbind(destination, routing_key, arguments)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        matched = self.inner.route(routing_key, header)
-        self.looked = self.inner.looked
-        return matched
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination | None]:
+        return self.inner.route(routing_key, header)
 
     def delay_ms(self, header: ContentHeader) -> int:
         """The delay of a message at this exchange; 0 for none."""

@@ -1,9 +1,9 @@
 """The direct exchange: a message matches a binding whose key equals its routing key.
 
-A dictionary from key to destinations; routing is one lookup, without a copy.
+A dictionary from key to destinations; routing is one lookup.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -29,5 +29,5 @@ class Direct(ExchangeType):
         if not destinations:
             del self._by_key[routing_key]
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        return self._by_key.get(routing_key, ())
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
+        return tuple(self._by_key.get(routing_key, ()))

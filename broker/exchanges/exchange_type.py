@@ -10,7 +10,7 @@ opaque here and compared by identity.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -27,13 +27,11 @@ class ExchangeType(ABC):
     routes_by_key: the result depends on the routing key and the bindings only and may be cached.
     uses_every_key: a message with several routing keys (CC and BCC) is matched with each of them.
         If False, only the first key is used: the type ignores keys, or selects one destination.
-    looked: what the last message was compared with beside its matches; 0 if that is never much.
     """
 
     name: ClassVar[str]
     routes_by_key: bool = True
     uses_every_key: bool = False
-    looked: int = 0
 
     def __init__(self, arguments: Table) -> None:  # noqa: B027  (most types take any arguments)
         """Raises 406 for arguments of `exchange.declare` that are invalid for the type."""
@@ -50,10 +48,12 @@ class ExchangeType(ABC):
         """Remove a binding that was added."""
 
     @abstractmethod
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination | None]:
         """The destinations that a message matches; a destination may occur several times.
 
-        The result may be a part of the table: it is valid until the next bind or unbind.
+        None stands for a comparison that found none: where there may be very many, they are made
+        while the caller goes through the result, which may take several turns of the event loop.
+        It stays valid when bindings change.
         """
 
 

@@ -3,7 +3,7 @@
 Routing keys and arguments are ignored.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -25,5 +25,5 @@ class Fanout(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        return self._destinations
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
+        return tuple(self._destinations)

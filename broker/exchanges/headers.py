@@ -18,7 +18,7 @@ so that a criterion which many bindings share does not make all of them be compa
 a header's name with its value or, for a void, with `_PRESENT`.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader
@@ -89,17 +89,18 @@ class Headers(ExchangeType):
             if not self._by_criterion[criterion]:
                 del self._by_criterion[criterion]
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        matched = list(self._unconditional)
-        criteria = _criteria_met(header.headers)
-        self.looked = 0
+    def route(self, routing_key: str, header: ContentHeader) -> Iterator[Destination | None]:
+        yield from tuple(self._unconditional)
+        criteria: set[_Criterion] = set()
+        for name, field in header.headers.items():
+            for asked in (_PRESENT, _comparable(field)):
+                criteria.add((name, asked))
+                yield None
         for criterion in criteria:
-            bindings = self._by_criterion.get(criterion, {})
-            self.looked += len(bindings)
-            for binding in bindings:
-                if binding.is_any or criteria.issuperset(binding.criteria):
-                    matched.append(binding.destination)
-        return matched
+            yield None
+            for binding in tuple(self._by_criterion.get(criterion, ())):
+                is_match = binding.is_any or criteria.issuperset(binding.criteria)
+                yield binding.destination if is_match else None
 
 
 class _Binding:
@@ -127,14 +128,6 @@ class _Binding:
 
 def _criterion_asked(name: str, field: Field) -> _Criterion:
     return (name, _PRESENT if field[0] == "V" else _comparable(field))
-
-
-def _criteria_met(headers: Table) -> set[_Criterion]:
-    criteria: set[_Criterion] = set()
-    for name, field in headers.items():
-        criteria.add((name, _PRESENT))
-        criteria.add((name, _comparable(field)))
-    return criteria
 
 
 def _comparable(field: Field) -> Any:

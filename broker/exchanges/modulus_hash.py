@@ -5,7 +5,7 @@ even, but adding or removing a binding moves nearly every key; `consistent_hash.
 RabbitMQ's sharding uses this type. A destination that is bound several times occurs as often.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -32,7 +32,7 @@ class ModulusHash(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
         destinations = self._destinations.listed
         if not destinations:
             return ()

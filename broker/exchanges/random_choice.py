@@ -4,7 +4,7 @@ A destination that is bound several times is chosen more often, in proportion.
 """
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -36,6 +36,6 @@ class RandomChoice(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._destinations.remove(destination)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination]:
         destinations = self._destinations.listed
         return (self._choose(destinations),) if destinations else ()

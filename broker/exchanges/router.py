@@ -7,23 +7,33 @@ collected once, in the order of discovery, unless its node is down.
 
 If a message matches nothing at an exchange, anywhere on the route, it continues at the alternate
 exchange, if there is one. A match of destinations that were visited already, as in a cycle, is a
-match. These rules are RabbitMQ's (`rabbit_exchange:route1`).
+match; a queue whose node is down is none, since RabbitMQ removes its routes. These rules are
+RabbitMQ's (`rabbit_exchange:route1`).
 
 A `Route` also reports two kinds of exchange on the way: those that store a history of messages, and
 those at which the message is delayed.
+
+A route may be long: very many bindings, exchanges or routing keys. So it is found in steps, each of
+a bounded amount of work. Bindings may change between them; the route is then that of before or
+after the change, or parts of both.
 
 A route with `is_cacheable` is valid for every message with the same routing keys until an exchange,
 a binding or a policy changes.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.exchange_type import Destination, ExchangeType
 from leveret.broker.exchanges.recent_history import RecentHistory
 from leveret.broker.queues.queue_client import QueueClient
+
+WORK_AT_ONCE: Final = 8_000
+"""The work of finding a route in one step, in the units of broker/turns.py: two milliseconds."""
+EXCHANGE_WORK: Final = 4
+"""The work of an exchange on the route, beside its matches."""
 
 
 class RoutableExchange(Protocol):
@@ -46,73 +56,106 @@ class RoutableExchange(Protocol):
         """The alternate exchange, if one is configured and exists."""
 
 
-class Route(NamedTuple):
-    """The result of routing a message.
+class Route:
+    """The route of a message from an exchange, which `go_on` finds.
 
-    queues: each once.
     is_cacheable: the result depends on the routing keys and the bindings only.
     remembering: the tables on the route that store the message in their history.
     delaying: the exchanges on the route, of type `DelayedMessage`, from which it continues later.
-    work: of finding it, in the units of broker/turns.py.
+    work: of finding it until now, in the units of broker/turns.py.
     """
 
-    queues: list[QueueClient]
-    is_cacheable: bool
-    remembering: list[RecentHistory]
-    delaying: list[RoutableExchange]
-    work: int
+    __slots__ = (
+        "_candidates", "_current", "_exchanges", "_has_matched", "_header", "_queues",
+        "_routing_keys", "_seen", "_walk", "delaying", "is_cacheable", "remembering", "work",
+    )  # fmt: skip
 
+    def __init__(
+        self, exchange: RoutableExchange, routing_keys: Sequence[str], header: ContentHeader
+    ) -> None:
+        """routing_keys: the message's own key first."""
+        self._routing_keys = routing_keys
+        self._header = header
+        self._queues: dict[QueueClient, None] = {}
+        self._walk = [exchange]
+        self._exchanges = iter(self._walk)
+        self._seen = {exchange}
+        self._current: RoutableExchange | None = None
+        self._candidates: Iterator[Any] = iter(())
+        self._has_matched = False
+        self.is_cacheable = True
+        self.remembering: list[RecentHistory] = []
+        self.delaying: list[RoutableExchange] = []
+        self.work = 0
 
-def route(exchange: RoutableExchange, routing_keys: Sequence[str], header: ContentHeader) -> Route:
-    """Route a message from an exchange. routing_keys: the message's own key first."""
-    queues: dict[QueueClient, None] = {}
-    walk = [exchange]
-    seen = {exchange}
-    is_cacheable = True
-    remembering: list[RecentHistory] = []
-    delaying: list[RoutableExchange] = []
-    work = 0
-    for current in walk:
+    @property
+    def queues(self) -> list[QueueClient]:
+        """Those that were found, each once."""
+        return list(self._queues)
+
+    def go_on(self, work: int) -> bool:
+        """Find more of the route, for about so much work; whether it is complete."""
+        left = work
+        is_complete = False
+        while left > 0 and not is_complete:
+            for candidate in self._candidates:
+                left -= 1
+                # Bindings to what is deleted are about to be removed.
+                if candidate is None or candidate.is_deleted:
+                    pass
+                elif candidate.is_exchange:
+                    self._has_matched = True
+                    self._visit_later(candidate)
+                elif not candidate.is_down:
+                    self._has_matched = True
+                    self._queues[candidate] = None
+                if left <= 0:
+                    break
+            else:
+                left -= EXCHANGE_WORK
+                is_complete = not self._visit_next()
+        self.work += work - left
+        return is_complete
+
+    def _visit_later(self, exchange: RoutableExchange) -> None:
+        if exchange not in self._seen:
+            self._seen.add(exchange)
+            self._walk.append(exchange)
+
+    def _visit_next(self) -> bool:
+        """Go on at the next exchange; whether there is one."""
+        if self._current is not None and not self._has_matched:
+            alternate = self._current.alternate
+            if alternate is not None and not alternate.is_deleted:
+                self._visit_later(alternate)
+        current = self._current = next(self._exchanges, None)
+        if current is None:
+            return False
         table = current.type
-        is_cacheable = is_cacheable and table.routes_by_key
-        matched: Collection[Destination] = ()
-        if isinstance(table, DelayedMessage) and table.delay_ms(header):
-            delaying.append(current)
-        else:
-            matched = _matches(table, routing_keys, header)
-            work += 1 + len(matched) + table.looked
-            _note_history(table, remembering)
-        destinations: Collection[Any] = matched
-        if not _any_exists(destinations):
-            destinations = _alternate(current)
-        for destination in destinations:
-            if destination.is_deleted:
-                continue
-            if not destination.is_exchange:
-                if not destination.is_down:
-                    queues[destination] = None
-            elif destination not in seen:
-                seen.add(destination)
-                walk.append(destination)
-    return Route(list(queues), is_cacheable, remembering, delaying, work)
+        self._has_matched = False
+        self.is_cacheable = self.is_cacheable and table.routes_by_key
+        if isinstance(table, DelayedMessage) and table.delay_ms(self._header):
+            self.delaying.append(current)
+            return True
+        self._candidates = iter(_candidates(table, self._routing_keys, self._header))
+        _note_history(table, self.remembering)
+        return True
 
 
-def _matches(
+def _candidates(
     table: ExchangeType, routing_keys: Sequence[str], header: ContentHeader
-) -> Collection[Destination]:
+) -> Iterable[Destination | None]:
     if len(routing_keys) == 1 or not table.uses_every_key:
         return table.route(routing_keys[0], header)
-    return [destination for key in routing_keys for destination in table.route(key, header)]
+    return _of_each_key(table, routing_keys, header)
 
 
-def _any_exists(destinations: Collection[Any]) -> bool:
-    """Whether one of them is not deleted. The bindings of the others are about to be removed."""
-    return any(not destination.is_deleted for destination in destinations)
-
-
-def _alternate(exchange: RoutableExchange) -> tuple[RoutableExchange, ...]:
-    alternate = exchange.alternate
-    return () if alternate is None else (alternate,)
+def _of_each_key(
+    table: ExchangeType, routing_keys: Sequence[str], header: ContentHeader
+) -> Iterator[Destination | None]:
+    for key in routing_keys:
+        yield None
+        yield from table.route(key, header)
 
 
 def _note_history(table: ExchangeType, remembering: list[RecentHistory]) -> None:

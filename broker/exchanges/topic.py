@@ -3,7 +3,7 @@
 Patterns are described in `topic_trie.py`.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
@@ -27,7 +27,5 @@ class Topic(ExchangeType):
     def unbind(self, destination: Destination, routing_key: str, arguments: Table) -> None:
         self._trie.remove(routing_key, destination)
 
-    def route(self, routing_key: str, header: ContentHeader) -> Collection[Destination]:
-        matched = self._trie.match(routing_key)
-        self.looked = self._trie.looked
-        return matched
+    def route(self, routing_key: str, header: ContentHeader) -> Iterable[Destination | None]:
+        return self._trie.match(routing_key)

@@ -29,6 +29,8 @@ trie; `#.#.#.#.a` costs five nodes. In practice few patterns share a prefix with
 microseconds for a key of four words among 1,000 patterns (CPython 3.11).
 """
 
+from collections.abc import Iterator
+
 from leveret.broker.exchanges.exchange_type import Destination, DestinationCounts
 
 STAR = "*"
@@ -36,16 +38,12 @@ HASH = "#"
 
 
 class TopicTrie:
-    """Patterns and the destinations that are bound with them.
+    """Patterns and the destinations that are bound with them."""
 
-    looked: the nodes that the last key was compared with.
-    """
-
-    __slots__ = ("_root", "looked")
+    __slots__ = ("_root",)
 
     def __init__(self) -> None:
         self._root = _Node()
-        self.looked = 0
 
     def add(self, pattern: str, destination: Destination) -> None:
         """Bind a destination; it may be bound with the same pattern several times."""
@@ -66,29 +64,28 @@ class TopicTrie:
         while words and path.pop().is_bare:
             path[-1].prune(words.pop())
 
-    def match(self, routing_key: str) -> list[Destination]:
-        """The destinations of all patterns that match; a destination occurs once per pattern."""
+    def match(self, routing_key: str) -> Iterator[Destination | None]:
+        """The destinations of all patterns that match; a destination occurs once per pattern.
+
+        None stands for a node that the key is compared with. Patterns may be added and removed
+        before all are found.
+        """
         fresh = [self._root]
         lasting: dict[_Node, None] = {}
         _reach_hashes(self._root, lasting)
-        looked = 0
         for word in _words(routing_key):
-            looked += len(fresh) + len(lasting)
             following: list[_Node] = []
             for node in fresh:
                 node.add_matching(word, following)
+                yield None
             for node in lasting:
                 node.add_matching(word, following)
+                yield None
             for node in following:
                 _reach_hashes(node, lasting)
             fresh = following
-        self.looked = looked
-        matched: list[Destination] = []
-        for node in fresh:
-            matched += node.destinations
-        for node in lasting:
-            matched += node.destinations
-        return matched
+        for node in (*fresh, *lasting):
+            yield from tuple(node.destinations)
 
 
 class _Node:

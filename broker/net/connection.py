@@ -186,7 +186,7 @@ class Connection(asyncio.BaseProtocol):
 
     def check_limits(self, user: Identity, vhost: str) -> None:
         """Raise 530 if the connection limit of the vhost or of the user is reached."""
-        limits.check_connections(self.services, self._registry, user, vhost)
+        limits.check_connections(self.services, user, vhost)
 
     def tune(self, tuning: Tuning) -> None:
         """Apply the negotiated limits and start heartbeats."""
@@ -256,6 +256,11 @@ class Connection(asyncio.BaseProtocol):
     def state(self) -> str:
         """See net/closing.py."""
         return self.closing.state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a vhost is open, and the end of the connection has not begun."""
+        return self.closing.state is RUNNING
 
     @property
     def publishing_state(self) -> str:

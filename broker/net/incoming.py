@@ -2,15 +2,14 @@
 
 The frame scanner calls back for each frame (`on_publish`, `on_ack`, `on_frame`). `_handle` is the
 only place that catches `ChannelFault` and `ConnectionFault`; it closes the channel or connection.
-A method that waits for an answer holds its channel but no other one (net/held.py), and none if it
-waits only for the disk (net/unsynced_replies.py). Input that is more than a turn's work waits for
-the next turn (net/input_steps.py).
+A method that waits for an answer holds its channel but no other one (net/pending_methods.py).
+Input that is more than a turn's work waits for the next turn (net/input_steps.py).
 """
 
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pamqp import base, commands
 
@@ -30,6 +29,7 @@ from leveret.broker.amqp.frames import (
     HEADER,
     HEARTBEAT,
     METHOD,
+    FrameSink,
     is_known_frame,
 )
 from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decode_method
@@ -40,16 +40,16 @@ from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.channel.publish_runs import Run, Runs
 from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing
-from leveret.broker.net.held import FRAME_COST_BYTES, HeldChannels
+from leveret.broker.net.held import FRAME_COST_BYTES
 from leveret.broker.net.input_steps import InputSteps
 from leveret.broker.net.open_channels import OpenChannels
 from leveret.broker.net.output import Output
+from leveret.broker.net.pending_methods import PendingMethods
 from leveret.broker.net.reading import Reading
-from leveret.broker.net.unsynced_replies import UnsyncedReplies
-from leveret.broker.pending import Steps, begin
+from leveret.broker.pending import Steps
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.services import Services
-from leveret.broker.turns import NextTurn, TurnOver
+from leveret.broker.turns import TurnOver
 from leveret.storage.message import Entry
 
 METHOD_WORK: Final = 250
@@ -88,16 +88,16 @@ class Receiver(Protocol):
         """Handle a method on channel 0. Raises ConnectionFault."""
 
 
-class Incoming:
-    """The frames of one connection. The scanner uses it as `FrameSink`.
+class Incoming(FrameSink):
+    """The frames of one connection.
 
     steps: the input that waits for its turn.
     """
 
     __slots__ = (
         "_acked", "_acked_queue", "_channel_at_work", "_channels", "_closing", "_connection",
-        "_flow", "_held", "_method_at_work", "_open_channels", "_reading", "_recent_targets",
-        "_services", "_targets", "_turns", "_unsynced", "steps",
+        "_flow", "_method_at_work", "_open_channels", "_pending", "_reading", "_recent_targets",
+        "_services", "_targets", "_turns", "steps",
     )  # fmt: skip
 
     def __init__(self, connection: Receiver) -> None:
@@ -111,12 +111,14 @@ class Incoming:
         self._channels = connection.open_channels.by_number
         self._targets = connection.targets
         self._recent_targets = connection.targets.recent
-        self._unsynced = UnsyncedReplies(connection.output, self._backlog_changed)
-        self._held = HeldChannels(connection.services, self._resume, self._unsynced)
         self._method_at_work = 0
         self._channel_at_work: Channel | None = None
         self._acked: list[Entry] = []
         self._acked_queue: QueueClient | None = None
+        self._pending = PendingMethods(
+            connection.services, connection.closing, connection.output, connection.reading,
+            self._channels, self.handle, self._set_at_work,
+        )  # fmt: skip
         self.steps = InputSteps(self._turns, self._reading, self._handle)
         self._reading.unblocked = self.steps.unblocked
 
@@ -157,7 +159,7 @@ class Incoming:
         self._blame_method(fault)
         channel = self._channel_at_work
         has_method = self._connection.blames_methods
-        if has_method and self._held.hold_for_replies(channel, fault, self._method_at_work):
+        if has_method and self._pending.hold_for_replies(channel, fault, self._method_at_work):
             return
         if isinstance(fault, ChannelFault):
             assert channel is not None, "it is of a channel"
@@ -177,7 +179,7 @@ class Incoming:
         for channel in tuple(self._channels.values()):
             self.handle(partial(self._check_consumer_timeout, channel, timeout_ms))
             if channel.is_closing:
-                self.handle(partial(self._continue_channel, channel.number))
+                self.handle(partial(self._pending.continue_channel, channel.number))
 
     def _check_consumer_timeout(self, channel: Channel, timeout_ms: int) -> None:
         self._channel_at_work, self._method_at_work = channel, 0
@@ -187,83 +189,27 @@ class Incoming:
     # Methods that wait
 
     def run(self, channel: Channel | None, steps: Steps, describe: Callable[[], str]) -> None:
-        """Run a method; if it waits, hold its channel (None: the connection itself).
+        """Run a method; if it waits, hold its channel. See `PendingMethods.run`."""
+        self._pending.run(channel, steps, describe, self._method_at_work)
 
-        describe: returns the method and its object, for the text of the timeout fault.
-        """
-        awaited = begin(steps)
-        if isinstance(awaited, NextTurn):
-            # All input of the connection waits, so that what follows the method comes after it.
-            raise TurnOver(partial(self._run_on, channel, steps, describe, self._method_at_work,
-                                   awaited))  # fmt: skip
-        if awaited is not None:
-            self._held.hold(channel, steps, awaited, self._method_at_work, describe)
-
-    def _run_on(
-        self,
-        channel: Channel | None,
-        steps: Steps,
-        describe: Callable[[], str],
-        method_index: int,
-        awaited: NextTurn,
-    ) -> None:
-        """Go on with a method that has given way."""
+    def _set_at_work(self, channel: Channel | None, method_index: int) -> None:
         self._channel_at_work, self._method_at_work = channel, method_index
-        awaited.give(None)
-        self.run(channel, steps, describe)
-
-    def _keep(self, number: int, size: int, handle: Callable[..., object], *arguments: Any) -> bool:
-        """Keep a frame if its channel is held, or during the handshake if the login is pending."""
-        held_number = 0 if self._closing.state is HANDSHAKE else number
-        if not self._held.is_held(held_number):
-            return False
-        self._held.keep(held_number, size, handle, *arguments)
-        self._backlog_changed()
-        return True
-
-    def _backlog_changed(self) -> None:
-        """What waits is more or less than before."""
-        self._reading.backlog_changed(self._held.is_full)
-
-    def _resume(self, number: int) -> None:
-        """Resume a held channel after its answer; if another step is running, after that one."""
-        self.handle(partial(self._continue_channel, number))
-
-    def _continue_channel(self, number: int) -> None:
-        """Send a channel's replies that are due, and continue its operation; if it ends, handle the
-        channel's kept frames.
-        """
-        channel = self._channels.get(number)
-        if channel is not None and channel.unsynced is not None:
-            self._send_replies(channel)
-        waiting = self._held.waiting.get(number)
-        if waiting is not None:
-            self._channel_at_work, self._method_at_work = channel, waiting.method_index
-            waiting.operation.step()
-            if not self._held.release(number, channel):
-                return
-        try:
-            self._held.handle_kept(number)
-        finally:
-            self._backlog_changed()
-
-    def _send_replies(self, channel: Channel) -> None:
-        """Send the replies of a channel that need not wait any more."""
-        while (method_index := self._unsynced.next_due(channel)) is not None:
-            self._channel_at_work, self._method_at_work = channel, method_index
-            self._unsynced.send_next(channel)
 
     def release(self) -> None:
         """The connection ends: close all pending operations."""
         self.steps.clear()
-        self._held.close()
-        self._reading.backlog_changed(False)
+        self._pending.close()
 
     def disconnect(self) -> None:
         """The socket is closed: nothing is handled any more."""
         self._channel_at_work = self._acked_queue = None
-        self._held.disconnect()
+        self._pending.disconnect()
         self.steps.disconnect()
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether the last method that arrived was a publish."""
+        return self._method_at_work == BASIC_PUBLISH
 
     # Frames (amqp/frames.py calls these)
 
@@ -279,7 +225,7 @@ class Incoming:
         target_channel = self._channels.get(channel)
         if target_channel is None or not target_channel.takes_methods:
             size = len(bodies) * FRAME_COST_BYTES + body_bytes
-            if not self._keep(
+            if not self._pending.keep(
                 channel, size, self.on_publish, channel, arguments, properties, bodies, body_bytes
             ):
                 self._method_at_work, self._channel_at_work = BASIC_PUBLISH, None
@@ -305,7 +251,9 @@ class Incoming:
         while (run := self._next_run(runs)) is not None:
             if not channel.takes_methods:
                 runs.put_back(run)
-                self._keep_rest(channel, target, runs, size)
+                self._pending.keep_rest(
+                    channel.number, size, self._publish_runs, channel, target, runs, size
+                )
                 return
             self._method_at_work = BASIC_PUBLISH
             self._channel_at_work = channel
@@ -331,13 +279,6 @@ class Incoming:
     def _turn_over(self, channel: Channel, target: Target, runs: Runs, size: int) -> TurnOver:
         return TurnOver(partial(self._publish_runs, channel, target, runs, size))
 
-    def _keep_rest(self, channel: Channel, target: Target, runs: Runs, size: int) -> None:
-        """Keep runs whose channel is held since the one before; if it closes, they are dropped."""
-        number = channel.number
-        if self._held.is_held(number):
-            self._held.keep_first(number, size, self._publish_runs, channel, target, runs, size)
-            self._backlog_changed()
-
     def _next_run(self, runs: Runs) -> Run | None:
         try:
             return runs.take()
@@ -355,7 +296,7 @@ class Incoming:
                 self.run(channel, steps, partial(publishing.described, channel, target))
             except TurnOver as over:
                 rest = self._turn_over(channel, target, later, size)
-                raise TurnOver(*over.steps, *rest.steps) from None
+                raise over.followed_by(rest) from None
         elif len(run.messages) >= MANY_MESSAGES or run.body_bytes >= MANY_BYTES:
             self._reading.hold_back_for(target.queues)
 
@@ -364,7 +305,7 @@ class Incoming:
         target_channel = self._channels.get(channel)
         if target_channel is None or not target_channel.takes_methods:
             size = FRAME_COST_BYTES * (len(delivery_tags) - 1)
-            if not self._keep(channel, size, self.on_ack, channel, delivery_tags, multiple):
+            if not self._pending.keep(channel, size, self.on_ack, channel, delivery_tags, multiple):
                 self._method_at_work, self._channel_at_work = BASIC_ACK, None
                 self._open_channels.require(channel, self._closing.state)
             return
@@ -424,8 +365,8 @@ class Incoming:
         self._method_at_work, self._channel_at_work = 0, None
         state = self._closing.state
         if state is GONE or (
-            self._held.waiting
-            and self._keep(channel, len(payload), self.on_frame, kind, channel, payload)
+            self._pending.is_any
+            and self._pending.keep(channel, len(payload), self.on_frame, kind, channel, payload)
         ):
             return
         if not is_known_frame(kind, payload):
@@ -471,7 +412,7 @@ class Incoming:
         elif channel.is_closing:
             self._open_channels.handle_on_closing(channel, method)
         elif isinstance(method, commands.Channel.Close):
-            steps = self._open_channels.close(channel, self._unsynced.sent(channel))
+            steps = self._open_channels.close(channel, self._pending.replies_sent(channel))
             self.run(channel, steps, lambda: "channel.close")
         elif isinstance(method, commands.Basic.Publish):
             channel.assembler = ContentAssembler(payload[METHOD_ID_BYTES:])

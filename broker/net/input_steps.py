@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from leveret.broker.pending import Answer
 from leveret.broker.turns import TurnOver, Turns
 
 Step = Callable[[], object]
@@ -53,7 +54,7 @@ class InputSteps:
     waiting: in order. It is not empty while the connection waits for its turn.
     """
 
-    __slots__ = ("_handle", "_has_asked", "_is_busy", "_socket", "_turns", "waiting")
+    __slots__ = ("_handle", "_has_asked", "_is_busy", "_socket", "_turns", "_until", "waiting")
 
     def __init__(self, turns: Turns, socket: Socket, handle: Callable[[Step], None]) -> None:
         """handle: does a step and deals with its faults; raises `TurnOver`."""
@@ -62,6 +63,7 @@ class InputSteps:
         self._handle = handle
         self._is_busy = False
         self._has_asked = False
+        self._until: Answer[None] | None = None
         self.waiting: deque[Step] = deque()
 
     def do(self, step: Step) -> None:
@@ -92,6 +94,7 @@ class InputSteps:
         try:
             self._handle(step)
         except TurnOver as over:
+            self._until = over.until
             self.waiting.extendleft((step, *map(Once, reversed(over.steps))))
             return True
         finally:
@@ -110,11 +113,16 @@ class InputSteps:
         if not self._has_asked:
             self._has_asked = True
             self._socket.pause_for_input()
-            if not self._socket.is_blocked:
+            if self._socket.is_blocked:
+                return
+            until, self._until = self._until, None
+            if until is None:
                 self._turns.after_round(self._take_turn)
+            else:
+                until.when_given(self.unblocked)
 
     def unblocked(self) -> None:
-        """The client is not blocked any more: what waits has a turn."""
+        """The client is not blocked any more, or what it waits for is done: it has a turn."""
         if self._has_asked:
             self._turns.after_round(self._take_turn)
 

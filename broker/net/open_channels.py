@@ -1,8 +1,9 @@
 """The channels of a connection: opening, closing, and releasing them when the connection ends."""
 
 import weakref
-from collections.abc import Iterable
-from typing import Protocol
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 from pamqp import base, commands
 
@@ -13,13 +14,20 @@ from leveret.broker.amqp.errors import (
     without_method,
 )
 from leveret.broker.amqp.frames import METHOD
-from leveret.broker.channel.channel import Channel, ConnectionLink
+from leveret.broker.channel.channel import CANCEL_WORK, Channel, ConnectionLink
 from leveret.broker.events.channel_events import channel_created
+from leveret.broker.long_work import LongWork
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net.closing import HANDSHAKE, RUNNING
 from leveret.broker.net.handshake import Tuning
 from leveret.broker.net.output import Output
 from leveret.broker.pending import Answer
+
+CHANNELS_AT_ONCE: Final = 20
+"""As many channels are released in one turn when their connection ends; of more, those for which
+there is work left (broker/turns.py)."""
+RELEASE_WORK: Final = 250
+"""The work of releasing a channel, besides its consumers and what it holds."""
 
 
 class Holder(limits.Counted, ConnectionLink, Protocol):
@@ -103,12 +111,31 @@ class OpenChannels:
             channel.credit_consumers()
 
     def release(self) -> None:
-        """The connection ends: release everything that the channels hold."""
-        channels = tuple(self.by_number.values())
+        """The connection ends: release everything that the channels hold.
+
+        They stop at once; what very many of them hold is released by the turn.
+        """
+        channels = deque([one for one in self.by_number.values() if not one.is_closing])
         self.by_number.clear()
         for channel in channels:
-            if not channel.is_closing:
-                if channel.has_confirms_due:
-                    channel.send_confirms()
-                channel.end()
-                channel.release()
+            if channel.has_confirms_due:
+                channel.send_confirms()
+            channel.end()
+            channel.stop()
+        releasing = _releasing(channels)
+        if len(channels) > CHANNELS_AT_ONCE:
+            connection = self._holder()
+            name = f"releasing the channels of {connection!r}"
+            LongWork(connection.vhost.turns, name, releasing).start()
+        else:
+            for _ in releasing:
+                pass
+
+
+def _releasing(channels: deque[Channel]) -> Iterator[int]:
+    """The steps of releasing what channels hold (broker/long_work.py)."""
+    while channels:
+        channel = channels.popleft()
+        work = RELEASE_WORK + CANCEL_WORK * len(channel.consumers)
+        channel.release()
+        yield work

@@ -4,8 +4,8 @@ Small pieces are joined into one write; large ones are not copied. If the client
 output is congested and its consumers get no messages until the socket's buffer has drained, so the
 buffered output is bounded.
 
-Consumers and channels append to `pieces` directly: a call per delivery would cost more than the
-delivery itself.
+Consumers and channels append to `pieces` directly, and say how much it was for a run of deliveries
+(`gathered`).
 """
 
 import asyncio
@@ -14,15 +14,16 @@ from typing import Any, Final
 
 from pamqp import base
 
-from leveret.broker.amqp.content import Piece
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME
 from leveret.broker.amqp.methods import method_frame
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.clock import Timer
 from leveret.broker.services import Services
 
 LARGE_PIECE_BYTES: Final = 4 * 1024
 """Output whose pieces are this large on average is not joined: copying costs more than writev."""
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
+"""Output gathered for one connection in one round; more waits for the next round."""
 WRITE_BUFFER_HIGH_BYTES = 256 * 1024
 WRITE_BUFFER_LOW_BYTES = 64 * 1024
 """Congestion starts at the high mark and ends at the low one, which keeps the socket busy."""
@@ -31,8 +32,8 @@ PROGRESS_MS_MAX = 30_000
 gives up a socket to which it could send nothing for as long."""
 
 
-class Output:
-    """The output of one connection. Channels use it as `ConnectionOutput`.
+class Output(ConnectionOutput):
+    """The output of one connection.
 
     bytes_out, writes: totals. is_dirty: a flush is due at the end of this round (broker/turns.py).
     caught_up: called when the output is no longer congested. stuck: called when the client has read
@@ -40,31 +41,26 @@ class Output:
     """
 
     __slots__ = (
+        "_confirming",
+        "_is_over",
         "_is_write_paused",
         "_progress_timer",
         "_transport",
+        "_turns",
         "bytes_out",
         "caught_up",
-        "confirming",
-        "frame_bytes_max",
         "gathered_bytes",
-        "is_congested",
-        "is_dirty",
-        "pieces",
-        "services",
         "stuck",
         "writes",
     )  # fmt: skip
 
     def __init__(self, services: Services, caught_up: Callable[[], object]) -> None:
         """caught_up: called when the output is no longer congested."""
-        self.services = services
-        self.frame_bytes_max = services.config.initial_frame_max_bytes
-        self.pieces: list[Piece] = []
+        super().__init__(services, services.config.initial_frame_max_bytes)
+        self._turns = services.turns
         self.gathered_bytes = 0
-        self.confirming: list[Channel] = []
-        self.is_congested = False
-        self.is_dirty = False
+        self._confirming: list[Channel] = []
+        self._is_over = False
         self.bytes_out = self.writes = 0
         self.caught_up = caught_up
         self.stuck: Callable[[], object] = _nobody_listens
@@ -80,7 +76,7 @@ class Output:
     def disconnect(self) -> None:
         """The socket is closed: discard all later output."""
         self._transport = None
-        self.confirming = []
+        self._confirming = []
         self.caught_up = self.stuck = _nobody_listens
         self._stop_watching()
 
@@ -97,12 +93,30 @@ class Output:
     def flush_later(self) -> None:
         """Schedule a flush for the end of the round."""
         if not self.is_dirty:
-            self.services.turns.flush_later(self)
+            self._turns.flush_later(self)
+
+    @property
+    def is_congested(self) -> bool:
+        """The client does not keep up."""
+        return self._is_over or self._is_write_paused
+
+    def gathered(self, content_bytes: int) -> None:
+        """See `ConnectionOutput.gathered`."""
+        self.gathered_bytes += content_bytes
+        if self.gathered_bytes > OUTPUT_BYTES_MAX:
+            self._is_over = True
+        if not self.is_dirty:
+            self._turns.flush_later(self)
+
+    def confirm_later(self, channel: Channel) -> None:
+        """See `ConnectionOutput.confirm_later`."""
+        self._confirming.append(channel)
+        self.flush_later()
 
     def flush(self) -> None:
         """Write the buffered pieces."""
-        if self.confirming and not self.services.holds_confirms:
-            confirming, self.confirming = self.confirming, []
+        if self._confirming and not self.services.holds_confirms:
+            confirming, self._confirming = self._confirming, []
             for channel in confirming:
                 channel.send_confirms()
         pieces, self.pieces = self.pieces, []
@@ -121,18 +135,18 @@ class Output:
             data = b"".join(pieces)
             transport.write(data)
             self.bytes_out += len(data)
-        if self.is_congested and not self._is_write_paused:
-            self.is_congested = False
+        if self._is_over and not self._is_write_paused:
+            self._is_over = False
             self.caught_up()
 
     def pause(self) -> None:
         """The socket's buffer is full: the output is congested."""
-        self._is_write_paused = self.is_congested = True
+        self._is_write_paused = True
         self._watch_progress()
 
     def resume(self) -> None:
         """The socket's buffer has drained: the output is no longer congested."""
-        self._is_write_paused = self.is_congested = False
+        self._is_write_paused = self._is_over = False
         self._stop_watching()
         self.caught_up()
 

@@ -6,13 +6,17 @@ message at a time has a read for each.
 """
 
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from leveret.broker.amqp.frames import FrameScanner
 from leveret.broker.loop_watch import NOTED_SECONDS
 from leveret.broker.net.incoming import Incoming
 from leveret.broker.net.reading import BIG_READ_BYTES, Reading
 from leveret.broker.turns import Turns
+
+SMALL_READ_BYTES_MAX: Final = 16 * 1024
+"""Whoever publishes this little at a time cares for its latency. Acks do not count: they come from
+the consumers of whoever publishes much, too."""
 
 
 class Greeting(Protocol):
@@ -30,7 +34,7 @@ class SocketInput:
     """The bytes that one connection receives. bytes_in, reads: totals."""
 
     __slots__ = (
-        "_connection", "_greeting", "_incoming", "_reading", "_scan", "_scanner", "_turns",
+        "_connection", "_greeting", "_id", "_incoming", "_reading", "_scan", "_scanner", "_turns",
         "bytes_in", "reads",
     )  # fmt: skip
 
@@ -45,6 +49,8 @@ class SocketInput:
     ) -> None:
         """connection: is named as the cause of a turn that takes long."""
         self._turns = turns
+        # A reference would keep a client that has ended.
+        self._id = id(self)
         self._incoming = incoming
         self._scanner = scanner
         self._scan = scanner.scan
@@ -65,6 +71,8 @@ class SocketInput:
                 data = self._greet(self._greeting, data)
             if data:
                 self._pass_on(data)
+            if size <= SMALL_READ_BYTES_MAX and self._incoming.is_publishing:
+                turns.small_publisher, turns.small_publish_at = self._id, turns.rounds
         finally:
             elapsed = turns.end_read(started, size)
             if elapsed > NOTED_SECONDS:
@@ -84,4 +92,6 @@ class SocketInput:
         scanner.add(data)
         incoming.handle(self._scan)
         if len(data) >= BIG_READ_BYTES:
-            self._reading.pause_after_large_reads(len(data))
+            self._reading.pause_after_large_reads(
+                len(data), self._turns.others_publish_little(self._id)
+            )

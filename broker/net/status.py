@@ -14,7 +14,7 @@ from leveret.broker.channel.channel import Channel
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.net.connection import Connection
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
+from leveret.broker.queues.status import UP, ConnectionFigures, ConsumerFigures
 
 FLOW, RUNNING = "flow", "running"
 
@@ -132,12 +132,15 @@ def unsettled_deliveries(channel: Channel, count_max: int) -> list[Unacked]:
 
 
 def consumers_of(channel: Channel) -> list[tuple[QueueClient, ConsumerFigures]]:
-    """The consumers of a channel, each with its queue; the queue knows whether it is active."""
+    """The consumers of a channel, each with its queue, which knows whether it is active."""
     queues = dict.fromkeys(consumer.queue for consumer in channel.consumers.values())
-    found = {
-        figures.tag: (queue, figures)
+    activities = {
+        figures.tag: figures.activity
         for queue in queues
         for figures in queue.figures.consumers()
         if figures.channel_name == channel.name
     }
-    return [found[tag] for tag in map(text, channel.consumers) if tag in found]
+    return [
+        (consumer.queue, consumer.figures(activities.get(text(tag), UP)))
+        for tag, consumer in channel.consumers.items()
+    ]

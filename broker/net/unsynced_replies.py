@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable
 
 from leveret.broker.amqp.content import Piece
-from leveret.broker.channel.channel import Channel
+from leveret.broker.channel.channel import Channel, ConnectionOutput
 from leveret.broker.net.output import Output
 from leveret.broker.pending import Answer, PendingOperation, given
 
@@ -130,58 +130,38 @@ class UnsyncedReplies:
         self._fullness_changed = _nobody_listens
 
 
-class OutputBehindReplies:
-    """What one channel sends behind replies that wait. The channel uses it as `ConnectionOutput`.
+class OutputBehindReplies(ConnectionOutput):
+    """What one channel sends behind replies that wait.
 
     all_sent: given when none waits any more.
     """
 
-    __slots__ = (
-        "_all", "_channel", "_output", "_waiting", "all_sent", "frame_bytes_max", "pieces",
-        "services",
-    )  # fmt: skip
+    __slots__ = ("_all", "_channel", "_output", "_waiting", "all_sent")
 
     def __init__(self, replies: UnsyncedReplies, channel: Channel, output: Output) -> None:
         """output: the connection's."""
+        super().__init__(output.services, output.frame_bytes_max)
         self._all = replies
         self._channel = channel
         self._output = output
         self._waiting: deque[WaitingReply] = deque()
         self.all_sent: Answer[None] = Answer()
-        self.pieces: list[Piece] = []
-        self.services = output.services
-        self.frame_bytes_max = output.frame_bytes_max
 
     # As the channel uses it
-
-    @property
-    def gathered_bytes(self) -> int:
-        """Roughly how many bytes of contents are gathered behind all replies of the connection."""
-        return self._all.content_bytes
-
-    @gathered_bytes.setter
-    def gathered_bytes(self, value: int) -> None:
-        added = value - self._all.content_bytes
-        self._waiting[-1].content_bytes += added
-        self._all.gathered(added)
 
     @property
     def is_congested(self) -> bool:
         """Whether consumers of the channel get no deliveries."""
         return self._all.is_full or self._output.is_congested
 
-    @is_congested.setter
-    def is_congested(self, value: bool) -> None:
-        """It follows from what is gathered."""
+    def gathered(self, content_bytes: int) -> None:
+        """Contents are gathered behind the last reply."""
+        self._waiting[-1].content_bytes += content_bytes
+        self._all.gathered(content_bytes)
 
-    @property
-    def confirming(self) -> list[Channel]:
-        """Channels that have confirms to send at the end of the round."""
-        return self._output.confirming
-
-    def flush_later(self) -> None:
-        """Have confirms sent at the end of the round: to here. The rest waits."""
-        self._output.flush_later()
+    def confirm_later(self, channel: Channel) -> None:
+        """Have confirms sent at the end of the round: to here."""
+        self._output.confirm_later(channel)
 
     # The replies
 
@@ -212,7 +192,7 @@ class OutputBehindReplies:
         assert reply.operation.is_over, "U2: a method that waited for a sync does nothing but reply"
         self._waiting.popleft()
         self._output.pieces += reply.behind
-        self._output.gathered_bytes += reply.content_bytes
+        self._output.gathered(reply.content_bytes)
         if self._waiting:
             channel.output = self
         else:

@@ -5,7 +5,7 @@ declared, and do not affect what exists already. Texts are RabbitMQ's (`rabbit_r
 `rabbit_vhost_limit`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.amqp.errors import not_allowed, precondition_failed
 from leveret.broker.declarations import (
@@ -15,6 +15,7 @@ from leveret.broker.declarations import (
     PutVhostLimits,
 )
 from leveret.broker.erlang.terms import format_term
+from leveret.broker.policies.open_counts import OpenCounts
 
 MAX_CONNECTIONS, MAX_QUEUES, MAX_CHANNELS = "max-connections", "max-queues", "max-channels"
 OF_VHOSTS = (MAX_CONNECTIONS, MAX_QUEUES)
@@ -29,9 +30,10 @@ class LimitError(ValueError):
 
 
 class Limits:
-    """The limits of vhosts and users, by their names."""
+    """The limits of vhosts and users, by their names. changed: called after each change."""
 
     def __init__(self) -> None:
+        self.changed: Callable[[], object] = lambda: None
         self._vhosts: dict[str, Mapping[str, int]] = {}
         self._users: dict[str, Mapping[str, int]] = {}
 
@@ -58,18 +60,26 @@ class Limits:
     def put_vhost(self, vhost: str, limits: Mapping[str, int]) -> None:
         """Replace the limits of a vhost."""
         self._vhosts[vhost] = limits
+        self.changed()
 
     def put_user(self, user: str, limits: Mapping[str, int]) -> None:
         """Replace the limits of a user."""
         self._users[user] = limits
+        self.changed()
 
     def remove_vhost(self, vhost: str) -> bool:
         """Remove all limits of a vhost; whether there were any."""
-        return self._vhosts.pop(vhost, None) is not None
+        return self._removed(self._vhosts, vhost)
 
     def remove_user(self, user: str) -> bool:
         """Remove all limits of a user; whether there were any."""
-        return self._users.pop(user, None) is not None
+        return self._removed(self._users, user)
+
+    def _removed(self, limits: dict[str, Mapping[str, int]], name: str) -> bool:
+        if limits.pop(name, None) is None:
+            return False
+        self.changed()
+        return True
 
     # Making declarations
 
@@ -124,22 +134,49 @@ class Limits:
                 "reached"
             )
 
-    def check_vhost_connections(self, vhost: str, user: str, names: Iterator[str]) -> None:
-        """Raise 530 if the vhost may not have another connection. names: vhosts of open ones."""
+    def check_vhost_connections(self, vhost: str, user: str, opened: OpenCounts) -> None:
+        """Raise 530 if the vhost may not have another connection. user: who wants to open it."""
         limit = self.vhost_limit(vhost, MAX_CONNECTIONS)
-        if limit is not None and sum(name == vhost for name in names) >= limit:
+        if limit is not None and opened.connections_of_vhost(vhost) >= limit:
             raise not_allowed(
                 f"access to vhost '{vhost}' refused for user '{user}': connection limit ({limit}) "
                 "is reached"
             )
 
-    def check_user_connections(self, user: str, names: Iterator[str]) -> None:
-        """Raise 530 if the user may not have another connection. names: users of open ones."""
+    def check_user_connections(self, user: str, opened: OpenCounts) -> None:
+        """Raise 530 if the user may not have another connection."""
         limit = self.user_limit(user, MAX_CONNECTIONS)
-        if limit is not None and sum(name == user for name in names) >= limit:
+        if limit is not None and opened.connections_of_user(user) >= limit:
             raise not_allowed(
                 f"connection refused for user '{user}': user connection limit ({limit}) is reached"
             )
+
+    def check_user_channels(self, user: str, opened: OpenCounts) -> None:
+        """Raise 530 if the user may not have another channel."""
+        limit = self.user_limit(user, MAX_CHANNELS)
+        if limit is not None and opened.channels_of_user(user) >= limit:
+            raise not_allowed(
+                f"number of channels opened for user '{user}' has reached the maximum allowed "
+                f"user limit of ({limit})"
+            )
+
+    @property
+    def counted_vhosts(self) -> frozenset[str]:
+        """The vhosts whose connections are limited."""
+        return frozenset(
+            vhost
+            for vhost, limits in self._vhosts.items()
+            if _in_force(limits, MAX_CONNECTIONS) is not None
+        )
+
+    @property
+    def counted_users(self) -> frozenset[str]:
+        """The users whose connections or channels are limited."""
+        return frozenset(
+            user
+            for user, limits in self._users.items()
+            if any(_in_force(limits, name) is not None for name in OF_USERS)
+        )
 
 
 def _in_force(limits: Mapping[str, int], name: str) -> int | None:

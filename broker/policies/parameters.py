@@ -17,6 +17,8 @@ NO_VHOST = ""
 
 CLUSTER_NAME = "cluster_name"
 """The global parameter that names the cluster."""
+INTERNAL_CLUSTER_ID = "internal_cluster_id"
+"""The global parameter that tells the cluster from all others; it has RabbitMQ's name and form."""
 
 FREE_COMPONENTS = ("federation-upstream", "federation-upstream-set", "shovel")
 """What `PUT /api/parameters` takes; policies and limits have routes of their own."""

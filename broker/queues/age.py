@@ -16,9 +16,9 @@ from leveret.broker.queues.levels import Levels
 from leveret.storage.backing_queue import Head
 from leveret.storage.message import Entry, Message
 
-MARKS_MAX = 256
-MARKS_KEPT = MARKS_MAX * 3 // 4
-SPARSENESS = 8
+MARKS_MAX: Final = 256
+MARKS_KEPT: Final = 192
+SPARSENESS: Final = 8
 """A mark is removed if its neighbours are less than an eighth of their age apart."""
 BOUND_MIN_MS: Final = 1
 BOUNDS_MS: Final[tuple[int, ...]] = (
@@ -34,42 +34,37 @@ class Ages:
     counts: delivered messages by how long they had waited; one more than there are bounds.
     """
 
-    __slots__ = ("_positions", "_times_ms", "counts", "marked_ms", "sum_ms")
+    __slots__ = ("_marked_from", "_positions", "_times_ms", "counts", "marked_ms", "sum_ms")
 
     def __init__(self, now_ms: int) -> None:
         self._positions = array("q", [0])
         self._times_ms = array("q", [now_ms])
         self.marked_ms = now_ms
+        # The last of the positions: reading it from an array takes a call of the interpreter.
+        self._marked_from = 0
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.sum_ms = 0
 
     def mark(self, now_ms: int, position: int) -> None:
         """Messages from this position on are published now."""
         self.marked_ms = now_ms
+        self._marked_from = position
         self._positions.append(position)
         self._times_ms.append(now_ms)
         if len(self._positions) > MARKS_MAX:
             self._thin(now_ms)
 
     def _thin(self, now_ms: int) -> None:
+        # Lists, since a compiled loop reads them without a call.
+        positions: list[int] = self._positions.tolist()
+        times_ms: list[int] = self._times_ms.tolist()
         sparseness = float(SPARSENESS)
-        kept = self._places_kept(now_ms, sparseness)
+        kept = _places_kept(times_ms, now_ms, sparseness)
         while len(kept) > MARKS_KEPT:
             sparseness /= 2
-            kept = self._places_kept(now_ms, sparseness)
-        self._positions = array("q", [self._positions[place] for place in kept])
-        self._times_ms = array("q", [self._times_ms[place] for place in kept])
-
-    def _places_kept(self, now_ms: int, sparseness: float) -> list[int]:
-        times_ms = self._times_ms
-        last = len(times_ms) - 1
-        kept, kept_ms = [0], times_ms[0]
-        for place in range(1, last):
-            next_ms = times_ms[place + 1]
-            if (next_ms - kept_ms) * sparseness > now_ms - next_ms:
-                kept.append(place)
-                kept_ms = times_ms[place]
-        return [*kept, last]
+            kept = _places_kept(times_ms, now_ms, sparseness)
+        self._positions = array("q", [positions[place] for place in kept])
+        self._times_ms = array("q", [times_ms[place] for place in kept])
 
     def age_ms(self, position: int, now_ms: int) -> int:
         """How long ago the message at this position was published."""
@@ -78,10 +73,10 @@ class Ages:
 
     def delivered(self, first: int, count: int, now_ms: int) -> None:
         """Messages left the queue: the one at `first`, and those that follow it."""
-        positions = self._positions
-        if first >= positions[-1]:
-            self._note(count, now_ms - self._times_ms[-1])
+        if first >= self._marked_from:
+            self._note(count, now_ms - self.marked_ms)
             return
+        positions = self._positions
         end = first + count
         place = max(0, bisect_right(positions, first) - 1)
         while first < end:
@@ -96,6 +91,19 @@ class Ages:
         place = bisect_left(BOUNDS_MS, waited_ms) if waited_ms > BOUND_MIN_MS else 0
         self.counts[place] += count
         self.sum_ms += count * waited_ms
+
+
+def _places_kept(times_ms: list[int], now_ms: int, sparseness: float) -> list[int]:
+    last = len(times_ms) - 1
+    kept_ms = times_ms[0]
+    kept = [0]
+    for place in range(1, last):
+        next_ms = times_ms[place + 1]
+        if (next_ms - kept_ms) * sparseness > now_ms - next_ms:
+            kept.append(place)
+            kept_ms = times_ms[place]
+    kept.append(last)
+    return kept
 
 
 class QueueAges:

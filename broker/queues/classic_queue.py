@@ -20,9 +20,8 @@ from leveret.broker.long_work import LongWork
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
 from leveret.broker.queues.age import QueueAges
-from leveret.broker.queues.arguments import REJECT_PUBLISH_DLX, QueueOptions, read_options
+from leveret.broker.queues.arguments import QueueOptions, read_options
 from leveret.broker.queues.counting import QueueCounts
-from leveret.broker.queues.dead_letter import MAXLEN
 from leveret.broker.queues.deaths import NO_DEATHS, Deaths
 from leveret.broker.queues.dispatch import ConsumerRing
 from leveret.broker.queues.expiry import UnusedExpiry
@@ -36,6 +35,7 @@ from leveret.broker.queues.queue_kind import CLASSIC_QUEUE, QueueKind
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.status import QueueFigures
 from leveret.broker.requester import Requester
+from leveret.broker.turns import Actor
 from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.message import Entry, Message
 
@@ -47,7 +47,7 @@ DELIVERY_BYTES_MAX: Final = 512 * 1024
 """About as much as one consumer is given at once, so that large bodies do not pile up on it."""
 
 
-class ClassicQueue:
+class ClassicQueue(Actor):
     """See `QueueClient`.
 
     storage_id: the number under which a durable queue's messages are kept; 0 if they are not.
@@ -59,7 +59,7 @@ class ClassicQueue:
     __slots__ = (
         "_clock", "_deaths", "_expiry", "_owner", "_plain_ages", "_turns",
         "_unused", "ages", "arguments", "auto_delete", "backing", "bindings", "counts",
-        "declared", "durable", "figures", "home", "is_awake", "is_deleted", "is_exclusive",
+        "declared", "durable", "figures", "home", "is_deleted", "is_exclusive",
         "is_plain", "may_redeliver", "name", "operator_policy", "options", "owner_connection",
         "policy", "publisher_hold", "reads", "ring", "storage_id", "vhost_name",
     )  # fmt: skip
@@ -80,6 +80,7 @@ class ClassicQueue:
         owner_connection: ExclusiveOwner | None = None,
         storage_id: int = 0,
     ) -> None:
+        super().__init__()
         self._owner = owner
         self._turns = owner.turns
         self._clock = owner.clock
@@ -95,7 +96,7 @@ class ClassicQueue:
         self.storage_id = storage_id
         self.home: QueueHome = HERE
         self.bindings: dict[Any, Any] = {}
-        self.is_awake = self.is_deleted = False
+        self.is_deleted = False
         self.ring = ConsumerRing(self.options.single_active_consumer, self.elects_by_priority)
         priority_max = self.declared.max_priority
         levels = priority_levels(priority_max) if priority_max else self.levels
@@ -203,7 +204,9 @@ class ClassicQueue:
         if backing.needs_identities and backing.is_duplicate(message):
             return False
         if options.rejects_when_full and self._would_overflow(message):
-            self._reject_publish(message, publisher, number)
+            self._deaths.refuse(message)
+            if publisher is not None:
+                publisher.refuse(number)
             return True
         expires_at_ms = 0
         if ttl_ms is not None:
@@ -217,17 +220,6 @@ class ClassicQueue:
         self._deaths.enforce_limits()
         self._deaths.watch_head()
         return is_safe
-
-    def _reject_publish(self, message: Message, publisher: Publisher | None, number: int) -> None:
-        """The queue is full, and its overflow behaviour is to refuse what comes."""
-        if self._owner.tracer is not None:
-            self._owner.tracer.dropped(self, message, MAXLEN)
-        if self.backing.needs_identities:
-            self.backing.discard(message)
-        if self.options.overflow == REJECT_PUBLISH_DLX:
-            self._deaths.dead_letter(message, MAXLEN)
-        if publisher is not None:
-            publisher.refuse(number)
 
     @reading
     def _deliver_at_once_or_expire(self, now_ms: int) -> None:
@@ -437,6 +429,10 @@ class ClassicQueue:
         """Messages came back: deliver them in the next turn."""
         if self.backing.ready_count and self.ring.has_candidates:
             self._turns.wake(self)
+
+    def have_turn(self) -> None:
+        """See `DyingQueue`."""
+        self._turns.wake(self)
 
     # The queue as a whole
 

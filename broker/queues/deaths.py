@@ -14,7 +14,7 @@ from typing import Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.clock import Clock
-from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.queues.arguments import REJECT_PUBLISH_DLX, QueueOptions
 from leveret.broker.queues.dead_letter import EXPIRED, MAXLEN, REJECTED, letter_work
 from leveret.broker.queues.expiry import HeadExpiry
 from leveret.broker.queues.failed_reads import FailedReads, reading
@@ -28,14 +28,13 @@ DEATH_WORK = 4
 
 
 class DyingQueue(QueueClient, Protocol):
-    """The queue. is_awake: it waits for its turn. reads: its failed reads."""
+    """The queue. reads: its failed reads."""
 
-    is_awake: bool
     backing: BackingQueue
     reads: FailedReads
 
-    def take_turn(self) -> None:
-        """Calls `Deaths.go_on`."""
+    def have_turn(self) -> None:
+        """Have a turn soon, which calls `Deaths.go_on`."""
 
     def as_published(self, message: Message) -> Message:
         """A message of the queue as it is dead-lettered."""
@@ -104,9 +103,19 @@ class Deaths:
 
     def _go_on_later(self) -> None:
         self.is_behind = True
-        self._turns.wake(self._queue)
+        self._queue.have_turn()
 
     # Messages that die together
+
+    def refuse(self, message: Message) -> None:
+        """The queue is full, and its overflow behaviour is to refuse what comes."""
+        queue = self._queue
+        if self._owner.tracer is not None:
+            self._owner.tracer.dropped(queue, message, MAXLEN)
+        if queue.backing.needs_identities:
+            queue.backing.discard(message)
+        if self._options.overflow == REJECT_PUBLISH_DLX:
+            self.dead_letter(message, MAXLEN)
 
     def dead_letter(self, message: Message, reason: str) -> None:
         """A message is dead-lettered, or gone if the queue has no dead-letter exchange."""

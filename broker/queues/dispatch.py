@@ -20,17 +20,19 @@ from leveret.broker.queues.queue_client import Consumer
 class PriorityRings:
     """Consumers in rings, by priority. count: in all rings.
 
-    front: the ring of the highest priority; empty if there are no consumers. Another ring is
-    removed when it is empty.
+    head: the consumer at the front of the ring of the highest priority; None if there are none. It
+    is kept, since finding it costs more than the rest of giving one message to one consumer.
     """
 
-    __slots__ = ("_priorities", "_rings", "count", "front")
+    __slots__ = ("_front", "_priorities", "_rings", "count", "head")
 
     def __init__(self) -> None:
         self._rings: dict[int, OrderedDict[Consumer, None]] = {}
         self._priorities: list[int] = []
         self.count = 0
-        self.front: OrderedDict[Consumer, None] = OrderedDict()
+        # The ring of the highest priority. Another ring is removed when it is empty.
+        self._front: OrderedDict[Consumer, None] = OrderedDict()
+        self.head: Consumer | None = None
 
     def add(self, consumer: Consumer, priority: int) -> None:
         """Put a consumer, which is in no ring, at the back of its ring."""
@@ -41,9 +43,10 @@ class PriorityRings:
                 self._priorities.clear()
             ring = self._rings[priority] = OrderedDict()
             insort(self._priorities, priority)
-            self.front = self._rings[self._priorities[-1]]
+            self._front = self._rings[self._priorities[-1]]
         ring[consumer] = None
         self.count += 1
+        self._find_head()
 
     def discard(self, consumer: Consumer, priority: int) -> None:
         """Remove a consumer, if it is in a ring."""
@@ -55,11 +58,21 @@ class PriorityRings:
         if not ring and self.count:
             del self._rings[priority]
             del self._priorities[bisect_left(self._priorities, priority)]
-            self.front = self._rings[self._priorities[-1]]
+            self._front = self._rings[self._priorities[-1]]
+        self._find_head()
 
-    def first(self) -> Consumer:
-        """The consumer at the front. There has to be one."""
-        return next(iter(self.front))
+    def rotate(self) -> None:
+        """The consumer at the front goes to the back of its ring."""
+        head = self.head
+        if head is not None and len(self._front) > 1:
+            self._front.move_to_end(head)
+            self._find_head()
+
+    def _find_head(self) -> None:
+        self.head = None
+        for consumer in self._front:  # In compiled code `next` is looked up and called.
+            self.head = consumer
+            return
 
 
 class ConsumerRing:
@@ -121,12 +134,10 @@ class ConsumerRing:
     def next(self) -> Consumer | None:
         """The next consumer; None if no consumer has room."""
         rings = self._rings
-        while rings.count:
-            ring = rings.front
-            consumer = next(iter(ring))
+        while (consumer := rings.head) is not None:
             if consumer.room() > 0:
-                if rings.count > 1 and len(ring) > 1:
-                    ring.move_to_end(consumer)
+                if rings.count > 1:
+                    rings.rotate()
                 return consumer
             consumer.is_waiting = True
             rings.discard(consumer, consumer.priority)
@@ -158,8 +169,8 @@ class ConsumerRing:
 
     def _elect(self) -> None:
         """Of several consumers the first one, or the first of the highest priority, is active."""
-        if self.active is None and self._standby.count:
-            self.active = self._standby.first()
+        if self.active is None and self._standby.head is not None:
+            self.active = self._standby.head
             self._enter(self.active)
 
     def _enter(self, consumer: Consumer) -> None:

@@ -131,10 +131,12 @@ class FailedReads:
             self._failing_since_ms = None
             logger.warning("%s: its messages can be read again", self._what)
         self.is_failing = self.has_crashed = False
-        for answer, ask_again in self._take_waiting():
-            if not answer.is_given:
-                ask_again()
+        # What has expired or is over the limit is dropped by that, and nobody gets it.
         self._changed()
+        if not self.is_failing:
+            for answer, ask_again in self._take_waiting():
+                if not answer.is_given:
+                    ask_again()
 
     def _crash(self, error: Unreadable) -> None:
         self.has_crashed = True

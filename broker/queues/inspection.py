@@ -45,17 +45,19 @@ class Inspection:
         """The name of a message."""
         return str(self.queue.backing.position_of(entry))
 
-    def take(self, names: Sequence[str]) -> list[Entry]:
-        """Take those of the named messages that are ready, in queue order. They become unacked."""
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Take those of the messages, which a cursor has read, that are ready, in queue order.
+
+        They become unacked.
+        """
         queue = self.queue
         if queue.is_deleted:
             return []
         queue.settle_deliveries()
-        positions = sorted({int(name) for name in names if _is_name(name)})
-        entries = queue.backing.take(positions)
-        queue.counts.got += len(entries)
-        queue.note_left(entries)
-        return entries
+        taken = queue.backing.take(entries)
+        queue.counts.got += len(taken)
+        queue.note_left(taken)
+        return taken
 
     def put_back(self, entries: Sequence[Entry]) -> None:
         """Return taken messages to their positions, ready, without the redelivered flag."""

@@ -18,7 +18,7 @@ Source: RabbitMQ's `rabbit_fifo_dlx`.
 """
 
 import logging
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.long_work import LongWork
@@ -38,14 +38,14 @@ KEEP_WORK = 50
 logger = logging.getLogger("leveret.queue")
 
 
-class KeptHeader(ContentHeader, gc=False, eq=False):
-    """The properties of a letter, as they are stored.
+class Kept(NamedTuple):
+    """The mark of a letter's properties, as they are stored.
 
     original: those that the message was published with. reason: why it died.
     """
 
-    original: ContentHeader | None = None
-    reason: str = ""
+    original: ContentHeader
+    reason: str
 
 
 class OwnedQueue(QueueClient, Protocol):
@@ -181,20 +181,18 @@ def _kept(message: Message, reason: str) -> Message:
     header = message.header
     assert isinstance(header, ContentHeader), "messages are made with content headers"
     marked = header.replace(headers={**header.headers, DEATH: ("S", reason)})
-    kept = KeptHeader(
-        marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, original=header,
-        reason=reason,
-    )  # fmt: skip
-    return _with(message, kept)
+    kept = Kept(header, reason)
+    stored = ContentHeader(marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, kept)
+    return _with(message, stored)
 
 
 def _read(entry: Entry) -> KeptLetter:
     message = entry.message
     header = message.header
-    if isinstance(header, KeptHeader):
-        assert header.original is not None, "a header is made with the original one"
-        return KeptLetter(entry, _with(message, header.original), header.reason)
     assert isinstance(header, ContentHeader), "messages are restored with content headers"
+    kept = header.mark
+    if isinstance(kept, Kept):
+        return KeptLetter(entry, _with(message, kept.original), kept.reason)
     headers = dict(header.headers)
     _, reason = headers.pop(DEATH)
     return KeptLetter(entry, _with(message, header.replace(headers=headers or None)), reason)

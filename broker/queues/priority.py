@@ -32,7 +32,7 @@ LEVEL_MASK = (1 << LEVEL_BITS) - 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PriorityQueue:
+class PriorityQueue(BackingQueue):
     """See `leveret.storage.backing_queue.BackingQueue`. Levels are created when first needed.
 
     found: the levels in which a restart found messages.
@@ -40,7 +40,7 @@ class PriorityQueue:
 
     __slots__ = ("_highest", "_level_of", "_levels", "_make_level")
 
-    needs_identities = False
+    needs_identities: bool = False
 
     def __init__(
         self,
@@ -88,6 +88,18 @@ class PriorityQueue:
         """The level, then the position in the level."""
         assert entry.position <= LEVEL_MASK, "a position has more than 48 bits"
         return self.first_position(self._level_of(entry.message)) + entry.position
+
+    def given_positions(self) -> list[tuple[int, int]]:
+        """Those of each level."""
+        ranges = []
+        for level, queue in self._levels.items():
+            first = self.first_position(level)
+            ranges += [(first + start, first + end) for start, end in queue.given_positions()]
+        return ranges
+
+    def go_on_at(self, position: int) -> None:
+        """The level of the position goes on there."""
+        self._level(self.level_at(position)).go_on_at(position & LEVEL_MASK)
 
     def first_position(self, level: int) -> int:
         """The first position of a level."""
@@ -181,14 +193,12 @@ class PriorityQueue:
         entries = self.fetch(1, ack_required=False)
         return entries[0] if entries else None
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """Take entries from any position in their levels."""
-        entries: list[Entry] = []
-        for priority, found in groupby(positions, self.level_at):
-            level = self._levels.get(priority)
-            if level is not None:
-                entries += level.take([position & LEVEL_MASK for position in found])
-        return entries
+        taken: list[Entry] = []
+        for level, found in self._by_level(entries):
+            taken += level.take(found)
+        return taken
 
     # Settling
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from leveret.broker.queues.counting import QueueCounts
-from leveret.storage.backing_queue import BackingQueue
 
 BACKLOG_COUNT_MIN, BACKLOG_BYTES_MIN = 1000, 1024 * 1024
 SERVED_COUNT_MAX = 2000
@@ -27,6 +26,18 @@ SERVED_COUNT_MAX = 2000
 HOLD_MS_MAX = 200
 DRAIN_MS_MAX = 2000
 PAUSE_MS = 2000
+
+
+class Backlog(Protocol):
+    """The messages of the queue that are ready (storage/backing_queue.py)."""
+
+    @property
+    def ready_count(self) -> int:
+        """How many they are."""
+
+    @property
+    def ready_bytes(self) -> int:
+        """The bytes of their bodies."""
 
 
 class Ring(Protocol):
@@ -56,9 +67,7 @@ class PublisherHold:
         "_timers", "_waiting",
     )  # fmt: skip
 
-    def __init__(
-        self, backing: BackingQueue, ring: Ring, counts: QueueCounts, timers: Timers
-    ) -> None:
+    def __init__(self, backing: Backlog, ring: Ring, counts: QueueCounts, timers: Timers) -> None:
         self._backing = backing
         self._ring = ring
         self._counts = counts

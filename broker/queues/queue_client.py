@@ -19,8 +19,11 @@ Q4. A consumer gets no message before its `subscribe` is answered, none after it
 Q5. The receiver of an entry settles it, once. Settling entries of a deleted queue has no effect.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+from mypy_extensions import mypyc_attr
 
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.pending import Answer
@@ -31,8 +34,9 @@ from leveret.broker.queues.status import ConsumerFigures, QueueFigures
 from leveret.broker.requester import Requester
 from leveret.storage.message import Entry, Message
 
-UNLIMITED = 1 << 62
-"""Unlimited credit: a number that no client can use up, so no branch is needed."""
+UNLIMITED: Final = 1 << 60
+"""Unlimited credit: a number that no client can use up, so no branch is needed. Compiled code
+compares numbers below 1 << 62 without a call."""
 
 
 class ExclusiveOwner(Protocol):
@@ -46,27 +50,49 @@ class ExclusiveOwner(Protocol):
         """The queue is deleted."""
 
 
-class Consumer(Protocol):
-    """What a queue needs of a consumer.
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Consumer:
+    """What a queue needs of a consumer. A class, so that compiled code calls it directly.
 
     is_waiting: it had no room when a message was ready for it. The queue skips it until
     `QueueClient.credit` reports that it has room again.
+    cancels_on_failover: it is not to go on with the next leader of a mirrored queue
+    (x-cancel-on-ha-failover).
     """
 
-    tag: str
-    no_ack: bool
-    is_exclusive: bool
-    priority: int
-    is_waiting: bool
+    __slots__ = (
+        "cancels_on_failover", "is_exclusive", "is_waiting", "no_ack", "priority", "tag",
+    )  # fmt: skip
 
+    def __init__(
+        self,
+        tag: str,
+        no_ack: bool,
+        is_exclusive: bool,
+        priority: int,
+        cancels_on_failover: bool = False,
+    ) -> None:
+        self.tag = tag
+        self.no_ack = no_ack
+        self.is_exclusive = is_exclusive
+        self.priority = priority
+        self.cancels_on_failover = cancels_on_failover
+        self.is_waiting = False
+
+    @abstractmethod
     def room(self) -> int:
         """The number of messages that may be delivered to it now."""
 
+    @abstractmethod
     def figures(self, activity: str) -> ConsumerFigures:
         """Its figures for management. activity: see `ConsumerFigures`."""
 
+    @abstractmethod
     def deliver(self, entries: list[Entry]) -> None:
         """Send messages to the client, at most `room`."""
+
+    def queue_replaced(self, queue: "QueueClient") -> None:
+        """Another object stands for the queue from now on: it begins to be mirrored, or ends to."""
 
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed: leave the channel."""
@@ -128,7 +154,6 @@ class QueueClient(Protocol):
 
     declared: the options from its arguments. options: those combined with its policies.
     owner_connection: the only connection that may use it, if it is exclusive.
-    may_redeliver: some of its messages may have been delivered before.
     bindings: the bindings to it, by their keys. figures: its figures for management.
     home: the node that it lives on.
     """
@@ -147,7 +172,10 @@ class QueueClient(Protocol):
     storage_id: int
     home: QueueHome
     is_deleted: bool
-    may_redeliver: bool
+
+    @property
+    def may_redeliver(self) -> bool:
+        """Some of its messages may have been delivered before."""
 
     @property
     def kind(self) -> QueueKind:

@@ -10,6 +10,7 @@ from leveret.broker.amqp.field_table import Table
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.queue_mirrors import QueueMirrors
 from leveret.broker.queues.queue_owner import QueueOwner
 
 
@@ -31,17 +32,18 @@ class RemoteOwner:
 
 
 class QueuePlaces(Protocol):
-    """The nodes of the cluster, as virtual hosts see them. node: the name of this one."""
+    """The nodes of the cluster, as virtual hosts see them.
+
+    node: the name of this one. mirrors: who else has which queues.
+    """
 
     node: str
+    mirrors: QueueMirrors
 
-    def choose(
-        self, vhost: str, name: str, kind: QueueKind, arguments: Table, wanted: str = ""
-    ) -> QueueHome:
+    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:
         """The home of a queue that is about to be declared on this node.
 
-        wanted: the node that an operator asks for; empty for what the arguments, the policies or
-        the configuration say.
+        The arguments, the policies and the configuration say how it is chosen.
         """
 
     def make_remote(
@@ -56,6 +58,9 @@ class QueuePlaces(Protocol):
         home: QueueHome,
     ) -> QueueClient:
         """The client of a queue that lives on another node."""
+
+    def move(self, queue: QueueClient, home: QueueHome) -> None:
+        """The node of a queue was given another name."""
 
     def added(self, vhost: str, queue: QueueClient) -> None:
         """A queue that lives here was declared."""

@@ -12,6 +12,8 @@ order of their return; others are behind all messages of the queue. This is the 
 the log of a queue without a delivery limit.
 """
 
+from typing import NamedTuple
+
 from leveret.broker.amqp.content_header import ContentHeader
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.queues.levels import Levels
@@ -22,46 +24,42 @@ DELIVERY_COUNT = "x-delivery-count"
 _RETURNS_BYTES = RETURNS.encode()
 
 
-class ReturnedHeader(ContentHeader, gc=False, eq=False):
-    """The properties of a returned message, as they are stored.
+class Returned(NamedTuple):
+    """The mark of a returned message's properties, as they are stored.
 
-    original: those that it was published with. count: how often it was returned. is_first: it goes
-    to the front.
+    original: those that it was published with. returns: how often it was returned. is_first: it
+    goes to the front.
     """
 
-    original: ContentHeader | None = None
-    count: int = 0
-    is_first: bool = False
+    original: ContentHeader
+    returns: int
+    is_first: bool
 
 
-class DeliveredHeader(ContentHeader, gc=False, eq=False):
-    """The properties of a message with its delivery count, as consumers get them.
+class Delivered(NamedTuple):
+    """The mark of the properties of a message with its delivery count, as consumers get them.
 
-    original, count: see `ReturnedHeader`. level: of the queue, in which the message is.
+    original, returns: see `Returned`. level: of the queue, in which the message is.
     """
 
-    original: ContentHeader | None = None
-    count: int = 0
-    level: int = 0
+    original: ContentHeader
+    returns: int
+    level: int
 
 
-def _returned_header(original: ContentHeader, count: int, is_first: bool) -> ReturnedHeader:
+def _returned_header(original: ContentHeader, count: int, is_first: bool) -> ContentHeader:
     headers = {**original.headers, RETURNS: ("A", [("l", count), ("t", is_first)])}
     marked = original.replace(headers=headers)
-    return ReturnedHeader(
-        marked.raw, marked.kind, marked.bcc_keys, True, marked.stored,
-        original=original, count=count, is_first=is_first,
-    )  # fmt: skip
+    mark = Returned(original, count, is_first)
+    return ContentHeader(marked.raw, marked.kind, marked.bcc_keys, True, marked.stored, mark)
 
 
-def _delivered_header(original: ContentHeader, count: int, level: int) -> DeliveredHeader:
+def _delivered_header(original: ContentHeader, count: int, level: int) -> ContentHeader:
     headers = {**original.headers, DELIVERY_COUNT: ("l", count)}
     # RabbitMQ sorts a table in which it sets a value.
     marked = original.replace(headers=dict(sorted(headers.items())))
-    return DeliveredHeader(
-        marked.raw, marked.kind, original.bcc_keys, True, marked.raw,
-        original=original, count=count, level=level,
-    )  # fmt: skip
+    mark = Delivered(original, count, level)
+    return ContentHeader(marked.raw, marked.kind, original.bcc_keys, True, marked.raw, mark)
 
 
 def is_marked(header: Header) -> bool:
@@ -78,24 +76,30 @@ def _unmarked(headers: Table) -> Table | None:
     return {name: field for name, field in headers.items() if name != RETURNS} or None
 
 
-def _read(header: Header) -> ReturnedHeader | None:
+def _read(header: Header) -> Returned | None:
     """What stored properties say; None if the message was not returned."""
-    if isinstance(header, ReturnedHeader):
-        return header
+    mark = _mark_of(header)
+    if isinstance(mark, Returned):
+        return mark
     if not is_marked(header):
         return None
     assert isinstance(header, ContentHeader)
-    mark = header.headers.get(RETURNS)
-    if mark is None:
+    field = header.headers.get(RETURNS)
+    if field is None:
         return None
-    count, is_first = (value for _, value in mark[1])
-    return _returned_header(without_mark(header), count, is_first)
+    count, is_first = (value for _, value in field[1])
+    return Returned(without_mark(header), count, is_first)
+
+
+def _mark_of(header: Header) -> object:
+    return header.mark if isinstance(header, ContentHeader) else None
 
 
 def _level_of(message: Message) -> int:
     header = message.header
-    if isinstance(header, DeliveredHeader):
-        return header.level
+    mark = _mark_of(header)
+    if isinstance(mark, Delivered):
+        return mark.level
     stored = _read(header)
     return int(stored is not None and stored.is_first)
 
@@ -107,14 +111,14 @@ LEVELS = Levels(1, _level_of)
 def delivered(entry: Entry, shows_zero: bool) -> Entry:
     """An entry as its receiver gets it. shows_zero: also the first delivery has a count."""
     message = entry.message
-    if isinstance(message.header, DeliveredHeader):
+    if isinstance(_mark_of(message.header), Delivered):
         return entry
     stored = _read(message.header)
     # A message that was delivered when the node stopped was returned by that.
-    count = entry.redelivered + (0 if stored is None else stored.count)
+    count = entry.redelivered + (0 if stored is None else stored.returns)
     if not count and not shows_zero:
         return entry
-    published = message.header if stored is None else _of(stored)
+    published = message.header if stored is None else stored.original
     assert isinstance(published, ContentHeader)
     header = _delivered_header(published, count, _level_of(message))
     return Entry(_with(message, header), entry.position, count > 0, entry.expires_at_ms)
@@ -122,20 +126,20 @@ def delivered(entry: Entry, shows_zero: bool) -> Entry:
 
 def return_count(message: Message) -> int:
     """How often a message that was delivered, or is in the queue, was returned before."""
-    header = message.header
-    if isinstance(header, DeliveredHeader):
-        return header.count
-    stored = _read(header)
-    return 0 if stored is None else stored.count
+    mark = _mark_of(message.header)
+    if isinstance(mark, Delivered):
+        return mark.returns
+    stored = _read(message.header)
+    return 0 if stored is None else stored.returns
 
 
 def original(message: Message) -> Message:
     """The message as it was published."""
-    header = message.header
-    if isinstance(header, DeliveredHeader):
-        return _with(message, _of(header))
-    stored = _read(header)
-    return message if stored is None else _with(message, _of(stored))
+    mark = _mark_of(message.header)
+    if isinstance(mark, Delivered):
+        return _with(message, mark.original)
+    stored = _read(message.header)
+    return message if stored is None else _with(message, stored.original)
 
 
 def returned(message: Message, count: int, is_first: bool) -> Message:
@@ -143,11 +147,6 @@ def returned(message: Message, count: int, is_first: bool) -> Message:
     header = original(message).header
     assert isinstance(header, ContentHeader)
     return _with(message, _returned_header(header, count, is_first))
-
-
-def _of(header: ReturnedHeader | DeliveredHeader) -> ContentHeader:
-    assert header.original is not None, "a header is made with the original one"
-    return header.original
 
 
 def _with(message: Message, header: ContentHeader) -> Message:

@@ -93,7 +93,8 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     activity: `UP`, `WAITING` or `SINGLE_ACTIVE`. unacked: the number of messages that it holds
     unsettled. credit: the number of further ones that it may hold; None if unlimited. timeout_ms:
     how long it may hold one; None if only the node's limit applies. arguments: as JSON
-    (amqp/json_form.py).
+    (amqp/json_form.py). node: that of its channel, if the queue lives on another one; the other
+    figures are then those of its subscription.
     """
 
     tag: str
@@ -110,6 +111,7 @@ class ConsumerFigures(msgspec.Struct, frozen=True, gc=False):
     channel_number: int
     user: str
     unacked: int = 0
+    node: str = ""
 
     @property
     def is_active(self) -> bool:

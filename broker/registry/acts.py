@@ -34,6 +34,8 @@ from leveret.broker.declarations import (
     PutPermission,
     PutPolicy,
     PutQueue,
+    PutQueueHome,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -222,6 +224,19 @@ class ActsOfDeclarations:
     def _put_queue(self, it: PutQueue) -> Iterator[Act]:
         text = f"Declared {resource(QUEUE, it.name, it.vhost)}"
         yield Act("queue.created", QUEUE, it.name, text, it.vhost, {"durable": it.durable})
+
+    @acts.register
+    def _put_queue_home(self, it: PutQueueHome) -> Iterator[Act]:
+        text = f"Moved {resource(QUEUE, it.name, it.vhost)} to node '{it.node}'"
+        yield Act("queue.moved", QUEUE, it.name, text, it.vhost, {"node": it.node})
+
+    @acts.register
+    def _put_queue_mirrors(self, it: PutQueueMirrors) -> Iterator[Act]:
+        text = (
+            f"Changed the mirrors of {resource(QUEUE, it.name, it.vhost)}, which is led by node "
+            f"'{it.node}'"
+        )
+        yield Act("queue.mirrors.changed", QUEUE, it.name, text, it.vhost, {"node": it.node})
 
     @acts.register
     def _delete_queue(self, it: DeleteQueue) -> Iterator[Act]:

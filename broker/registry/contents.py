@@ -5,10 +5,13 @@ another node's registry. It applies the difference to its own (`changes`): what 
 it is, so a queue that lives on the node keeps its messages.
 
 A declaration has a place (`place`): the object that it declares. One that is put in the same place
-replaces it, if such an object can be replaced; exchanges, queues and bindings are deleted first.
+replaces it, if such an object can be replaced; exchanges, queues and bindings are deleted first. A
+queue that has mirrors stays if only its home and its mirrors differ.
 """
 
 from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import (
@@ -30,6 +33,7 @@ from leveret.broker.declarations import (
     PutPermission,
     PutPolicy,
     PutQueue,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -92,7 +96,7 @@ def _exchanges_and_queues(vhost: VirtualHost) -> Iterator[Declaration]:
             vhost.name, queue.name, queue.durable, queue.auto_delete,
             encode_table(queue.arguments), "" if owner is None else owner.name,
             owner_node=_node_of(vhost, owner), node=queue.home.node,
-            identity=queue.home.identity,
+            identity=queue.home.identity, mirrors=vhost.mirrors.get(queue.name, b""),
         )  # fmt: skip
 
 
@@ -126,15 +130,43 @@ def changes(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[
     gone = {
         key: one
         for key, one in before.items()
-        if key not in after or (key[0] in _NOT_REPLACED and after[key] != one)
+        if key not in after or (key[0] in _NOT_REPLACED and not _can_become(one, after[key]))
     }
     # In `contents` what needs something comes after it, so it is deleted before it.
     deletions = [deletion(one) for one in reversed(gone.values())]
     lost = {key for key, one in after.items() if not gone.keys().isdisjoint(_needs(one))}
+    stay = before.keys() - gone.keys() - lost
     return [
         *deletions,
-        *(one for key, one in after.items() if before.get(key) != one or key in lost),
+        *(
+            _becoming(one) if key in stay else one
+            for key, one in after.items()
+            if before.get(key) != one or key in lost
+        ),
     ]
+
+
+def _can_become(mine: Declaration, theirs: Declaration) -> bool:
+    """Whether an object that is not replaced stays, as what the others have declared."""
+    if isinstance(mine, PutQueue) and isinstance(theirs, PutQueue):
+        are_mirrored = mine.mirrors or theirs.mirrors
+        mine = replace(mine, node=theirs.node, mirrors=theirs.mirrors) if are_mirrored else mine
+    return mine == theirs
+
+
+def _becoming(theirs: Declaration) -> Declaration:
+    """What makes an object that stays, and differs, that of the others."""
+    if isinstance(theirs, PutQueue):
+        return PutQueueMirrors(
+            theirs.vhost, theirs.name, theirs.identity, theirs.node, theirs.mirrors
+        )
+    return theirs
+
+
+def lost(mine: Iterable[Declaration], theirs: Iterable[Declaration]) -> list[Declaration]:
+    """What of `mine` is not in `theirs`, or is declared otherwise there."""
+    after = {place(one): one for one in theirs}
+    return [one for one in mine if after.get(place(one)) != one]
 
 
 def _needs(it: Declaration) -> Iterator[Place]:

@@ -10,8 +10,9 @@ may have changed meanwhile.
 L1, L2, L7 and L8 are the promises of what writes and applies them (declaration_writer.py).
 
 L3. Declarations are applied in the order in which they are submitted, one submission after the
-    other, each checked before. One that deletes very much takes several turns of the event loop,
-    and those that come meanwhile wait for its end.
+    other, each checked before. One of very many declarations, or that deletes very much, takes
+    several turns of the event loop, and one that finds no room on the disk waits for a
+    checkpoint; those that come meanwhile wait for its end.
 L4. Declarations that are submitted together are checked against the state before all of them, so
     none of them may depend on another one.
 L5. `synced` of the answer to declarations of what survives a restart is given after a sync of all
@@ -26,7 +27,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Protocol
 
 from leveret.broker.declarations import Declaration
-from leveret.broker.long_work import LongWork
+from leveret.broker.long_work import LongWork, Step, begin
 from leveret.broker.pending import Answer, Synced, given
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry.declaration_writer import DeclarationWriter
@@ -43,6 +44,10 @@ SUBMISSION_WORK, TELL_WORK = 100, 20
 that its queue is deleted."""
 
 
+class NotTaken(MetadataError):
+    """The cluster does not take a change now; the text says why, also to the client."""
+
+
 class DeclarationLog(Protocol):
     """Accepts declarations."""
 
@@ -55,7 +60,8 @@ class DeclarationLog(Protocol):
         """Write and apply declarations; the answer is given when they are applied, and its `synced`
         when they are on disk.
 
-        They are applied when this returns, unless they wait for others (L3) or delete very much.
+        They are applied when this returns, unless they wait for others (L3), are very many or
+        delete very much.
 
         answer: the one to give and return, for a caller that acts on it before consumers of deleted
         queues are told. requester: for the audit.
@@ -95,7 +101,7 @@ class LocalDeclarationLog:
         self._sync = sync
         self._turns = turns
         self._waiting: deque[Submission] = deque()
-        self._steps: Iterator[int] | None = None
+        self._steps: Iterator[Step] | None = None
 
     def submit(
         self,
@@ -131,18 +137,11 @@ class LocalDeclarationLog:
             self._registry.check(declaration)
 
     def _begin(self, submission: Submission) -> None:
-        """Carry it out, and those that come meanwhile; very much of it by the turn."""
-        turns = self._turns
+        """Carry it out, and those that come meanwhile; much of it by the turn."""
         steps = self._steps = self._carrying_out(submission)
-        work = 0
-        for done in steps:
-            work += done
-            if work > WORK_AT_ONCE:
-                LongWork(turns, "declarations that delete very much", steps).start()
-                break
-        turns.work_left -= work
+        begin(self._turns, "declarations", steps, WORK_AT_ONCE)
 
-    def _carrying_out(self, submission: Submission) -> Iterator[int]:
+    def _carrying_out(self, submission: Submission) -> Iterator[Step]:
         """The steps of one submission, and of those that come meanwhile."""
         try:
             yield from self._steps_of(submission)
@@ -158,8 +157,8 @@ class LocalDeclarationLog:
         finally:
             self._steps = None
 
-    def _steps_of(self, submission: Submission) -> Iterator[int]:
-        """Carry out one submission. Yields the work of each step."""
+    def _steps_of(self, submission: Submission) -> Iterator[Step]:
+        """Carry out one submission; see broker/long_work.py for the steps."""
         registry, declarations = self._registry, submission.declarations
         kept = yield from registry.completing(declarations)
         needs_sync = any(map(registry.is_durable, (*declarations, *kept)))

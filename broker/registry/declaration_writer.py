@@ -1,8 +1,8 @@
 """Writes declarations that are complete to the metadata store, and applies them to the registry.
 
 It is the part of a declaration log that every node does, whoever has ordered the declarations
-(declaration_log.py): one transaction, then memory, then the audit. What deletes very much takes
-many steps (broker/long_work.py).
+(declaration_log.py): one transaction, then memory, then the audit. Very many declarations,
+and one that deletes very much, take many steps (broker/long_work.py).
 
 L1. Declarations are written before they are applied: what cannot be written changes nothing in
     memory.
@@ -27,7 +27,8 @@ from leveret.broker.declarations import (
     PutExchange,
     PutQueue,
 )
-from leveret.broker.long_work import finish
+from leveret.broker.long_work import Step
+from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry import rows
 from leveret.broker.registry.acts import ActsOfDeclarations
@@ -39,8 +40,9 @@ NEW = (PutQueue, PutExchange, PutBinding)
 """What clients may declare any number of."""
 DELETING_MUCH = (DeleteQueue, DeleteExchange, DeleteVhost)
 """What may delete very many rows."""
-WRITE_WORK = 300
-"""The work of writing a declaration, in the units of broker/turns.py."""
+WRITE_WORK, APPLY_WORK = 300, 150
+"""The work of writing a declaration, and that of applying one to memory which deletes nothing, in
+the units of broker/turns.py."""
 
 
 class DeclarationWriter:
@@ -48,7 +50,8 @@ class DeclarationWriter:
 
     new_storage_id: allocates the number under which a durable queue's messages are stored; returns
     0 if the node stores none. is_disk_full: nothing new is written (L7). disk_filled: called when
-    there was no room for a declaration; gives the reserve of disk space up.
+    there was no room for a declaration; gives the reserve of disk space up. checkpoint: has the
+    metadata checkpointed; the answer is given then, None if that is so when it returns.
     """
 
     def __init__(
@@ -65,29 +68,22 @@ class DeclarationWriter:
         self._new_storage_id = new_storage_id
         self.is_disk_full = False
         self.disk_filled: Callable[[], object] = lambda: None
-
-    def perform(
-        self,
-        declarations: Sequence[Declaration],
-        requester: Requester,
-        alongside: Callable[[], None] | None = None,
-    ) -> Sequence[Consumer]:
-        """`performing` in one turn of the event loop."""
-        return finish(self.performing(declarations, requester, alongside))
+        self.checkpoint: Callable[[], Answer[None] | None] = self._checkpoint_now
 
     def performing(
         self,
         declarations: Sequence[Declaration],
         requester: Requester,
         alongside: Callable[[], None] | None = None,
-    ) -> Generator[int, None, Sequence[Consumer]]:
+    ) -> Generator[Step, None, Sequence[Consumer]]:
         """Write and apply declarations that `Registry.completing` returned.
 
         alongside: writes more in the same transaction.
 
-        Yields the work of each step; the caller performs nothing else before the last one. Returns
-        the consumers of deleted queues, whose `tell_cancelled` the caller calls. Raises
-        MetadataError, and changes nothing, if they cannot be written.
+        Yields the work of each step, or what it waits for (broker/long_work.py); the caller
+        performs nothing else before the last one. Returns the consumers of deleted queues, whose
+        `tell_cancelled` the caller calls. Raises MetadataError, and changes nothing, if they cannot
+        be written.
         """
         registry = self._registry
         written = yield from self._writing(declarations, alongside)
@@ -96,7 +92,7 @@ class DeclarationWriter:
         begun = []
         for declaration in written:
             steps = registry.applying(declaration)
-            yield next(steps, 0)
+            yield next(steps, APPLY_WORK)
             begun.append(steps)
         for steps in begun:
             yield from steps
@@ -106,7 +102,7 @@ class DeclarationWriter:
 
     def _writing(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None
-    ) -> Generator[int, None, Sequence[Declaration]]:
+    ) -> Generator[Step, None, Sequence[Declaration]]:
         """Write the durable ones; returns the declarations with storage ids.
 
         On a full disk the metadata are checkpointed first. SQLite's log then begins again in the
@@ -122,10 +118,16 @@ class DeclarationWriter:
             return (yield from self._writing_once(declarations, alongside))
         except MetadataFull:
             self.disk_filled()
-            self._metadata.checkpoint()
+            answer = self.checkpoint()
             if is_new:
                 raise
+            if answer is not None:
+                yield answer
         return (yield from self._writing_once(declarations, alongside))
+
+    def _checkpoint_now(self) -> Answer[None] | None:
+        self._metadata.checkpoint()
+        return None
 
     def _writing_once(
         self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None

@@ -62,6 +62,9 @@ class Policing:
         queue.policy, queue.operator_policy = policy, operator_policy
         definition = merged(policy, operator_policy)
         queue.apply(effective_options(queue.declared, definition, queue.kind))
+        places = self._vhosts[vhost].places
+        if places is not None:
+            places.mirrors.policies_changed(vhost, queue)
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
         """Set the alternate exchange from the policy, unless the arguments declare one."""

@@ -53,6 +53,7 @@ from leveret.broker.policies.policy_table import PolicyTable, check_policy
 from leveret.broker.policies.runtime_parameters import RuntimeParameters
 from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.registry import access_events, object_events, parameter_events
+from leveret.broker.registry.mirroring import with_mirrors_changed
 from leveret.broker.registry.policing import Policing
 from leveret.broker.registry.topology import InVhost, Removal, Topology
 from leveret.broker.vhost import VirtualHost
@@ -61,7 +62,7 @@ logger = logging.getLogger("leveret.registry")
 
 
 class Dependents(Protocol):
-    """Closes the connections and traces of a deleted vhost or user."""
+    """Closes the connections and traces of a deleted vhost or user, and follows parameters."""
 
     def close_connections_to(self, vhost: VirtualHost) -> None:
         """A vhost is deleted: close the connections to it."""
@@ -71,6 +72,9 @@ class Dependents(Protocol):
 
     def end_traces_of(self, vhost: VirtualHost) -> None:
         """A vhost is deleted: end its traces."""
+
+    def parameter_changed(self, component: str, vhost: str, name: str) -> None:
+        """A parameter was put or deleted."""
 
 
 class Registry:
@@ -125,11 +129,12 @@ class Registry:
     ) -> Generator[int, None, list[Declaration]]:
         """Find the declarations to write and apply for those that are submitted together.
 
-        Removes those of existing queues and exchanges. Adds deletions of auto-delete exchanges that
-        lose their last binding; these come first, as their events do in RabbitMQ. Yields the work
-        of each step.
+        Removes those of existing queues and exchanges. Makes changes of queues' mirrors. Adds
+        deletions of auto-delete exchanges that lose their last binding; these come first, as their
+        events do in RabbitMQ. Yields the work of each step. Raises ValueError for a change of
+        mirrors that is not possible.
         """
-        new = self.topology.without_known(declarations)
+        new = with_mirrors_changed(self.vhosts, self.topology.without_known(declarations))
         removals = [one for one in new if isinstance(one, Removal)]
         consequences = yield from self.topology.finding_consequences(removals)
         return [*consequences, *new]
@@ -300,6 +305,7 @@ class Registry:
     @_apply_at_once.register
     def _put_parameter(self, it: PutParameter) -> None:
         self.parameters.put(it.component, it.vhost, it.name, it.value)
+        self._dependents.parameter_changed(it.component, it.vhost, it.name)
         parameter_events.parameter_put(
             self._events, it.component, it.vhost, it.name, it.acting_user
         )
@@ -307,6 +313,7 @@ class Registry:
     @_apply_at_once.register
     def _delete_parameter(self, it: DeleteParameter) -> None:
         if self.parameters.remove(it.component, it.vhost, it.name):
+            self._dependents.parameter_changed(it.component, it.vhost, it.name)
             parameter_events.parameter_deleted(
                 self._events, it.component, it.vhost, it.name, it.acting_user
             )

@@ -2,10 +2,11 @@
 
 Only objects that survive a restart have a row: durable exchanges and queues, bindings between them,
 and everything that operators set. Policies and limits are rows of the parameters table, with JSON
-values, and so is the storage id of an exchange that delays messages, and the home of a queue of a
-cluster.
+values, and so is the storage id of an exchange that delays messages, the home of a queue of a
+cluster, and what is known of its mirrors.
 """
 
+import base64
 import json
 from collections.abc import Iterator
 from functools import singledispatch
@@ -32,6 +33,8 @@ from leveret.broker.declarations import (
     PutPermission,
     PutPolicy,
     PutQueue,
+    PutQueueHome,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -68,6 +71,11 @@ STORED_EXCHANGE = "stored-exchange"
 QUEUE_HOME = "queue-home"
 """That of the parameters with the node and the identity of queues. A node that is not in a cluster
 has none of them."""
+QUEUE_MIRRORS = "queue-mirrors"
+"""That of the parameters with the records of queues that are mirrored."""
+QUEUE_COPY = "queue-copy"
+"""That of the parameters with the storage ids of this node's copies of queues, which count in place
+of those that the queues were declared with."""
 CLUSTER_LOG, CLUSTER_VIEW = "cluster-log", "cluster-view"
 """Those of the end of a cluster's log (cluster/metadata/history.py), which declare nothing."""
 ROW_WORK = 20
@@ -225,13 +233,37 @@ def _put_queue(it: PutQueue, metadata: Metadata) -> None:
     with metadata.batch():
         metadata.put_queue(row)
         _put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
+        if it.mirrors:
+            _put_record(metadata, it.vhost, it.name, it.mirrors)
 
 
 @write.register
 def _delete_queue(it: DeleteQueue, metadata: Metadata) -> None:
     with metadata.batch():
         metadata.delete_queue(it.vhost, it.name)
-        metadata.delete_parameter(it.vhost, QUEUE_HOME, it.name)
+        for component in (QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY):
+            metadata.delete_parameter(it.vhost, component, it.name)
+
+
+@write.register
+def _put_queue_home(it: PutQueueHome, metadata: Metadata) -> None:
+    _put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
+
+
+@write.register
+def _put_queue_mirrors(it: PutQueueMirrors, metadata: Metadata) -> None:
+    with metadata.batch():
+        _put_row(metadata, it.vhost, QUEUE_HOME, it.name, [it.node, it.identity])
+        if it.record:
+            _put_record(metadata, it.vhost, it.name, it.record)
+        else:
+            metadata.delete_parameter(it.vhost, QUEUE_MIRRORS, it.name)
+        if it.storage_id:
+            _put_row(metadata, it.vhost, QUEUE_COPY, it.name, it.storage_id)
+
+
+def _put_record(metadata: Metadata, vhost: str, queue: str, record: bytes) -> None:
+    _put_row(metadata, vhost, QUEUE_MIRRORS, queue, base64.b64encode(record).decode())
 
 
 @write.register
@@ -264,13 +296,10 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
         yield PutPermission(Permission(*permission))
     for topic_permission in definitions.topic_permissions:
         yield PutTopicPermission(TopicPermission(*topic_permission))
-    storage_ids: dict[tuple[str, str], int] = {}
-    homes: dict[tuple[str, str], tuple[str, int]] = {}
+    kept: dict[tuple[str, str, str], Any] = {}
     for parameter in definitions.parameters:
-        if parameter.component == STORED_EXCHANGE:
-            storage_ids[parameter.vhost, parameter.name] = json.loads(parameter.value)
-        elif parameter.component == QUEUE_HOME:
-            homes[parameter.vhost, parameter.name] = json.loads(parameter.value)
+        if parameter.component in (STORED_EXCHANGE, QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY):
+            kept[parameter.component, parameter.vhost, parameter.name] = json.loads(parameter.value)
         elif parameter.component not in (CLUSTER_LOG, CLUSTER_VIEW):
             yield _of_parameter(parameter)
 
@@ -278,13 +307,15 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
         yield PutExchange(
             exchange.vhost, exchange.name, exchange.type, exchange.durable, exchange.auto_delete,
             exchange.internal, exchange.arguments,
-            storage_id=storage_ids.get((exchange.vhost, exchange.name), 0),
+            storage_id=kept.get((STORED_EXCHANGE, exchange.vhost, exchange.name), 0),
         )  # fmt: skip
     for queue in definitions.queues:
-        node, identity = homes.get((queue.vhost, queue.name), HERE)
+        place = (queue.vhost, queue.name)
+        node, identity = kept.get((QUEUE_HOME, *place), HERE)
         yield PutQueue(
             queue.vhost, queue.name, queue.durable, queue.auto_delete, queue.arguments,
-            storage_id=queue.storage_id, node=node, identity=identity,
+            storage_id=kept.get((QUEUE_COPY, *place), queue.storage_id), node=node,
+            identity=identity, mirrors=base64.b64decode(kept.get((QUEUE_MIRRORS, *place), "")),
         )  # fmt: skip
     for row in definitions.bindings:
         yield PutBinding(

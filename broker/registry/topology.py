@@ -17,6 +17,7 @@ from leveret.broker.amqp.errors import not_allowed, not_found
 from leveret.broker.amqp.field_table import decode_table
 from leveret.broker.binding import Binding, Exchange
 from leveret.broker.declarations import (
+    ChangeQueueMirrors,
     Declaration,
     DeleteBinding,
     DeleteExchange,
@@ -24,21 +25,36 @@ from leveret.broker.declarations import (
     PutBinding,
     PutExchange,
     PutQueue,
+    PutQueueHome,
+    PutQueueMirrors,
 )
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.delayed import DelayedMessage
 from leveret.broker.exchanges.recent_history import RecentHistory
+from leveret.broker.long_work import LongWork
 from leveret.broker.names import EXCHANGE, NODE_ITSELF, QUEUE, resource
+from leveret.broker.own_deletions import DELETE_QUEUE_WORK
 from leveret.broker.queues.queue_client import Consumer, ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.registry import object_events
-from leveret.broker.routing import replay_history
-from leveret.broker.vhost import DELETE_QUEUE_WORK, VirtualHost
+from leveret.broker.registry.mirroring import put_mirrors
+from leveret.broker.routing import replaying_history
+from leveret.broker.vhost import VirtualHost
 
 logger = logging.getLogger("leveret.registry")
 
-InVhost = PutExchange | DeleteExchange | PutQueue | DeleteQueue | PutBinding | DeleteBinding
+InVhost = (
+    PutExchange
+    | DeleteExchange
+    | PutQueue
+    | DeleteQueue
+    | PutQueueHome
+    | ChangeQueueMirrors
+    | PutQueueMirrors
+    | PutBinding
+    | DeleteBinding
+)
 Removal = DeleteExchange | DeleteQueue | DeleteBinding
 
 LOOKED_AT_ONCE = 200
@@ -108,7 +124,7 @@ class Topology:
         vhost = self._vhosts[it.vhost]
         if isinstance(it, DeleteExchange):
             return _is_durable(vhost.exchanges.get(it.name))
-        if isinstance(it, DeleteQueue):
+        if isinstance(it, DeleteQueue | PutQueueHome | ChangeQueueMirrors | PutQueueMirrors):
             return _is_durable(vhost.queues.get(it.name))
         return _is_durable(vhost.exchanges.get(it.source)) and _is_durable(_destination(vhost, it))
 
@@ -116,9 +132,11 @@ class Topology:
         """Whether the object is durable and needs a storage id for its messages."""
         if isinstance(it, PutExchange):
             return it.durable and it.type == DelayedMessage.name
-        if not isinstance(it, PutQueue):
+        if not isinstance(it, PutQueue | PutQueueMirrors):
             return False
         places = self._vhosts[it.vhost].places
+        if isinstance(it, PutQueueMirrors):
+            return self.is_durable(it) and places is not None and it.new_copy == places.node
         return it.durable and (places is None or it.node in ("", places.node))
 
     def without_known(self, declarations: Iterable[Declaration]) -> list[Declaration]:
@@ -205,7 +223,7 @@ class Topology:
         owner_elsewhere = RemoteOwner(it.owner, it.owner_node) if it.owner else None
         queue = vhost.add_queue(
             it.name, it.durable, it.auto_delete, decode_table(it.arguments)[0],
-            owner or owner_elsewhere, it.storage_id, QueueHome(it.node, it.identity),
+            owner or owner_elsewhere, it.storage_id, QueueHome(it.node, it.identity), it.mirrors,
         )  # fmt: skip
         if owner is not None:
             owner.exclusive_queues[it.name] = queue
@@ -231,7 +249,26 @@ class Topology:
         vhost.routes_changed()
         object_events.binding_created(vhost, binding, it.acting_user)
         if isinstance(source.type, RecentHistory):
-            replay_history(vhost, source.type, destination)
+            steps = replaying_history(vhost, source.type, destination)
+            LongWork(vhost.turns, f"the history of exchange {it.source!r}", steps).start()
+
+    @apply.register
+    def put_queue_home(self, it: PutQueueHome) -> None:
+        """Name another home for a queue, if it is still that queue."""
+        vhost = self._vhost(it)
+        queue = None if vhost is None else vhost.queues.get(it.name)
+        if vhost is None or queue is None or queue.home.identity != it.identity:
+            return
+        if vhost.places is not None:
+            vhost.places.move(queue, QueueHome(it.node, it.identity))
+            vhost.routes_changed()
+
+    @apply.register
+    def put_queue_mirrors(self, it: PutQueueMirrors) -> None:
+        """Name another record of a queue's mirrors, if it is still that queue."""
+        vhost = self._vhost(it)
+        if vhost is not None:
+            put_mirrors(vhost, it)
 
     @apply.register
     def delete_binding(self, it: DeleteBinding) -> None:
@@ -266,6 +303,7 @@ class Topology:
         queue = None if vhost is None else vhost.queues.pop(it.name, None)
         if vhost is None or queue is None:
             return
+        vhost.mirrors.pop(it.name, None)
         vhost.counts.queues_deleted += 1
         vhost.counts.add_deleted_queue(queue.kind.name, queue.figures.counts().given)
         if queue.owner_connection is not None:
@@ -281,6 +319,7 @@ class Topology:
         """Remove everything in a vhost that is deleted. The consumers' connections are closed."""
         queues, exchanges = deque(vhost.queues.values()), deque(vhost.exchanges.values())
         vhost.queues.clear()
+        vhost.mirrors.clear()
         vhost.exchanges.clear()
         while queues:
             queue = queues.popleft()

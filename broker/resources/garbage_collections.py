@@ -6,20 +6,23 @@ when it ends (queues, channels, connections) or is in none (messages), so refere
 it, and hardly anything is left to collect.
 
 **Promises.** While they are started, no collection but `collect_everything` looks at more than
-`KEPT_MAX` + `YOUNG_SUM_MAX` objects, and those that are made in `CHECK_SECONDS`. What becomes
-garbage is freed at the next or the next but one collection, unless it has been put aside.
+`KEPT_MAX` + `YOUNG_SUM_MAX` objects, and those that are made in `CHECK_SECONDS` and, by a process
+that does little, in `SPENT_SECONDS`. What becomes garbage is freed at the next or the next but one
+collection, unless it has been put aside.
 **Not promised.** That garbage among what was put aside is freed before `collect_everything`.
 
 Mechanism: Python itself collects only the objects made since the last collection, whenever there
 are `YOUNG_MAX` more of them than were freed. A timer counts what was made since all objects were
-looked at that are not put aside. Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by
-Python, they are looked at again; if more than `KEPT_MAX` are left, the node has grown by as many,
-and they are put aside (`gc.freeze`): no later collection looks at them. Above `YOUNG_SUM_MAX`, or
-after `YOUNG_COLLECTIONS_MAX`, they are put aside at once.
+looked at that are not put aside, unless the process has hardly done anything since it counted last.
+Above `YOUNG_SUM`, or after `YOUNG_COLLECTIONS` collections by Python, they are looked at again; if
+more than `KEPT_MAX` are left, the node has grown by as many, and they are put aside (`gc.freeze`):
+no later collection looks at them. Above `YOUNG_SUM_MAX`, or after `YOUNG_COLLECTIONS_MAX`, they are
+put aside at once.
 """
 
 import gc
 from collections.abc import Callable
+from time import process_time
 from typing import Any, Protocol
 
 YOUNG_MAX = 5_000
@@ -31,6 +34,9 @@ again, and when they are put aside."""
 KEPT_MAX = 10_000
 CHECK_SECONDS = 0.05
 """In this time a client that declares queues at full speed makes 30,000 objects."""
+SPENT_SECONDS = 0.025
+"""Processor time in which so few objects are made that they need not be counted: 20 counts a second
+take a third of an idle node's processor time, and hold up messages that come alone."""
 NEVER = 1_000_000_000
 
 
@@ -42,10 +48,17 @@ class Handle(Protocol):
 
 
 class GarbageCollections:
-    """The collections of a process. call_later: the event loop's."""
+    """The collections of a process."""
 
-    def __init__(self, call_later: Callable[[float, Callable[[], None]], Handle]) -> None:
+    def __init__(
+        self,
+        call_later: Callable[[float, Callable[[], None]], Handle],
+        processor_seconds: Callable[[], float] = process_time,
+    ) -> None:
+        """call_later: the event loop's. processor_seconds: the processor time of the process."""
         self._call_later = call_later
+        self._processor_seconds = processor_seconds
+        self._counted_at_s = processor_seconds()
         self._thresholds = gc.get_threshold()
         self._timer: Handle | None = None
 
@@ -77,6 +90,13 @@ class GarbageCollections:
             gc.freeze()
 
     def _look(self) -> None:
+        now_s = self._processor_seconds()
+        if now_s - self._counted_at_s >= SPENT_SECONDS:
+            self._counted_at_s = now_s
+            self._count()
+        self._timer = self._call_later(CHECK_SECONDS, self._look)
+
+    def _count(self) -> None:
         # Python counts no more than it frees meanwhile, so that very many may have been made.
         young_count = len(gc.get_objects(0)) + len(gc.get_objects(1))
         if young_count > YOUNG_SUM_MAX:
@@ -85,7 +105,6 @@ class GarbageCollections:
             gc.collect()
             if len(gc.get_objects()) > KEPT_MAX:
                 gc.freeze()
-        self._timer = self._call_later(CHECK_SECONDS, self._look)
 
 
 def collect_everything() -> int:

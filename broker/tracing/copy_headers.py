@@ -7,10 +7,16 @@ these, which are not decoded. The headers, their types and their order are those
 """
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.field_table import Table, encode_short_string, encode_table
+from leveret.broker.amqp.field_table import (
+    Table,
+    encode_long_string,
+    encode_short_string,
+    encode_table,
+)
 from leveret.broker.amqp.properties import PROPERTY_TYPES, TRANSIENT
 
 _pack_length = struct.Struct(">I").pack
@@ -29,10 +35,13 @@ class CopyHeaders:
 
     __slots__ = ("_after", "_before", "_copied", "_last")
 
-    def __init__(self, before: Table, after: Table) -> None:
-        """before, after: the headers before `properties`, and those behind it."""
+    def __init__(self, before: Table, after: Table, last: bytes = b"") -> None:
+        """before, after: the headers before `properties`, and those behind it.
+
+        last: one more, which is encoded (`array_header`).
+        """
         self._before = encode_table(before)[_LENGTH_BYTES:] + encode_short_string("properties")
-        self._after = encode_table(after)[_LENGTH_BYTES:]
+        self._after = encode_table(after)[_LENGTH_BYTES:] + last
         self._copied: ContentHeader | None = None
         self._last: ContentHeader | None = None
 
@@ -45,6 +54,16 @@ class CopyHeaders:
             last = self._last = ContentHeader(raw, TRANSIENT, (), False, raw)
             self._copied = header
         return last
+
+
+def encoded_texts(texts: Iterable[str]) -> bytes:
+    """Items of an array of texts."""
+    return b"".join([b"S" + encode_long_string(text) for text in texts])
+
+
+def array_header(name: str, items: bytes) -> bytes:
+    """A header that is an array. items: as they are encoded."""
+    return b"".join((encode_short_string(name), b"A", _pack_length(len(items)), items))
 
 
 def properties_field(raw: bytes) -> bytes:

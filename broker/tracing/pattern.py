@@ -14,8 +14,11 @@ class Pattern:
         self._trie = TopicTrie()
         self._trie.add(pattern, pattern)
         self._is_everything = pattern == "#"
-        self._look_up = lru_cache(REMEMBERED)(lambda key: bool(self._trie.match(key)))
+        self._look_up = lru_cache(REMEMBERED)(self._matches)
 
     def matches(self, event: str, name: str) -> bool:
         """Tell whether the pattern matches this event at this exchange or queue."""
         return self._is_everything or self._look_up(f"{event}.{name}")
+
+    def _matches(self, key: str) -> bool:
+        return any(found is not None for found in self._trie.match(key))

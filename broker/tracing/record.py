@@ -5,8 +5,9 @@ JSON Lines; its first line is a header with the version of the format. A reader 
 every log of a version up to n, ignores unknown fields, counts unknown events, and rejects files of
 a higher version.
 
-Times are microseconds since 1970. `message` is the node's number of a message (0: published before
-the trace began); it links a publish to all events of the message, in every queue.
+Times are microseconds since 1970. `message` is the number of a message, given by the node that it
+was published on (0: published before the trace began). It links a publish to all events of the
+message, in every queue and in the logs of all nodes of the cluster.
 """
 
 from typing import NamedTuple
@@ -38,7 +39,7 @@ FIELDS = (
     Field("connection", STRING, "the connection's name; empty if no client caused the event"),
     Field("channel", LONG, "the channel's number; 0 if no channel caused the event"),
     Field("user", STRING, "the connection's user"),
-    Field("message", LONG, "the node's number of the message"),
+    Field("message", LONG, "the number of the message, in the whole cluster"),
     Field("new_message", LONG, "the number of its dead letter"),
     Field("exchange", STRING, "the exchange it was published to; empty for the default exchange"),
     Field("routing_keys", STRINGS, "its routing key, and those of CC and BCC"),

@@ -4,7 +4,7 @@ A trace consists of a sink, which adds lines to `Lines`, an output, which passes
 thread, and a destination. Traces of the formats text and json work as in RabbitMQ: they switch the
 firehose of their vhost on, the end of the last one switches it off, and a restart ends them. A log,
 of which a vhost has at most one, is independent of the firehose, and continues after a restart: it
-is stored as a parameter of the vhost.
+is a parameter of the vhost. So in a cluster every node writes a log of what happens there.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ from leveret.broker.vhost import VirtualHost
 
 TRACE_DIRECTORY = "trace"
 """Directory below the data directory, unless tracing.dir is set."""
-COMPONENT = "trace-log"
-"""Component of the parameters that store logs."""
+TRACE_LOG = "trace-log"
+"""Component of the parameters that declare logs."""
 RESERVE_OF_LIMIT = 2
 """Free disk space that is kept, as a multiple of the disk alarm's limit."""
 
@@ -63,6 +63,7 @@ class Traces:
         self._tracing = tracing
         self._writer = Writer(services.clock.wall_time_s)
         self._running: dict[tuple[str, str], Running] = {}
+        self._is_restored = False
 
     def __iter__(self) -> Iterator[Running]:
         return iter(tuple(self._running.values()))
@@ -72,40 +73,65 @@ class Traces:
         return self._running.get((vhost, name))
 
     def restore(self) -> None:
-        """Continue the logs that were running before a restart."""
-        for vhost, name, body in self._services.parameters.of(COMPONENT):
-            try:
-                self._begin(self._services.vhosts[vhost], of_json(vhost, name, body))
-            except (TraceError, KeyError) as error:
-                logger.error("the trace %r of vhost %r cannot continue: %s", name, vhost, error)
+        """The node has started: begin the logs that are declared, and follow their changes."""
+        self._is_restored = True
+        for vhost, name, body in self._services.parameters.of(TRACE_LOG):
+            self._begin_declared(vhost, name, body)
+
+    def log_changed(self, vhost: str, name: str) -> None:
+        """A log was declared in the cluster, or ended: begin or end what this node writes of it."""
+        if not self._is_restored:
+            return
+        running = self.get(vhost, name)
+        if running is not None and running.trace.is_log:
+            self._end(running)
+        # A log that another node has declared at the same time may follow one that ends.
+        for _, declared, body in self._services.parameters.of(TRACE_LOG, vhost):
+            if self.get(vhost, declared) is None:
+                self._begin_declared(vhost, declared, body)
+
+    def _begin_declared(self, vhost: str, name: str, body: dict[str, Any]) -> None:
+        try:
+            self._begin(self._services.vhosts[vhost], of_json(vhost, name, body))
+        except (TraceError, KeyError) as error:
+            logger.error("the trace log %r of vhost %r cannot be written: %s", name, vhost, error)
+        except Exception:
+            # Whatever is wrong with it, it must not be what a node cannot apply (registry.py, R2).
+            logger.exception("the trace log %r of vhost %r cannot be written", name, vhost)
 
     def begin(self, vhost: VirtualHost, trace: Trace, acting_user: str) -> Answer[None]:
-        """Start a trace. The answer is given when the trace would survive a restart.
+        """Start a trace; a log on all nodes. The answer is given when a log survives a restart.
 
         Raises TraceError.
         """
-        self._begin(vhost, trace)
+        self._check(trace)
         if not trace.is_log:
+            self._begin(vhost, trace)
             return given(None)
         shown = trace.to_json()
         body = {key: shown[key] for key in shown if key not in ("vhost", "name")}
         return self._services.declarations.submit(
-            PutParameter(COMPONENT, vhost.name, trace.name, body, acting_user=acting_user)
+            PutParameter(TRACE_LOG, vhost.name, trace.name, body, acting_user=acting_user)
         )
 
     def end(self, vhost: VirtualHost, name: str, acting_user: str) -> Answer[None]:
-        """Stop a running trace; its remaining lines are written soon."""
-        running = self._running.pop((vhost.name, name))
-        self._tracing.detach(vhost, running.sink)
+        """Stop a running trace; a log on all nodes. Its remaining lines are written soon."""
+        running = self._running[vhost.name, name]
+        if running.trace.is_log:
+            return self._services.declarations.submit(
+                DeleteParameter(TRACE_LOG, vhost.name, name, acting_user=acting_user)
+            )
+        self._end(running)
         left = [one.trace for one in self if one.trace.vhost == vhost.name]
-        if not running.trace.is_log and all(trace.is_log for trace in left):
+        if all(trace.is_log for trace in left):
             self._tracing.set_firehose(vhost, False)
-        logger.info("stopped trace %r of vhost %r", name, vhost.name)
-        if not running.trace.is_log:
-            return given(None)
-        return self._services.declarations.submit(
-            DeleteParameter(COMPONENT, vhost.name, name, acting_user=acting_user)
-        )
+        return given(None)
+
+    def _end(self, running: Running) -> None:
+        vhost, name = running.trace.vhost, running.trace.name
+        del self._running[vhost, name]
+        self._tracing.detach(self._services.vhosts[vhost], running.sink)
+        logger.info("stopped trace %r of vhost %r", name, vhost)
 
     def forget_vhost(self, vhost: str) -> None:
         """Stop the traces of a deleted vhost, whose sinks are already detached."""

@@ -3,7 +3,7 @@
 Connections that this node accepts and those that it dials come here. What is decided about a proven
 connection is in one_link.py; asking a link for a sign of life, and the clock, are here. Every
 connection that does not become a link makes one line in the log, which says what to do; lines of
-one address are limited.
+one address are limited. What two nodes that dial each other have too many makes none.
 
 There may be UNFINISHED_MAX accepted connections in their handshake. One more takes the place of the
 oldest that has not proven to know the cookie: a node needs milliseconds for its handshake, so the
@@ -167,8 +167,14 @@ class Admission:
             return
         self._accepted.pop(connection, None)
         # A TLS handshake that fails is logged by the session (broker/net/tls_session.py).
-        if refusal.kind is not RefusalKind.LINKED and connection.is_connected:
+        if connection.is_connected and not self._is_expected(connection, refusal):
             self.report(connection.address, connection.address.rpartition(":")[0], refusal)
+
+    def _is_expected(self, connection: HandshakeConnection, refusal: Refusal) -> bool:
+        """Whether it needs no line: of two nodes that dial each other, one gives its attempt up."""
+        if refusal.kind is RefusalKind.CLOSED:
+            return self._table.dialler_of(connection.claimed_node) is not None
+        return refusal.kind is RefusalKind.LINKED
 
     def report(self, place: str, subject: str, refusal: Refusal) -> None:
         """Log why there is no link with a place. subject: what the limit of lines is for."""

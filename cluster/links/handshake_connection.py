@@ -60,6 +60,12 @@ class HandshakeConnection(asyncio.Protocol):
         return self._transport is not None
 
     @property
+    def claimed_node(self) -> str:
+        """The node that the other side says it is, proven or not; empty before it says so."""
+        peer = self._handshake.peer
+        return "" if peer is None else peer.node
+
+    @property
     def has_sent_proof(self) -> bool:
         """Whether this is a dialler that waits for the decision of the other side."""
         return not self._is_over and self._handshake.has_sent_proof

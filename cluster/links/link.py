@@ -1,9 +1,10 @@
 """A link that is up: frames to and from one other node, over one connection.
 
 Sending. Frames of one turn of the event loop are gathered, and written with one call at its end.
-Gathered frames are joined to blocks of BLOCK_OCTETS; larger pieces are not copied. Blocks wait here
-while the connection takes no more, and are written one after the other. The link is congested while
-more than its limit waits, and drained when half of the limit is left.
+Gathered frames are joined to blocks of BLOCK_OCTETS; pieces from PIECE_OCTETS on are not copied, so
+that what is sent to several nodes is copied for none of them. Blocks wait here while the connection
+takes no more, and are written one after the other. The link is congested while more than its limit
+waits, and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
 service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, and
@@ -42,7 +43,9 @@ LINK_SERVICE = 0
 TICK, QUESTION, ANSWER = b"", b"?", b"!"
 BLOCK_OCTETS = 256 * 1024
 """As much as is read at once at the other end."""
-BLOCKS_A_TURN = 8
+PIECE_OCTETS = 16 * 1024
+"""Joining a larger piece with others costs more than writing it as a block of its own."""
+OCTETS_A_TURN = 8 * BLOCK_OCTETS
 """Written to a peer that takes everything, before others have their turn: a millisecond."""
 
 logger = logging.getLogger("leveret.cluster")
@@ -155,9 +158,9 @@ class Link(asyncio.Protocol):
     def _close_blocks(self) -> None:
         """Join what is gathered, except for large pieces, which are blocks of their own."""
         gathered, begin = self._gathered, 0
-        if self._gathered_octets >= BLOCK_OCTETS:
+        if self._gathered_octets >= PIECE_OCTETS:
             for position, piece in enumerate(gathered):
-                if len(piece) >= BLOCK_OCTETS:
+                if len(piece) >= PIECE_OCTETS:
                     self._blocks += (b"".join(gathered[begin:position]), piece)
                     begin = position + 1
         if begin < len(gathered):
@@ -172,10 +175,10 @@ class Link(asyncio.Protocol):
         if self._gathered:
             self._close_blocks()
         blocks, write = self._blocks, self._transport.write
-        for _ in range(BLOCKS_A_TURN):
-            if not blocks or self.is_paused:
-                break
+        written = 0
+        while blocks and written < OCTETS_A_TURN and not self.is_paused:
             block = blocks.popleft()
+            written += len(block)
             self.unsent_octets -= len(block)
             write(block)
         if blocks and not self.is_paused:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from leveret.broker.clock import Clock, Timer
+from leveret.broker.config import Listener
 from leveret.broker.net.acceptor import Acceptor, Tls
 from leveret.broker.node_address import NodeAddress, host_of
 from leveret.cluster.links.addresses import AddressBook, KnownPort
@@ -127,6 +128,11 @@ class Links:
     def set_cluster(self, cluster: str) -> None:
         """Name the cluster of this node, for handshakes from now on; empty: it is in none."""
         self._identity = replace(self._identity, cluster=cluster)
+
+    @property
+    def listening_on(self) -> list[Listener]:
+        """Where other nodes can link to this one."""
+        return [Listener(one.host, one.port) for one in self._acceptors]
 
     # Start and stop
 

@@ -16,6 +16,7 @@ What a service may rely on:
 from typing import Protocol
 
 METADATA_SERVICE, REMOTE_QUEUES_SERVICE, QUESTIONS_SERVICE, MULTICAST_SERVICE = 1, 2, 3, 4
+NODE_STATES_SERVICE, REPLIES_SERVICE, LIMITED_COUNTS_SERVICE = 5, 6, 7
 """The numbers of services. 0 is the links' own."""
 
 

@@ -9,6 +9,7 @@ that refuses raises `MembershipRefused`; otherwise it returns the members after 
     leave     reset, or join_cluster to another cluster: the node says so itself
     forget    the others remove a node that is down
     change    a stopped node becomes a disc or a RAM node
+    rename    a node that was stopped comes back under another name
 
 M1. A cluster has a disc node at any time: the last one neither leaves nor is forgotten, nor becomes
     a RAM node.
@@ -19,11 +20,13 @@ M4. A node that its cluster has forgotten does not start as a member of it.
 
 from collections.abc import Mapping
 
+from leveret.cluster.refused import Refused
+
 Members = Mapping[str, bool]
 """The names of a cluster's nodes, and whether each is a disc node."""
 
 
-class MembershipRefused(Exception):
+class MembershipRefused(Refused):
     """A change of the members is not allowed. The text says what was asked, and what to do."""
 
 
@@ -72,10 +75,7 @@ def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) 
             f"node {name} cannot remove itself: use leveretctl reset, or give the command to"
             " another node"
         )
-    if name in running:
-        raise MembershipRefused(
-            f"node {name} is running. Stop it first, with leveretctl --node {name} stop_app"
-        )
+    check_removal(name, running=running)
     remaining = {one: is_disc for one, is_disc in members.items() if one != name}
     _require_disc_node(
         remaining, f"node {name} cannot be removed: it is the only disc node of the cluster"
@@ -83,14 +83,16 @@ def forget(members: Members, name: str, *, asked: str, running: frozenset[str]) 
     return remaining
 
 
+def check_removal(name: str, *, running: frozenset[str]) -> None:
+    """A node is about to be removed. It may run by now, though it did not when that was asked."""
+    _require_stopped(name, running)
+
+
 def change_type(members: Members, name: str, is_disc: bool, *, running: frozenset[str]) -> Members:
     """A node becomes a disc or a RAM node, before its next start."""
     if len(members) < 2 or name not in members:
         raise MembershipRefused("a node without a cluster can only be a disc node")
-    if name in running:
-        raise MembershipRefused(
-            f"node {name} is running. Stop it first, with leveretctl --node {name} stop_app"
-        )
+    _require_stopped(name, running)
     if not running:
         raise MembershipRefused(
             f"none of the other nodes of the cluster is running, to tell of {name}"
@@ -102,6 +104,18 @@ def change_type(members: Members, name: str, is_disc: bool, *, running: frozense
     return changed
 
 
+def rename(members: Members, old: str, new: str, *, running: frozenset[str]) -> None:
+    """A node comes back under another name. It may ask again, as it has missed the answer."""
+    if new in members and old not in members:
+        return
+    if old not in members:
+        raise MembershipRefused(f"node {old} is not a member of this cluster")
+    if new in members:
+        raise MembershipRefused(f"a node {new} is a member of this cluster already")
+    if old in running:
+        raise MembershipRefused(f"node {old} is running: {new} cannot be its new name")
+
+
 def check_start(name: str, *, own: Members, theirs: Members, other: str) -> None:
     """A node that starts meets a running one. own, theirs: the members that each knows."""
     if name in theirs:
@@ -110,9 +124,16 @@ def check_start(name: str, *, own: Members, theirs: Members, other: str) -> None
         return
     raise MembershipRefused(
         f"node {name} thinks it's clustered with node {other}, but {other} disagrees: it was"
-        f" removed while it was down. Reset it with leveretctl --node {name} force_reset, then join"
-        " again"
+        " removed while it was down. Reset it before it joins again: move its data directory away,"
+        " or, if its process still runs, use leveretctl force_reset"
     )
+
+
+def _require_stopped(name: str, running: frozenset[str]) -> None:
+    if name in running:
+        raise MembershipRefused(
+            f"node {name} is running. Stop it first, with leveretctl --node {name} stop_app"
+        )
 
 
 def _require_disc_node(members: Members, reason: str) -> None:

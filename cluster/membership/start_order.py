@@ -5,28 +5,33 @@ and let others in, so they know more: the node waits until one of them runs, and
 sees all of them, and all wait as it does, then no node ran on: the one that was in the latest view
 starts, of several the one with the longest log, of several the one that had been in the view
 longest. A node that was alone in its view starts immediately. A RAM node has nothing to start from
-and waits for any disc node.
+and waits for any disc node. It may have let others in after a disc node stopped, which it cannot
+tell by a log, so whoever waits for it also waits for those that it ran with last.
+
+With pause_minority disc nodes that are a majority of the cluster do not wait for the others: these
+cannot have run on, and every majority that ran before had one of those in it, which has all that
+was answered there. They begin a view together, to which each of them agrees: several such
+majorities may see each other, and none of them has seen the others start. A node that has to take
+everything from others counts if one of these is there, who have all that it has been answered.
 
 S1. A node that starts without another one has everything that was answered in its last view and
     before: nobody ran after it, unless the operator forced it, or the cluster was partitioned.
 S2. Of nodes that see each other, and wait, at most one starts.
-S3. A node waits so many times, then gives up and names whom it waited for.
+S3. A node waits so many times, then gives up and names whom it waited for; one that is patient
+    does not give up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from leveret.cluster.metadata.messages import RUNNING, STARTING, Status
 
-WAITS_MAX = 10
-"""How many times a node waits: RabbitMQ's `mnesia_table_loading_retry_limit`."""
-WAIT_MS = 30_000
-"""How long each time, in milliseconds: RabbitMQ's `mnesia_table_loading_retry_timeout`."""
-
 
 class MayStart(msgspec.Struct, frozen=True):
-    """The node begins a view without the others."""
+    """The node begins a view. names: the others that have to agree; without any it begins alone."""
+
+    names: tuple[str, ...] = ()
 
 
 class WaitsFor(msgspec.Struct, frozen=True):
@@ -48,8 +53,10 @@ class StartOrder:
     """The wait of one node that starts.
 
     own: its own status. companions: the nodes that may have run on after it, as it wrote them
-    last (metadata/outputs.py, `Established`); for a RAM node all disc nodes that it knows of.
-    is_forced: the operator said force_boot. waits_max, wait_ms: how often and how long it waits.
+    last (metadata/companions.py); for a RAM node all disc nodes that it knows of.
+    is_forced: the operator said force_boot. is_majority: with pause_minority, whether the others
+    cannot have run on without these disc nodes. waits_max, wait_ms: how often and how long it
+    waits; it never gives up if waits_max is None.
     """
 
     def __init__(
@@ -58,11 +65,13 @@ class StartOrder:
         companions: frozenset[str],
         *,
         is_forced: bool = False,
-        waits_max: int = WAITS_MAX,
-        wait_ms: int = WAIT_MS,
+        is_majority: Callable[[frozenset[str]], bool] | None = None,
+        waits_max: int | None,
+        wait_ms: int,
     ) -> None:
         self._own = own
         self._is_forced = is_forced
+        self._is_majority = is_majority
         self._waits_left = waits_max
         self._wait_ms = wait_ms
         self._awaited = tuple(sorted(companions - {own.member.name}))
@@ -76,32 +85,83 @@ class StartOrder:
         own = self._own
         if self._is_forced:
             return MayStart()
-        if own.takes_from:
+        everybody = {**heard, own.member.name: own}
+        if _is_bound(own, everybody):
             return WaitsFor(own.takes_from)
         if not own.member.is_disc:
             return WaitsFor(self._awaited)
         waiting = {name: one for name, one in heard.items() if one.phase == STARTING}
-        if not waiting.keys() >= set(self._awaited):
-            return WaitsFor(self._awaited)
-        may_be_first = (
-            one for one in waiting.values() if one.member.is_disc and not one.takes_from
+        awaited = self._all_awaited(waiting)
+        may_be_first = {
+            name: one
+            for name, one in waiting.items()
+            if one.member.is_disc and not _is_bound(one, everybody)
+        }
+        able = {own.member.name, *may_be_first}
+        together = able.union(
+            name
+            for name, one in waiting.items()
+            if one.member.is_disc and not able.isdisjoint(one.takes_from)
         )
-        first = max((own, *may_be_first), key=_knowledge)
-        return MayStart() if first is own else WaitsFor((first.member.name,))
+        if self._is_majority is not None:
+            is_enough = self._is_majority(frozenset(together))
+        else:
+            is_enough = waiting.keys() >= awaited
+        if not is_enough:
+            return WaitsFor(tuple(sorted(awaited)))
+        first = max((own, *may_be_first.values()), key=_knowledge)
+        if first is not own:
+            return WaitsFor((first.member.name,))
+        others = sorted(together - {own.member.name})
+        return MayStart(() if self._is_majority is None else tuple(others))
+
+    def _all_awaited(self, waiting: Mapping[str, Status]) -> set[str]:
+        """The companions, and those that RAM nodes among them ran with last."""
+        awaited = set(self._awaited)
+        unseen = list(awaited)
+        while unseen:
+            one = waiting.get(unseen.pop())
+            if one is not None and not one.member.is_disc:
+                further = set(one.companions) - awaited - {self._own.member.name}
+                awaited |= further
+                unseen += further
+        return awaited
 
     def waited(self) -> tuple[bool, str]:
         """One of the waits is over: whether the node goes on waiting, and a line for the log."""
-        names = ", ".join(self._awaited)
+        names = (
+            ", ".join(self._own.takes_from or self._awaited)
+            or "that are a majority of the cluster with this one"
+        )
+        line = (
+            f"Waiting for nodes {names}, which may have run after this node was stopped,"
+            f" for {self._wait_ms} ms"
+        )
+        if self._waits_left is None:
+            return True, line
         if self._waits_left == 0:
             return False, (
                 f"Error while waiting for nodes {names}, which may have run after this node was"
                 " stopped. Start one of them first, or use leveretctl force_boot if they are lost"
             )
         self._waits_left -= 1
-        return True, (
-            f"Waiting for nodes {names}, which may have run after this node was stopped,"
-            f" for {self._wait_ms} ms, {self._waits_left} retries left"
-        )
+        return True, f"{line}, {self._waits_left} retries left"
+
+
+def _is_bound(status: Status, heard: Mapping[str, Status]) -> bool:
+    """Whether a node waits for those from which it has to take everything.
+
+    Not if all of them wait as well and have nothing to start from, since they are RAM nodes or
+    follow others: they crashed after they had won, for example.
+    """
+
+    def has_nothing(name: str) -> bool:
+        one = heard.get(name)
+        if one is None or one.phase != STARTING:
+            return False
+        return bool(one.takes_from) or not one.member.is_disc
+
+    return not all(map(has_nothing, status.takes_from))
 
 
 def _knowledge(status: Status) -> tuple[object, ...]:

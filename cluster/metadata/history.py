@@ -7,13 +7,15 @@ tells the others its position by them, and gets the entries that it missed.
 
 Y3. The rows of an entry are written in the transaction of its declarations, so that the position on
     disk is that of the declarations on disk.
+Y4. A node that gives way to others has that on disk before it restarts, and until it is in a view
+    again, whatever ends it meanwhile: it goes in the transaction that brings what they have.
 """
 
 import base64
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,22 +31,30 @@ ENTRIES_KEPT = 10_000
 """Entries that a node keeps for those that come back. Each has some hundred bytes."""
 LAST_VIEW = "last"
 
+Value = TypeVar("Value")
+
 
 class LastView(msgspec.Struct, frozen=True, array_like=True):
-    """The view that was installed last, and the log at its beginning. companions: `Established`."""
+    """The view that was installed last, and the log at its beginning.
+
+    companions: as they were written last, see `WriteCompanions`. takes_from: what the node has of
+    its own is to be discarded, and everything taken from one of these (Y4).
+    """
 
     view: View
     starts: tuple[ViewStart, ...]
     base: int
     companions: frozenset[str]
+    takes_from: tuple[str, ...] = ()
 
 
 class Saved(NamedTuple):
-    """What was read from the store: a node begins its next run with it."""
+    """What was read from the store: a node begins its next run with it. See `LastView`."""
 
     log: OrderedLog
     view: View | None
     companions: frozenset[str]
+    takes_from: tuple[str, ...] = ()
 
 
 class History:
@@ -53,6 +63,34 @@ class History:
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._last: LastView | None = None
+        self._gives_way_to: tuple[str, ...] = ()
+
+    def read(self, parameters: Iterable[ParameterRow]) -> Saved:
+        """The log and the last view from the rows of the store; empty and None if there are none.
+
+        Entries behind a missing one are left out, as is everything without a view: the node then
+        gets more from the others than it had to.
+        """
+        last: LastView | None = None
+        entries: dict[int, Entry] = {}
+        for row in parameters:
+            if row.component == CLUSTER_VIEW:
+                last = value_of(row, LastView)
+            elif row.component == CLUSTER_LOG:
+                entry = value_of(row, Entry)
+                entries[entry.index] = entry
+        if last is None:
+            return Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
+        self._last = last
+        index = last.base
+        while index + 1 in entries:
+            index += 1
+        first = index
+        while first in entries:
+            first -= 1
+        kept = [entries[one] for one in range(first + 1, index + 1)]
+        log = OrderedLog(ENTRIES_KEPT, last.starts, index, kept)
+        return Saved(log, last.view, last.companions, last.takes_from)
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written in the block is written as a whole, or not at all."""
@@ -60,63 +98,50 @@ class History:
 
     def begin(self, last: LastView, is_replaced: bool) -> None:
         """Write that a view holds. is_replaced: a snapshot took the place of all entries."""
-        self._last = last
+        self._last = last = replace(last, takes_from=self._gives_way_to)
         with self._metadata.batch():
             if is_replaced:
                 self._metadata.delete_parameters(CLUSTER_LOG)
-            self._put(CLUSTER_VIEW, LAST_VIEW, msgspec.msgpack.encode(last))
+            self._put(CLUSTER_VIEW, LAST_VIEW, last)
 
-    def establish(self, companions: frozenset[str]) -> None:
-        """Write that all members have installed the view."""
-        assert self._last is not None, "a view is installed before it is established"
+    def write_companions(self, companions: frozenset[str]) -> None:
+        """See `WriteCompanions`."""
+        assert self._last is not None, "a node that has been in no view proposes none with others"
         self._last = replace(self._last, companions=companions)
-        self._put(CLUSTER_VIEW, LAST_VIEW, msgspec.msgpack.encode(self._last))
+        self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
+
+    def give_way(self, takes_from: tuple[str, ...]) -> None:
+        """Write that the next run takes everything from one of these, for the rest of this one."""
+        assert self._last is not None, "a node that has been in no view has nothing to discard"
+        self._gives_way_to = takes_from
+        self._last = replace(self._last, takes_from=takes_from)
+        self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries, and remove as many that are too old."""
         with self._metadata.batch():
             for entry in entries:
-                self._put(CLUSTER_LOG, str(entry.index), msgspec.msgpack.encode(entry))
+                self._put(CLUSTER_LOG, str(entry.index), entry)
                 old = str(entry.index - ENTRIES_KEPT)
                 self._metadata.delete_parameter(NO_VHOST, CLUSTER_LOG, old)
 
     def forget(self) -> None:
         """The node is in no cluster any more."""
+        self._last = None
         with self._metadata.batch():
             self._metadata.delete_parameters(CLUSTER_LOG)
             self._metadata.delete_parameters(CLUSTER_VIEW)
 
-    def _put(self, component: str, name: str, value: bytes) -> None:
-        text = json.dumps(base64.b64encode(value).decode())
-        self._metadata.put_parameter(ParameterRow(NO_VHOST, component, name, text))
+    def _put(self, component: str, name: str, value: Entry | LastView) -> None:
+        self._metadata.put_parameter(row_of(component, name, value))
 
 
-def read(parameters: Iterable[ParameterRow]) -> Saved:
-    """The log and the last view from the rows of the store; empty and None if there are none.
-
-    Entries behind a missing one are left out, as is everything without a view: the node then gets
-    more from the others than it had to.
-    """
-    last: LastView | None = None
-    entries: dict[int, Entry] = {}
-    for row in parameters:
-        if row.component == CLUSTER_VIEW:
-            last = msgspec.msgpack.decode(_value(row), type=LastView)
-        elif row.component == CLUSTER_LOG:
-            entry = msgspec.msgpack.decode(_value(row), type=Entry)
-            entries[entry.index] = entry
-    if last is None:
-        return Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
-    index = last.base
-    while index + 1 in entries:
-        index += 1
-    first = index
-    while first in entries:
-        first -= 1
-    kept = [entries[one] for one in range(first + 1, index + 1)]
-    log = OrderedLog(ENTRIES_KEPT, last.starts, index, kept)
-    return Saved(log, last.view, last.companions)
+def row_of(component: str, name: str, value: Entry | LastView) -> ParameterRow:
+    """The row that keeps a value."""
+    text = json.dumps(base64.b64encode(msgspec.msgpack.encode(value)).decode())
+    return ParameterRow(NO_VHOST, component, name, text)
 
 
-def _value(row: ParameterRow) -> bytes:
-    return base64.b64decode(json.loads(row.value))
+def value_of(row: ParameterRow, kind: type[Value]) -> Value:
+    """What a row keeps. Raises ValueError."""
+    return msgspec.msgpack.decode(base64.b64decode(json.loads(row.value)), type=kind)

@@ -45,6 +45,15 @@ def put_cluster_id(value: str) -> PutParameter:
     return PutParameter(CLUSTER_ID, NO_VHOST, ID, value)
 
 
+def removed_members(declarations: Iterable[Declaration]) -> frozenset[str]:
+    """The names of the nodes that these remove from the cluster."""
+    return frozenset(
+        one.name
+        for one in declarations
+        if isinstance(one, DeleteParameter) and one.component == CLUSTER_NODE
+    )
+
+
 def change_members(declarations: Iterable[Declaration]) -> bool:
     """Whether any of these changes the nodes of the cluster."""
     return any(

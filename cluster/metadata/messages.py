@@ -101,7 +101,8 @@ class Status(Message, frozen=True):
 
     view: installed last, perhaps before a restart. members: those of the view. is_fenced: it waits
     to be taken into a view. links: the names of the nodes that it has links with. asked: the number
-    of the question that this answers, or 0. takes_from: see `Replication`.
+    of the question that this answers, or 0. takes_from: see `Replication`. companions: of a node
+    that starts, those that may have run on when it stopped.
     """
 
     view: ViewId
@@ -113,6 +114,7 @@ class Status(Message, frozen=True):
     links: tuple[str, ...]
     asked: int = 0
     takes_from: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
 
 
 class Ask(Message, frozen=True):

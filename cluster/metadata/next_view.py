@@ -52,6 +52,13 @@ class Linked:
         status = self.status
         return status is not None and status.view == view.id and status.phase == LEFT
 
+    def has_installed(self, view: View) -> None:
+        """It is the coordinator of a view, and says that this view holds."""
+        if self.status is not None:
+            self.status = structs.replace(
+                self.status, view=view.id, members=view.members, phase=RUNNING
+            )
+
     def correct(self, view: ViewId, position: Position) -> None:
         """Its log is further than its status said."""
         if self.status is not None and self.status.view == view:
@@ -81,6 +88,14 @@ class NextView:
                 and linked.is_still_in(self._view)
             ):
                 self._take((member,))
+        return tuple(self._chosen)
+
+    def starting(self, names: tuple[str, ...]) -> tuple[Member, ...]:
+        """The proposer, and those of the named nodes that start, too, and can go together."""
+        for name in names:
+            status = self._peers[name].status if name in self._peers else None
+            if status is not None and status.phase == STARTING:
+                self._take((status.member,))
         return tuple(self._chosen)
 
     def joined(self, admitted: frozenset[str]) -> tuple[Member, ...]:

@@ -5,7 +5,7 @@ when the coordinator has completed them, or the fault with which it refused them
 that is declared. The replication itself looks at none of these.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 import msgspec
 
@@ -13,12 +13,28 @@ from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from leveret.broker.declarations import Declaration, decode, encode
 from leveret.storage.metadata import MetadataError
 
+ENCODE_WORK = 20
+"""The work of one declaration, in the units of broker/turns.py."""
+
 _encoded = msgspec.msgpack.Decoder(list[bytes])
 
 
 def encode_all(declarations: Iterable[Declaration]) -> bytes:
     """Several declarations in one payload."""
     return msgspec.msgpack.encode([encode(one) for one in declarations])
+
+
+def encoding_all(
+    declarations: Iterable[Declaration],
+    is_wanted: Callable[[Declaration], bool] = lambda declaration: True,
+) -> Generator[int, None, bytes]:
+    """`encode_all` of those that are wanted, in steps. Yields the work of each."""
+    encoded = []
+    for one in declarations:
+        if is_wanted(one):
+            encoded.append(encode(one))
+        yield ENCODE_WORK
+    return msgspec.msgpack.encode(encoded)
 
 
 def decode_all(payload: bytes) -> Sequence[Declaration]:

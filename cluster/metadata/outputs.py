@@ -52,7 +52,7 @@ class Installed(msgspec.Struct, frozen=True):
 
     starts: the views of the log, as `OrderedLog` keeps them. base: the index after which the view
     begins. snapshot: replaces everything that is declared, or None; entries: to be applied.
-    companions: see `Established`.
+    companions: see `WriteCompanions`.
     """
 
     number: int
@@ -64,14 +64,10 @@ class Installed(msgspec.Struct, frozen=True):
     companions: frozenset[str]
 
 
-class Established(msgspec.Struct, frozen=True):
-    """All members have installed the view. Write the companions, at any time.
+class WriteCompanions(msgspec.Struct, frozen=True):
+    """Write the companions: the nodes that may run on when this one stops (companions.py)."""
 
-    companions: the nodes that may run on when this one stops, by which a restart decides
-    whether to wait (membership/start_order.py). Until a view is established nobody can tell whether
-    its members follow it, so those of the views before it are among them.
-    """
-
+    number: int
     companions: frozenset[str]
 
 
@@ -130,7 +126,7 @@ Output: TypeAlias = (
     | SendSnapshot
     | Apply
     | Installed
-    | Established
+    | WriteCompanions
     | Discarded
     | Check
     | Answered

@@ -8,60 +8,64 @@ and metadata store:
     answer ◄─ Stable to all ◄─ Written by all ◄─ sync ◄─ rows and history, registry ◄┘
 
 A node that belongs to no cluster, or to one of its own, declares by itself (`LocalDeclarationLog`)
-and keeps no history. The replication begins with `begin`.
+and keeps no history. The replication begins with `begin`. What the replication asks for is done in
+its order, and very much of it by the turn (ordered_steps.py). Its other parts: what the replication
+is told (inputs.py), what this node has submitted and not answered (submitted.py), how declarations
+are carried out (performing.py), and those that are not durable (passing.py).
 
 D1. Declarations are checked twice: where they are submitted, so that most mistakes cost no message,
-    and by the coordinator, against the state after all that was ordered before.
+    and by the coordinator, against the state after all that was ordered before. Those that are
+    submitted while something is half applied are checked by the coordinator only.
 D2. Only the node on which something was declared emits its event and tells the audit.
 D3. What does not survive a restart is not in a store. So a node that joins and needs only the
     entries that it missed also gets, right after them, all that is declared and not durable.
 D4. What was on a node and does not survive its end is deleted: by the coordinator when the node is
     not in the view, and by the node itself when it is back.
+D5. A RAM node does not wait for its disk, but with its companions (V10 of replication.py). Its
+    store tells it where the messages of its queues are, and what it need not fetch again; it starts
+    only with what a disc node has.
 """
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
-from leveret.broker.declarations import Declaration, DeleteQueue
+from leveret.broker.declarations import Declaration
 from leveret.broker.events.events import Events
 from leveret.broker.pending import Answer, Synced, given
-from leveret.broker.queues.queue_client import Consumer
-from leveret.broker.registry.contents import changes, contents
+from leveret.broker.registry.contents import changes, contents, lost
 from leveret.broker.registry.declaration_log import LocalDeclarationLog
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.requester import THE_NODE, Requester
+from leveret.broker.turns import Turns
 from leveret.cluster.links.services import METADATA_SERVICE, Peer
+from leveret.cluster.metadata import passing
 from leveret.cluster.metadata.history import History, LastView
-from leveret.cluster.metadata.member_records import change_members
+from leveret.cluster.metadata.inputs import Inputs
+from leveret.cluster.metadata.member_records import removed_members
 from leveret.cluster.metadata.messages import (
     AnyMessage,
-    Entry,
-    Install,
-    SubmissionId,
+    Status,
     View,
     decode,
     encode,
 )
 from leveret.cluster.metadata.operations import (
     decode_all,
-    decode_refusal,
     encode_all,
     encode_refusal,
+    encoding_all,
 )
+from leveret.cluster.metadata.ordered_steps import OrderedSteps, Steps
 from leveret.cluster.metadata.outputs import (
-    DONE,
-    REFUSED,
     Answered,
     Apply,
     Check,
     Discarded,
-    Established,
     Installed,
     Output,
     PartitionedFrom,
@@ -69,55 +73,19 @@ from leveret.cluster.metadata.outputs import (
     Restart,
     Send,
     SendSnapshot,
+    WriteCompanions,
 )
+from leveret.cluster.metadata.passing import Passing, PassingDeclarations
+from leveret.cluster.metadata.performing import Performing
 from leveret.cluster.metadata.replication import Replication
-from leveret.storage.metadata import MetadataError
+from leveret.cluster.metadata.stability import Stability
+from leveret.cluster.metadata.submitted import Callback, Submitted, SubmittedHere
+from leveret.cluster.refused import Refused
 from leveret.storage.metadata_sync import MetadataSync
 
-Callback = Callable[[Exception | None], object]
-PASSING = b"P"
-"""Before what is declared and not durable (D3). MessagePack structs begin with another octet."""
-
-
-class Submitted:
-    """A submission of this node that is not answered. cancelled: consumers of deleted queues."""
-
-    __slots__ = ("_callbacks", "_outcome", "answer", "cancelled", "requester")
-
-    def __init__(self, answer: Answer[None], requester: Requester) -> None:
-        self.answer = answer
-        self.requester = requester
-        self.cancelled: list[Consumer] = []
-        self._callbacks: list[Callback] | None = []
-        self._outcome: Exception | None = None
-
-    def applied(self) -> None:
-        """It is applied on this node: who submitted it goes on, and replies when all have it."""
-        self.answer.give(None, Synced(self.when_everywhere))
-
-    def everywhere(self) -> None:
-        """All nodes have it."""
-        self.answer.give(None)
-        self._end(None)
-        _tell(self.cancelled)
-
-    def failed(self, error: Exception) -> None:
-        """It is refused, or nobody can tell what became of it."""
-        self.answer.refuse(error)
-        self._end(error)
-        _tell(self.cancelled)
-
-    def when_everywhere(self, callback: Callback) -> None:
-        """Call back when all nodes have it, or with the error that ended it."""
-        if self._callbacks is None:
-            callback(self._outcome)
-        else:
-            self._callbacks.append(callback)
-
-    def _end(self, error: Exception | None) -> None:
-        callbacks, self._callbacks, self._outcome = self._callbacks, None, error
-        for callback in callbacks or ():
-            callback(error)
+CHECK_WORK, SEND_WORK = 20, 40
+"""The work of checking one declaration, and of sending a message or giving an answer, in the units
+of broker/turns.py."""
 
 
 class ReplicatedDeclarations:
@@ -127,11 +95,15 @@ class ReplicatedDeclarations:
     run; None until the node has joined.
 
     Each of these may be replaced: members_changed is called when the nodes of the cluster have
-    changed; joined once, when the node has all that is declared; discarded with entries that only
-    this node had, before they are replaced; partitioned with the nodes whose history differs, or
-    none; restart_wanted with the nodes from which this one has to take everything, after a restart;
-    paused with the nodes that it can reach, when the partition rule makes it stop; failed with the
-    error when something ordered cannot be applied, after which the node must not go on.
+    changed; view_changed when the node is in another view; joined once, when the node has all that
+    is declared; replacing with what only this node has declared, before a snapshot replaces it, and
+    with the entries of the log that only it has, or None (D5); partitioned with the nodes whose
+    history differs, or none; restart_wanted with the nodes from which this one has to take
+    everything, after a restart; paused with the nodes that it can reach, when the partition rule
+    makes it stop; failed with the error when something ordered cannot be applied, after which the
+    node must not go on; check_removal, when this node orders that a node is removed, with its name
+    and those of the nodes that run or are about to: it may raise Refused; before_input before the
+    replication learns of anything.
     """
 
     def __init__(
@@ -142,28 +114,39 @@ class ReplicatedDeclarations:
         history: History,
         events: Events,
         local: LocalDeclarationLog,
+        turns: Turns,
     ) -> None:
         self.view: View | None = None
         self.joined: Callable[[], object] = lambda: None
         self.members_changed: Callable[[], object] = lambda: None
-        self.discarded: Callable[[Sequence[Entry]], object] = lambda entries: None
+        self.view_changed: Callable[[], object] = lambda: None
+        self.replacing: Callable[[Sequence[Declaration], Discarded | None], Answer[None]] = (
+            lambda lost, discarded: given(None)
+        )
         self.partitioned: Callable[[tuple[str, ...]], object] = lambda names: None
         self.restart_wanted: Callable[[tuple[str, ...]], object] = lambda takes_from: None
         self.paused: Callable[[tuple[str, ...]], object] = lambda members: None
+        self.check_removal: Callable[[str, frozenset[str]], object] = lambda name, running: None
         self.failed: Callable[[Exception], object] = lambda error: None
+        self.before_input: Callable[[], object] = lambda: None
         self._registry = registry
-        self._writer = writer
         self._sync = sync
         self._history = history
-        self._events = events
         self._local = local
         self._replication: Replication | None = None
         self._peers: dict[str, Peer] = {}
-        self._submitted: dict[SubmissionId, Submitted] = {}
-        self._outputs: deque[Output] = deque()
-        self._is_busy = False
+        self._early: dict[str, Status] = {}
+        self._submitted = SubmittedHere()
+        self._stability = Stability()
+        self._performing = Performing(writer, events, turns, self._tell_of_members)
+        self._passing = PassingDeclarations(registry, turns, self.submit)
+        self._inputs = Inputs(turns)
+        self._work: OrderedSteps[Output | Passing] = OrderedSteps(
+            turns, "declarations of the cluster", self._doing, self._work_failed
+        )
+        self._discarded: Discarded | None = None
+        self._replacing: Answer[None] | None = None
         self._has_joined = False
-        self._newcomers: set[str] = set()
 
     # As a declaration log
 
@@ -178,8 +161,9 @@ class ReplicatedDeclarations:
         """
         if self._replication is None:
             return self._local.submit(*declarations, answer=answer, requester=requester)
-        for declaration in declarations:
-            self._registry.check(declaration)
+        if not self._work.is_busy:
+            for declaration in declarations:
+                self._registry.check(declaration)
         answer = answer if answer is not None else Answer()
         self._submit(encode_all(declarations), Submitted(answer, requester))
         return answer
@@ -189,6 +173,17 @@ class ReplicatedDeclarations:
         if self._replication is None:
             return self._local.synced()
         return given(None) if self._replication.is_settled else self._barrier()
+
+    def when_stable(self, callback: Callable[[], object]) -> None:
+        """Call back when what this node has applied so far is on all nodes of its view, on disk if
+        they are disc nodes. That of a node that stops is not called.
+        """
+        self._stability.when_stable(callback)
+        self._tell_if_stable()
+
+    def _tell_if_stable(self) -> None:
+        if self._replication is not None and self._stability.is_awaited:
+            self._stability.advanced(self._replication.stable)
 
     def _barrier(self) -> Answer[None]:
         """Given when everything that was ordered until now is on all nodes."""
@@ -201,9 +196,10 @@ class ReplicatedDeclarations:
         return Synced(when_everywhere)
 
     def _submit(self, payload: bytes, submitted: Submitted) -> None:
+        self.before_input()
         assert self._replication is not None
         submission, outputs = self._replication.submit(payload)
-        self._submitted[submission] = submitted
+        self._submitted.add(submission, submitted)
         self._carry_out(outputs)
 
     # Beginning and ending
@@ -213,17 +209,21 @@ class ReplicatedDeclarations:
         self._replication = replication
         for peer in self._peers.values():
             self._carry_out(replication.linked(peer.name, peer.incarnation))
+            early = self._early.pop(peer.name, None)
+            if early is not None:
+                self._carry_out(replication.received(peer.name, early))
 
     def end(self, reason: str) -> None:
         """The node stops, or leaves the cluster: refuse what is not answered."""
-        self._replication = None
-        submitted, self._submitted = self._submitted, {}
-        for one in submitted.values():
-            one.failed(MetadataError(reason))
+        self._replication = self.view = None
+        self._inputs.close()
+        self._work.close()
+        self._stability.close()
+        self._performing.tell(self._submitted.refuse_all(reason))
 
-    def form(self) -> None:
+    def form(self, names: tuple[str, ...] = ()) -> None:
         """See `Replication.form`."""
-        self._input(Replication.form)
+        self._input(lambda replication: replication.form(names))
 
     def admit(self, names: frozenset[str]) -> None:
         """See `Replication.admit`."""
@@ -234,228 +234,233 @@ class ReplicatedDeclarations:
         self._input(Replication.tick)
 
     def suspended(self) -> None:
-        """See `Replication.suspended`."""
-        self._input(Replication.suspended)
+        """See `Replication.suspended`. It comes before all that has come meanwhile."""
+        self._give(Replication.suspended)
 
     # What links call
 
     def peer_up(self, peer: Peer) -> None:
         """See `Service`."""
-        self._peers[peer.name] = peer
-        self._input(lambda replication: replication.linked(peer.name, peer.incarnation))
+
+        def up() -> None:
+            self._peers[peer.name] = peer
+            self._give(lambda replication: replication.linked(peer.name, peer.incarnation))
+
+        self._add(up)
 
     def peer_down(self, peer: Peer, reason: str) -> None:
         """See `Service`."""
-        del self._peers[peer.name]
-        self._input(lambda replication: replication.unlinked(peer.name))
+
+        def down() -> None:
+            del self._peers[peer.name]
+            self._early.pop(peer.name, None)
+            self._give(lambda replication: replication.unlinked(peer.name))
+
+        self._add(down)
 
     def received(self, peer: Peer, payload: bytes) -> None:
         """See `Service`. Raises ValueError for a payload that is no message."""
-        if payload[:1] == PASSING:
-            self._receive_passing(decode_all(payload[1:]))
-            return
-        message = decode(payload)
-        self._input(lambda replication: replication.received(peer.name, message))
+        not_durable = passing.read(payload)
+        if not_durable is not None:
+            self._add(lambda: self._work.add((not_durable,)))
+        else:
+            message = decode(payload)
+            self._add(lambda: self._receive(peer.name, message))
+
+    def _receive(self, name: str, message: AnyMessage) -> None:
+        if self._replication is None and isinstance(message, Status):
+            # It is not said again before it changes.
+            self._early[name] = message
+        self._give(lambda replication: replication.received(name, message))
 
     def drained(self, peer: Peer) -> None:
         """See `Service`. What is in flight is bounded by the replication."""
-
-    def _receive_passing(self, declarations: Sequence[Declaration]) -> None:
-        """What is declared and not durable (D3). Those that exist already are skipped."""
-        with self._events_of(None):
-            for one in declarations:
-                self._perform((one,), THE_NODE, None)
-        self._join()
 
     def _join(self) -> None:
         """The node has all that is declared."""
         if not self._has_joined:
             self._has_joined = True
-            self._delete_passing(self._is_here)
+            assert self._replication is not None
+            self._passing.delete_own(self._replication.me.name)
             self.joined()
 
     # Carrying out what the replication asks for
 
     def _input(self, give: Callable[[Replication], list[Output]]) -> None:
+        """Tell the replication something, after what has come before."""
+        self._add(lambda: self._give(give))
+
+    def _add(self, give: Callable[[], object]) -> None:
+        self.before_input()
+        self._inputs.add(give)
+
+    def _give(self, give: Callable[[Replication], list[Output]]) -> None:
         if self._replication is not None:
             self._carry_out(give(self._replication))
 
     def _carry_out(self, outputs: Iterable[Output]) -> None:
         """Carry out outputs in their order, those of what follows from them after them."""
-        self._outputs += outputs
-        if self._is_busy:
-            return
-        self._is_busy = True
-        try:
-            while self._outputs:
-                self._carry_out_one(self._outputs.popleft())
-        except Exception as error:
-            # What is left out is missing on this node alone, so it must not go on.
-            self._outputs.clear()
-            self.failed(error)
-            raise
-        finally:
-            self._is_busy = False
+        self._work.add(outputs)
+        self._tell_if_stable()
 
-    def _carry_out_one(self, output: Output) -> None:
+    def _tell_of_members(self) -> None:
+        self.members_changed()
+
+    def _work_failed(self, error: Exception) -> None:
+        self.failed(error)
+
+    def _doing(self, output: Output | Passing) -> Steps:
         match output:
             case Send():
-                self._send(output.to, output.message)
+                yield from self._sending(output.to, output.message)
             case SendSnapshot():
-                snapshot = encode_all(contents(self._registry))
-                self._send(output.to, replace(output.install, snapshot=snapshot))
+                snapshot = yield from encoding_all(contents(self._registry))
+                message = replace(output.install, snapshot=snapshot)
+                yield from self._sending(output.to, message)
             case Apply():
-                self._apply(output)
+                yield from self._applying(output)
             case Installed():
-                self._install(output)
+                yield from self._installing(output)
+            case Passing():
+                yield from self._receiving_passing(output.declarations)
             case Check():
-                self._check(output)
+                yield from self._checking(output)
+            case _:
+                self._do_at_once(output)
+                yield SEND_WORK
+
+    def _do_at_once(self, output: Output) -> None:
+        match output:
             case Answered():
-                self._answer(output)
+                self._performing.tell(self._submitted.answered(output))
             case Discarded():
-                self.discarded(output.entries)
+                self._discarded = output
             case PartitionedFrom():
                 self.partitioned(output.names)
-            case Established():
-                self._history.establish(output.companions)
+            case WriteCompanions():
+                self._history.write_companions(output.companions)
+                self._when_written(output.number)
             case Restart():
                 self.restart_wanted(output.takes_from)
             case Pause():
                 self.paused(output.members)
 
-    def _send(self, name: str, message: AnyMessage) -> None:
+    def _sending(self, name: str, message: AnyMessage) -> Steps:
         peer = self._peers.get(name)
         if peer is None:
             return
         peer.send(METADATA_SERVICE, encode(message))
-        if isinstance(message, Install) and message.snapshot is None and name in self._newcomers:
-            passing = (one for one in contents(self._registry) if self._is_passing(one))
-            peer.send(METADATA_SERVICE, PASSING, encode_all(passing))
+        yield SEND_WORK
+        lacked = yield from self._passing.lacked(name, message)
+        if lacked is not None:
+            peer.send(METADATA_SERVICE, passing.PASSING, lacked)
 
-    def _is_passing(self, it: Declaration) -> bool:
-        return not self._registry.is_durable(it)
-
-    def _check(self, it: Check) -> None:
+    def _checking(self, it: Check) -> Steps:
         """As the coordinator: what is left of a submission, or why it is refused (D1)."""
-        assert self._replication is not None
         registry = self._registry
         try:
             declarations = decode_all(it.payload)
             for declaration in declarations:
                 registry.check(declaration)
-            payload, is_refused = encode_all(registry.complete(declarations)), False
-        except (Fault, ValueError, re.error) as error:
+                yield CHECK_WORK
+            kept = yield from registry.completing(declarations)
+            self._check_removals(declarations)
+            payload, is_refused = encode_all(kept), False
+        except (Fault, Refused, ValueError, re.error) as error:
             payload, is_refused = encode_refusal(error), True
-        self._carry_out(self._replication.checked(it.submission, payload, is_refused))
+        if self._replication is not None:
+            self._carry_out(self._replication.checked(it.submission, payload, is_refused))
 
-    def _apply(self, it: Apply) -> None:
+    def _check_removals(self, declarations: Sequence[Declaration]) -> None:
+        """Nodes that are removed may have come into the view since that was asked for.
+
+        Nobody takes them into it any more, though it is not applied yet.
+        """
+        replication, removed = self._replication, removed_members(declarations)
+        if replication is None or not removed:
+            return
+        for name in removed:
+            self.check_removal(name, replication.views.names_from_now_on)
+        self._carry_out(replication.admit(replication.admitted - removed))
+
+    def _applying(self, it: Apply) -> Steps:
         entry = it.entry
+        self._stability.applied = entry.index
         declarations = () if entry.is_refused else decode_all(entry.payload)
         mine = self._submitted.get(entry.submission)
-        requester = THE_NODE if mine is None else mine.requester
-        with self._events_of(mine):
-            cancelled = self._perform(
-                declarations, requester, lambda: self._history.append((entry,))
-            )
+
+        def alongside() -> None:
+            self._history.append((entry,))
+
         if mine is None:
-            _tell(cancelled)
+            yield from self._performing.perform_silently(declarations, alongside)
         else:
-            mine.cancelled.extend(cancelled)
+            steps = self._performing.perform(declarations, mine.requester, alongside)
+            mine.cancelled.extend((yield from steps))
             if not entry.is_refused:
                 mine.applied()
         self._when_written(it.number)
 
-    def _install(self, it: Installed) -> None:
-        """A view holds, with what this node lacked."""
-        wanted: Sequence[Declaration]
-        if it.snapshot is not None:
-            wanted = changes(contents(self._registry), decode_all(it.snapshot))
-        else:
-            wanted = [
-                one
-                for entry in it.entries
-                if not entry.is_refused
-                for one in decode_all(entry.payload)
-            ]
-        last = LastView(it.view, it.starts, it.base, it.companions)
+    def _receiving_passing(self, declarations: Sequence[Declaration]) -> Steps:
+        """What is declared and not durable (D3). Those that exist already are skipped."""
+        for one in declarations:
+            yield from self._performing.perform_silently((one,))
+        self._join()
 
-        with self._events_of(None), self._history.transaction():
+    def _installing(self, it: Installed) -> Steps:
+        """A view holds, with what this node lacked."""
+        wanted: Iterable[Declaration]
+        if it.snapshot is not None:
+            theirs = decode_all(it.snapshot)
+            if not self._may_replace(it, theirs):
+                return
+            wanted = changes(contents(self._registry), theirs)
+        else:
+            entries = (entry for entry in it.entries if not entry.is_refused)
+            wanted = chain.from_iterable(decode_all(entry.payload) for entry in entries)
+        last = LastView(it.view, it.starts, it.base, it.companions)
+        self._stability.applied = it.base
+
+        with self._history.transaction():
             self._history.begin(last, is_replaced=it.snapshot is not None)
             self._history.append(it.entries)
             # One after the other: whether a binding is durable depends on what comes before it.
             for one in wanted:
-                _tell(self._perform((one,), THE_NODE, None))
+                yield from self._performing.perform_silently((one,))
         self._when_written(it.number)
         before, self.view = self.view, it.view
-        known = () if before is None else before.members
-        self._newcomers = {member.name for member in it.view.members if member not in known}
-        if it.snapshot is not None or self._is_coordinator:
+        self._passing.view_begins(it.view, before)
+        self.view_changed()
+        if it.snapshot is not None or self.is_coordinator:
             self._join()
-        if self._is_coordinator:
-            self._delete_passing(self._is_away)
+        if self.is_coordinator:
+            self._passing.delete_of_away(it.view)
+
+    def _may_replace(self, it: Installed, theirs: Sequence[Declaration]) -> bool:
+        """Whether `replacing` has answered (D5); if not, the output waits for that."""
+        if self._replacing is None:
+            mine = lost(contents(self._registry), theirs)
+            self._replacing = self.replacing(mine, self._discarded)
+        if not self._replacing.is_given:
+            self._work.put_back(it, self._replacing)
+            return False
+        answer, self._replacing, self._discarded = self._replacing, None, None
+        answer.result()
+        return True
 
     @property
-    def _is_coordinator(self) -> bool:
+    def is_coordinator(self) -> bool:
+        """Whether this node coordinates its view."""
         return self._replication is not None and self._replication.is_coordinator
 
-    def _answer(self, it: Answered) -> None:
-        submitted = self._submitted.pop(it.submission, None)
-        if submitted is None:
-            return
-        if it.outcome == DONE:
-            submitted.everywhere()
-        elif it.outcome == REFUSED:
-            submitted.failed(decode_refusal(it.detail))
-        else:
-            submitted.failed(MetadataError(it.detail.decode()))
-
-    def _perform(
-        self,
-        declarations: Sequence[Declaration],
-        requester: Requester,
-        alongside: Callable[[], None] | None,
-    ) -> Sequence[Consumer]:
-        cancelled = self._writer.perform(declarations, requester, alongside)
-        if change_members(declarations):
-            self.members_changed()
-        return cancelled
-
-    @contextmanager
-    def _events_of(self, mine: Submitted | None) -> Iterator[None]:
-        """Only what was submitted here has events (D2)."""
-        if mine is not None:
-            yield
-            return
-        with self._events.silenced():
-            yield
-
     def _when_written(self, number: int) -> None:
-        """Tell the replication when all that was written so far is on disk."""
+        """Tell the replication when all that was written is on disk, or soon will be (D5)."""
+        is_disc = self._replication is None or self._replication.me.is_disc
 
         def written(error: Exception | None) -> None:
             if error is None:
                 self._input(lambda replication: replication.written(number))
 
         self._sync.when_synced(written)
-
-    # What does not survive its node (D4)
-
-    def _delete_passing(self, is_gone: Callable[[str], bool]) -> None:
-        """Delete the queues that are not durable of nodes that have ended, or begun again."""
-        for vhost in self._registry.vhosts.values():
-            for queue in tuple(vhost.queues.values()):
-                if (queue.is_exclusive or not queue.durable) and is_gone(queue.home.node):
-                    self.submit(DeleteQueue(vhost.name, queue.name))
-
-    def _is_here(self, node: str) -> bool:
-        assert self._replication is not None
-        return node in ("", self._replication.me.name)
-
-    def _is_away(self, node: str) -> bool:
-        return node != "" and self.view is not None and node not in self.view.names
-
-
-def _tell(cancelled: Iterable[Consumer]) -> None:
-    """Tell consumers whose queue was deleted."""
-    for consumer in cancelled:
-        consumer.tell_cancelled()
+        if not is_disc:
+            self._input(lambda replication: replication.written(number, is_synced=False))

@@ -5,7 +5,7 @@ is the whole protocol of one run of one node. It knows no clock, no disk and no 
 returns a list of outputs (outputs.py) for its service. Its parts: which view the node is in
 (views.py, with next_view.py, proposal.py, fence.py and divergence.py), the end of its log
 (ordered_log.py), the coordinator's order (ordering.py), what this node has submitted
-(submissions.py).
+(submissions.py), and for whom a restart would wait (companions.py).
 
 V1. A view is installed at its members only, and only after all of them have agreed to it; a node
     agrees to proposals in the order of their ids, and is bound to the last one.
@@ -24,12 +24,16 @@ V7. A log is never merged with one that has diverged. It is replaced by a snapsh
 V8. What the machine holds is bounded: kept entries, views, submissions in flight, entries that not
     all have applied.
 V9. A fenced node orders and answers nothing.
+V10. Before the proposer of a view installs it, or sends `Install`, its disk names all members as
+    companions. So it does not start without them after a crash, and they may go on without it.
 """
 
 from collections import deque
+from itertools import chain
 
 import msgspec
 
+from leveret.cluster.metadata.companions import Companions
 from leveret.cluster.metadata.fence import FENCE_TICKS, Fence
 from leveret.cluster.metadata.messages import (
     NO_VIEW,
@@ -63,9 +67,9 @@ from leveret.cluster.metadata.outputs import (
     Apply,
     Check,
     Discarded,
-    Established,
     Installed,
     Output,
+    WriteCompanions,
 )
 from leveret.cluster.metadata.submissions import IN_FLIGHT_MAX, PENDING_MAX, Submissions
 from leveret.cluster.metadata.views import MayGoOn, Views
@@ -73,7 +77,7 @@ from leveret.cluster.metadata.views import MayGoOn, Views
 NOT_RUNNING = b"the node is not a running member of its cluster"
 NO_DISC_NODE = b"no disc node is running, and only disc nodes keep changes"
 TOO_MANY = b"too many changes wait to be applied on all nodes"
-STOPS = b"the node stops, to take the metadata of the other nodes"
+STOPS = b"the node starts its broker again, since it has lost contact with other nodes"
 REPLACED = b"the metadata of this node were replaced by those of the other nodes"
 
 
@@ -92,7 +96,7 @@ class Replication:
     me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
     admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
     a view that one of these is in (the winners of an autoheal). may_go_on: the rule for
-    partitions. companions: as they were written last (`Established`).
+    partitions. companions: as they were written last (companions.py).
 
     views: which view the node is in. submissions: what it has submitted and not answered.
     """
@@ -120,13 +124,23 @@ class Replication:
         self._out = Outbox()
         last_view = last_view or View(NO_VIEW, ())
         fence = Fence(limits.fence_ticks)
-        self.views = Views(me, log, last_view, fence, self._out, self._begin, takes_from, may_go_on)
+        self._companions = Companions(me.name, companions, self._write_companions)
+        self.views = Views(
+            me,
+            log,
+            last_view,
+            self._companions,
+            fence,
+            self._out,
+            self._begin,
+            takes_from,
+            may_go_on,
+        )
         self._number = 0
         self._to_write: deque[tuple[int, int]] = deque()
         self._number_of_view = 0
-        self._stable = 0
+        self._stable = -1
         self._base = 0
-        self._companions = companions
         self._is_over = False
 
     @property
@@ -135,15 +149,28 @@ class Replication:
         return self.views.is_coordinator
 
     @property
+    def stable(self) -> int:
+        """The index up to which all members of the view have applied everything.
+
+        -1 while that is not known: at the beginning of a view, and while the node answers nothing.
+        """
+        return self._stable if self.views.is_in_service else -1
+
+    @property
     def is_settled(self) -> bool:
         """Whether all members of the view have applied what is in this node's log."""
-        return self.views.is_in_service and self._stable >= self.log.last
+        return self.stable >= self.log.last
 
     @property
     def heard(self) -> list[Status]:
         """How the linked nodes stand, as far as they have said."""
         statuses = (linked.status for linked in self.views.peers.values())
         return [status for status in statuses if status is not None]
+
+    @property
+    def reached(self) -> frozenset[str]:
+        """The nodes that this one, or one that it is linked with, has a link with."""
+        return frozenset(chain(self.views.peers, *(status.links for status in self.heard)))
 
     # Inputs
 
@@ -174,9 +201,12 @@ class Replication:
         self.views.suspended()
         return self._end_of_step()
 
-    def form(self) -> list[Output]:
-        """No other node has to be waited for: begin a view without the others, who join it."""
-        self.views.form()
+    def form(self, names: tuple[str, ...] = ()) -> list[Output]:
+        """No other node has to be waited for: begin a view, which the others join.
+
+        names: nodes that start as well, and have to agree. Call it again if nothing comes of it.
+        """
+        self.views.form(names)
         return self._end_of_step()
 
     def admit(self, names: frozenset[str]) -> list[Output]:
@@ -185,8 +215,12 @@ class Replication:
         self.views.unsettle()
         return self._end_of_step()
 
-    def written(self, number: int) -> list[Output]:
-        """Outputs up to this number are on disk."""
+    def written(self, number: int, *, is_synced: bool = True) -> list[Output]:
+        """Outputs up to this number are on disk.
+
+        is_synced: whether they are by now. A RAM node does not wait for that, but that its disk
+        names its companions counts when it is so.
+        """
         index = None
         while self._to_write and self._to_write[0][0] <= number:
             index = self._to_write.popleft()[1]
@@ -195,6 +229,9 @@ class Replication:
                 self._applied(self.me.name, index)
             else:
                 self._send(self.views.view.names[0], Written(self.views.view.id, index))
+        if is_synced:
+            self._companions.written(number)
+            self.views.conclude()
         return self._end_of_step()
 
     def submit(self, payload: bytes) -> tuple[SubmissionId, list[Output]]:
@@ -233,6 +270,8 @@ class Replication:
     def _pump(self) -> None:
         """Answer, send on what waits, and check the next submission, as far as that may be."""
         views = self.views
+        if self._stable >= self._base and not views.is_proposing:
+            self._companions.replace(frozenset(views.view.names))
         if not views.fence.is_up:
             self._out.add(*self.submissions.stable(self._stable))
         if not views.is_in_service:
@@ -286,7 +325,7 @@ class Replication:
             case Accept():
                 views.handle_accept(sender, message)
             case Refuse():
-                views.handle_refuse(message)
+                views.handle_refuse(sender, message)
             case Cancel():
                 views.handle_cancel(message)
             case Install():
@@ -327,6 +366,11 @@ class Replication:
         self._to_write.append((self._number, index))
         return self._number
 
+    def _write_companions(self, companions: frozenset[str]) -> int:
+        self._number += 1
+        self._out.add(WriteCompanions(self._number, companions))
+        return self._number
+
     def _applied(self, name: str, index: int) -> None:
         """A member has applied everything up to an index of this node's view."""
         assert self.ordering is not None
@@ -337,10 +381,6 @@ class Replication:
     def _is_stable(self, index: int) -> None:
         """All members of the view have applied everything up to an index, so the view as well."""
         self._stable = max(self._stable, index)
-        companions = frozenset(self.views.view.names)
-        if index >= self._base and companions != self._companions:
-            self._companions = companions
-            self._out.add(Established(companions))
 
     def _begin(self, install: Install) -> None:
         """A view begins at this node. The proposer's own message has no views of the log."""
@@ -357,11 +397,14 @@ class Replication:
             log.begin(view.id)
         self.views.installed(view)
         is_mine = view.members[0] == self.me
+        is_kept = self._companions.hold(frozenset(view.names))
+        assert is_kept or not is_mine, "V10: the disk does not name all members as companions"
         self.ordering = Ordering(view, log.last, self._window) if is_mine else None
         self.submissions.start_again()
         number = self._number_of_view = self._next_number(log.last)
         self._base = log.last
-        self._companions |= frozenset(view.names)
+        companions = self._companions.names | frozenset(view.names)
+        self._companions.are_written_by(number, companions)
         self._out.add(
             Installed(
                 number,
@@ -370,12 +413,14 @@ class Replication:
                 log.last,
                 install.entries,
                 install.snapshot,
-                self._companions,
+                companions,
             )
         )
         if not self._disc_nodes():
             self._out.add(*self.submissions.stable(self._stable))
             self._fail(self.submissions.drain(), NO_DISC_NODE)
+        # V4: not all members of this view have what all members of the last one had.
+        self._stable = -1
 
     def _replace(self, install: Install) -> None:
         """A snapshot takes the place of the log; what this node alone had is reported (V7)."""

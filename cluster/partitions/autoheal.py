@@ -1,15 +1,14 @@
 """Autoheal: which side of a partition goes on when the sides have met again.
 
 The decision needs all nodes of the cluster, so that no third side appears after it. It is made by
-the first of them by name, wherever that node is, and sent to all. The winner is the side with the
-most client connections, then the one with the most nodes, then the one whose list of nodes is the
-greatest by name, as RabbitMQ compares them. Nodes of the other sides restart, and take the winner's
-metadata only: they start with a view that a winner is in, and not with a node of their own side
-that has not restarted yet.
+the first of them by name, wherever that node is: it collects a report of each, and sends the
+verdict to all. The winner is the side with the most client connections, then the one with the most
+nodes, then the one whose list of nodes is the greatest by name, as RabbitMQ compares them. Nodes of
+the other sides restart, and take the winner's metadata only: they start with a view that a winner
+is in, and not with a node of their own side that has not restarted yet.
 
-    coordinator of a side        the first node              the others
-    PartitionedFrom ───────────► needs a report of each
-    each node: its connections ► side by side ── Verdict ──► a loser restarts
+A1. A node gives way only to a verdict about the side that it is on when it hears it. So a verdict
+    that comes late, or twice, does nothing, and of two sides at most one gives way to the other.
 """
 
 from collections.abc import Iterable
@@ -17,63 +16,54 @@ from collections.abc import Iterable
 import msgspec
 
 
-class Report(msgspec.Struct, frozen=True, tag=True):
-    """What a node says of itself. side: the names of its view's members. connections: clients."""
+class Report(msgspec.Struct, frozen=True):
+    """What a node says of itself.
+
+    side: the names of its view's members. view: names the view. partitioned_from: the running nodes
+    of other sides. connections: those of clients.
+    """
 
     node: str
     side: tuple[str, ...]
+    view: tuple[int, str, int]
     partitioned_from: tuple[str, ...]
     connections: int
 
 
-class Verdict(msgspec.Struct, frozen=True, tag=True):
-    """The decision. winners: the names of the side that goes on."""
+class Verdict(msgspec.Struct, frozen=True):
+    """The decision. winners: the names of the side that goes on. losers: the views of the others'
+    sides.
+    """
 
     winners: tuple[str, ...]
+    losers: tuple[tuple[int, str, int], ...]
 
 
-def decide(sides: Iterable[tuple[tuple[str, ...], int]]) -> tuple[str, ...]:
-    """The winner among sides: the names of each, and the client connections of all its nodes."""
-    winner, _ = max(sides, key=lambda side: (side[1], len(side[0]), sorted(side[0])))
-    return tuple(sorted(winner))
+def decides(me: str, cluster: frozenset[str]) -> bool:
+    """Whether a node makes the decision. cluster: the names of all nodes."""
+    return bool(cluster) and me == min(cluster)
 
 
-class Autoheal:
-    """The decision at one node. me: its name. cluster: the names of all nodes."""
-
-    def __init__(self, me: str, cluster: frozenset[str]) -> None:
-        self._me = me
-        self._cluster = cluster
-        self._reports: dict[str, Report] = {}
-
-    @property
-    def decides(self) -> bool:
-        """Whether this node makes the decision."""
-        return bool(self._cluster) and self._me == min(self._cluster)
-
-    def unlinked(self, name: str) -> None:
-        """A node cannot be reached; without it nothing is decided."""
-        self._reports.pop(name, None)
-
-    def reported(self, report: Report) -> Verdict | None:
-        """A node says how it stands, or this one does; the verdict if everything is known."""
-        self._reports[report.node] = report
-        if not self.decides or self._reports.keys() < self._cluster:
-            return None
-        reports = [self._reports[name] for name in sorted(self._cluster)]
-        is_partitioned = any(one.partitioned_from for one in reports)
-        if not is_partitioned or any(one.node not in one.side for one in reports):
-            return None
-        sides: dict[tuple[str, ...], int] = {}
-        for one in reports:
-            side = tuple(sorted(one.side))
-            sides[side] = sides.get(side, 0) + one.connections
-        if sorted(name for side in sides for name in side) != sorted(self._cluster):
-            return None
-        self._reports.clear()
-        return Verdict(decide(sides.items()))
+def decide(cluster: frozenset[str], reports: Iterable[Report]) -> Verdict | None:
+    """The verdict; None if the cluster is not partitioned, or the reports are not of all nodes,
+    each of which is on one side.
+    """
+    known = {one.node: one for one in reports}
+    if known.keys() != cluster or not any(one.partitioned_from for one in known.values()):
+        return None
+    views = {one.view: one.side for one in known.values()}
+    if any(views[one.view] != one.side or one.node not in one.side for one in known.values()):
+        return None
+    if sorted(name for side in views.values() for name in side) != sorted(cluster):
+        return None
+    connections = dict.fromkeys(views, 0)
+    for one in known.values():
+        connections[one.view] += one.connections
+    winner = max(views, key=lambda view: (connections[view], len(views[view]), sorted(views[view])))
+    losers = tuple(sorted(view for view in views if view != winner))
+    return Verdict(tuple(sorted(views[winner])), losers)
 
 
-def has_lost(me: str, verdict: Verdict) -> bool:
-    """Whether a node has to restart, and to start with one of the winners."""
-    return me not in verdict.winners
+def has_lost(view: tuple[int, str, int], verdict: Verdict) -> bool:
+    """Whether a node whose view is this one has to restart, and to start with a winner (A1)."""
+    return view in verdict.losers

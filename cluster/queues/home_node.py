@@ -19,7 +19,7 @@ from leveret.broker.clock import Clock
 from leveret.broker.pending import Answer
 from leveret.broker.queues.queue_client import Got
 from leveret.broker.queues.status import CoarseCounts
-from leveret.broker.turns import Turns
+from leveret.broker.turns import Flushable, Turns
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
 from leveret.cluster.queues import queue_frames as frames
 from leveret.cluster.queues.message_runs import RunReader
@@ -73,7 +73,7 @@ class Asked(NamedTuple):
             self.answer.refuse(self.queue.gone)
 
 
-class HomeNode:
+class HomeNode(Flushable):
     """One other node. peer: while there is a link. consumers: by their numbers.
 
     addresses: of the messages that come from other nodes. clock: the broker's. untaken: what all
@@ -89,7 +89,7 @@ class HomeNode:
         self.untaken = untaken
         self.peer: Peer | None = None
         self.consumers: dict[int, RemoteConsumer] = {}
-        self.is_dirty = False
+        super().__init__()
         self._turns = turns
         self._queues: dict[int, UsedQueue] = {}
         self._asked: dict[int, Asked] = {}

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from leveret.broker.amqp.field_table import text_of
+from leveret.broker.queues.queue_client import Consumer, QueueClient
 from leveret.broker.queues.status import ConsumerFigures
 from leveret.cluster.queues.queue_frames import Subscribe
 from leveret.storage.message import Entry
@@ -32,25 +33,23 @@ class DeliveringQueue(Protocol):
         """The queue has ended, or has crashed."""
 
 
-class HostedConsumer:
-    """See `leveret.broker.queues.queue_client.Consumer`. number: given by the client's node."""
+class HostedConsumer(Consumer):
+    """See `Consumer`.
+
+    node: of the client. number: given by that node.
+    """
 
     __slots__ = (
-        "_bytes_left", "_figures", "_hosted", "_left", "is_exclusive", "is_waiting", "no_ack",
-        "number", "priority", "tag",
+        "_bytes_left", "_figures", "_hosted", "_left", "number",
     )  # fmt: skip
 
-    def __init__(self, hosted: DeliveringQueue, asked: Subscribe) -> None:
+    def __init__(self, hosted: DeliveringQueue, asked: Subscribe, node: str) -> None:
+        super().__init__(text_of(asked.tag), asked.no_ack, asked.is_exclusive, asked.priority)
         self._hosted = hosted
         self.number = asked.consumer
-        self.tag = text_of(asked.tag)
-        self.no_ack = asked.no_ack
-        self.is_exclusive = asked.is_exclusive
-        self.priority = asked.priority
-        self.is_waiting = False
         self._left = asked.messages
         self._bytes_left = asked.body_bytes
-        self._figures = asked.figures
+        self._figures = msgspec.structs.replace(asked.figures, node=node)
 
     def __repr__(self) -> str:
         return f"<HostedConsumer {self.tag!r}>"
@@ -78,6 +77,9 @@ class HostedConsumer:
         """Send messages to the client's node."""
         self._left -= len(entries)
         self._bytes_left -= self._hosted.deliver(self, entries)
+
+    def queue_replaced(self, queue: QueueClient) -> None:
+        """Do nothing: the hosted queue refers to it (queue_host.py)."""
 
     def queue_deleted(self) -> None:
         """The queue is deleted or has crashed."""

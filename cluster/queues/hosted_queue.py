@@ -8,10 +8,10 @@ their tags until they are settled, or until the link is down: then they are requ
 
 Invariants:
 HQ1. An entry that was delivered with acks is in `_unacked` exactly until it is settled.
-HQ2. Nothing is sent of a queue after its `release`.
+HQ2. Nothing is sent of a queue after its `release`, or when another node leads it (`leave`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
@@ -19,12 +19,12 @@ from leveret.broker.amqp.errors import ConnectionFault, Fault, internal_error, n
 from leveret.broker.amqp.field_table import text_of
 from leveret.broker.names import QUEUE, resource
 from leveret.broker.pending import Answer
-from leveret.broker.queues.queue_client import Got, QueueClient, QueueLength
+from leveret.broker.queues.queue_client import Got, Hold, QueueClient, QueueLength
 from leveret.broker.requester import Requester
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
 from leveret.cluster.queues import queue_frames as frames
 from leveret.cluster.queues.hosted_consumer import HostedConsumer
-from leveret.cluster.queues.hosted_publisher import HostedPublisher
+from leveret.cluster.queues.hosted_publishes import HostedPublishes, Pairs
 from leveret.cluster.queues.message_runs import RunReader, RunWriter
 from leveret.cluster.queues.queue_frames import FrameError, Result
 from leveret.storage.addresses import Addresses
@@ -48,20 +48,16 @@ class Host(Protocol):
     def is_held(self) -> bool:
         """Publishers of this node wait for its store."""
 
-    def report_later(self, hosted: "HostedQueue", taken_bytes: int = 0) -> None:
+    def report_later(self, publishes: HostedPublishes, taken_bytes: int = 0) -> None:
         """Call `report` at the end of the round, and `report_taken` when much was taken."""
 
 
 class HostedQueue:
-    """One queue of this node, used by one other node. number: the other node's, for the queue.
-
-    is_waiting: what was published is not reported as taken, since this node's publishers wait for
-    the store or for the queue's consumers. The publishers of the other node do so, too.
-    """
+    """One queue of this node, used by one other node. number: the other node's, for the queue."""
 
     __slots__ = (
-        "_consumers", "_host", "_is_over", "_next_tag", "_publisher", "_reported_bytes",
-        "_taken_bytes", "_unacked", "_what", "is_waiting", "number", "queue",
+        "_consumers", "_host", "_is_over", "_next_tag", "_publishes", "_unacked", "_what",
+        "number", "queue",
     )  # fmt: skip
 
     def __init__(self, host: Host, number: int, queue: QueueClient, asked: frames.Open) -> None:
@@ -69,74 +65,61 @@ class HostedQueue:
         self.number = number
         self.queue = queue
         self._what = resource(QUEUE, text_of(asked.name), text_of(asked.vhost))
-        self._publisher = HostedPublisher(lambda: host.report_later(self))
+        self._publishes = HostedPublishes(self, lambda: host.report_later(self._publishes))
         self._consumers: dict[int, HostedConsumer] = {}
         self._unacked: dict[int, Entry] = {}
         self._next_tag = asked.first_tag
-        self._taken_bytes = self._reported_bytes = 0
-        self.is_waiting = self._is_over = False
+        self._is_over = False
 
     def __repr__(self) -> str:
         return f"<HostedQueue {self.queue!r} for {self._host.peer.name}>"
+
+    @property
+    def held(self) -> Iterable[Entry]:
+        """What was delivered and is not settled."""
+        return self._unacked.values()
 
     # Publishing
 
     def publish(self, payload: bytes) -> None:
         """A run of messages. Raises RunError."""
+        if self._is_over:
+            return
         _, first, ttl_ms, count = frames.fields(frames.PUBLISH_START, payload)
         reader = RunReader(payload, frames.PUBLISH_START.size, self._host.addresses)
         messages = reader.messages(count)
         if not count or first + count > 1 << 63:
             raise FrameError(f"a run of {count} messages from number {first}")
-        self._taken_bytes += len(payload)
-        self._host.report_later(self, len(payload))
+        self._publishes.taken(len(payload))
+        self._host.report_later(self._publishes, len(payload))
         if self.queue.is_deleted:
             # The client's node settles them when it applies the deletion.
             return
         ttl = None if ttl_ms == frames.NO_TTL else ttl_ms
         if first:
-            publisher = self._publisher
+            publisher = self._publishes.publisher
             publisher.begin(first, count)
             self.queue.publish(messages, reader.body_bytes, ttl, publisher, first)
             publisher.end(first)
         else:
             self.queue.publish(messages, reader.body_bytes, ttl, None, 0)
 
-    def report(self) -> None:
-        """Send what became of publishes, if something did."""
-        if self._is_over:
-            return
-        if not self.is_waiting:
-            self._hold_back()
-        if self._publisher.has_due:
-            self._report()
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+        return self._host.is_held
 
-    def report_taken(self) -> None:
-        """Send how many bytes were taken."""
-        if not self.is_waiting and not self._is_over and self._taken_bytes > self._reported_bytes:
-            self._report()
+    @property
+    def publisher_hold(self) -> Hold | None:
+        """What publishers to the queue may have to wait for."""
+        is_over = self._is_over or self.queue.is_deleted
+        return None if is_over else self.queue.publisher_hold
 
-    def _report(self) -> None:
-        if not self.is_waiting:
-            self._reported_bytes = self._taken_bytes
-        safe, refused = self._publisher.take()
-        start = frames.TAKEN_START.pack(frames.TAKEN, self.number, self._reported_bytes, len(safe))
+    def tell(self, taken_bytes: int, safe: Pairs, refused: Pairs) -> None:
+        """Send what became of publishes."""
+        start = frames.TAKEN_START.pack(frames.TAKEN, self.number, taken_bytes, len(safe))
         pairs = [number for pair in (*safe, *refused) for number in pair]
         self._send(start, frames.packed(pairs))
-
-    def _hold_back(self) -> None:
-        hold = self.queue.publisher_hold
-        if self._host.is_held:
-            self.is_waiting = True
-        elif not self.queue.is_deleted and hold.is_wanted:
-            self.is_waiting = True
-            hold.begin(self.resume)
-
-    def resume(self) -> None:
-        """The publishers of this node go on: those of the other one may send at least a run."""
-        if self.is_waiting and not self._is_over:
-            self.is_waiting = False
-            self._report()
 
     # Delivering
 
@@ -176,6 +159,8 @@ class HostedQueue:
 
     def settle(self, payload: bytes) -> None:
         """Deliveries are settled. Raises FrameError."""
+        if self._is_over:
+            return
         _, action = frames.fields(frames.SETTLE_START, payload)
         take = self._unacked.pop
         try:
@@ -198,6 +183,8 @@ class HostedQueue:
     def ask(self, number: int, question: frames.Question) -> None:
         """Ask the queue, and send its answer. Raises FrameError."""
         queue = self.queue
+        if self._is_over:
+            return
         if queue.is_deleted and not isinstance(question, frames.Cancel):
             if isinstance(question, frames.Delete):
                 self._tell(number)
@@ -273,7 +260,7 @@ class HostedQueue:
         consumers = self._host.consumers
         if question.consumer in consumers:
             raise FrameError(f"consumer number {question.consumer} is in use")
-        consumer = HostedConsumer(self, question)
+        consumer = HostedConsumer(self, question, self._host.peer.name)
         answer: Answer[None] = Answer()
 
         def accepted() -> None:
@@ -324,6 +311,16 @@ class HostedQueue:
             self._host.peer.send(REMOTE_QUEUES_SERVICE, *pieces)
 
     # Ending
+
+    def leave(self) -> None:
+        """Another node leads the queue: do no more for the other node, until it closes the number.
+
+        It does so when it hears of it, and asks the next leader what was not answered.
+        """
+        for consumer in tuple(self._consumers.values()):
+            self._forget(consumer)
+        self._unacked.clear()
+        self._is_over = True
 
     def release(self) -> Iterator[int]:
         """The other node uses the queue no more: the steps of giving back what it held.

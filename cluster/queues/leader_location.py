@@ -10,7 +10,7 @@ RabbitMQ (`rabbit_queue_master_location_misc`, `rabbit_queue_location`).
     random          any node
     balanced        with few queues in all, as min-masters; with many, as random
 
-A queue is never placed on a node that does not run.
+A queue is never placed on a node that does not run or is under maintenance.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,8 +51,8 @@ def choose_node(
 ) -> str:
     """The node for a queue.
 
-    count_queues: returns the nodes that run, this one among them, with the number of queues that
-    each has. choose: returns a number below its argument, at random.
+    count_queues: returns the nodes that may be chosen, this one among them, with the number of
+    queues that each has. choose: returns a number below its argument, at random.
     """
     if locator == CLIENT_LOCAL:
         return this_node

@@ -45,6 +45,10 @@ REDELIVERED: Final = 32
 _EVERY_FLAG: Final = 63
 
 COPIED_BYTES_MAX: Final = 16 * 1024
+REUSED_BYTES_MAX: Final = 1024 * 1024
+"""A larger buffer is freed after its run."""
+_free: Final[list[BytesWriter]] = []
+"""The buffer of the run before: a new one would be copied each time that it grows."""
 
 
 class RunError(ValueError):
@@ -60,7 +64,7 @@ class RunWriter:
     __slots__ = ("_address", "_header", "_pieces", "_writer", "body_bytes")
 
     def __init__(self, start: bytes) -> None:
-        self._writer = BytesWriter()
+        self._writer = _free.pop() if _free else BytesWriter()
         self._writer.write(start)
         self._pieces: list[bytes] = []
         self._address: Address | None = None
@@ -77,6 +81,12 @@ class RunWriter:
         """The pieces of a frame with messages on their way to a consumer."""
         for entry in entries:
             self._write(entry.message, REDELIVERED if entry.redelivered else 0, False)
+        return self._end()
+
+    def copy(self, entries: Sequence[Entry]) -> list[bytes]:
+        """The pieces of a frame with a queue's messages on their way to another member of it."""
+        for entry in entries:
+            self._write(entry.message, REDELIVERED if entry.redelivered else 0, True)
         return self._end()
 
     def _write(self, message: Message, flags: i64, is_stored: bool) -> None:
@@ -119,8 +129,12 @@ class RunWriter:
         self._pieces.append(body)
 
     def _end(self) -> list[bytes]:
-        if len(self._writer):
-            self._pieces.append(self._writer.getvalue())
+        writer = self._writer
+        if len(writer):
+            self._pieces.append(writer.getvalue())
+        if len(writer) <= REUSED_BYTES_MAX and not _free:
+            writer.truncate(0)
+            _free.append(writer)
         return self._pieces
 
 

@@ -39,6 +39,35 @@ class OwedConfirms:
         self._runs[sequence] = publisher, first, count
         return sequence
 
+    def skip(self, count: int) -> int:
+        """A run is about to be sent for which nothing is owed; returns its first number."""
+        sequence = self._next
+        self._next += count
+        return sequence
+
+    def take_over(self, sequence: int, publisher: Publisher, first: int, count: int) -> None:
+        """A run that was sent with `skip` is owed, after all."""
+        last = next(reversed(self._runs), 0)
+        assert last < sequence < self._next, "runs are in the order of their numbers"
+        self._runs[sequence] = publisher, first, count
+
+    @property
+    def next(self) -> int:
+        """The sequence number of what is sent next."""
+        return self._next
+
+    @property
+    def settled(self) -> int:
+        """All that was sent below this sequence number is settled."""
+        for sequence in self._runs:
+            return sequence
+        return self._next
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """What is owed: the sequence number and the length of each run, in order."""
+        return [(sequence, count) for sequence, (_, _, count) in self._runs.items()]
+
     def confirm(self, start: int, end: int) -> None:
         """The runs from `start` up to, not including, `end` are safe. Raises ValueError if these
         are no runs that are owed.
@@ -52,6 +81,22 @@ class OwedConfirms:
             start += count
         if start != end:
             raise ValueError(f"a confirm up to message {end}, which is inside a run")
+
+    def confirm_owed(self, start: int, end: int) -> None:
+        """Of the runs from `start` up to, not including, `end`, those that are owed are safe."""
+        runs = self._runs
+        while start < end:
+            run = runs.pop(start, None)
+            if run is None:
+                start = next((sequence for sequence in runs if sequence > start), end)
+                continue
+            publisher, first, count = run
+            publisher.confirm(first, self)
+            start += count
+
+    def owes(self, sequence: int) -> bool:
+        """Whether a run that begins with this message is owed."""
+        return sequence in self._runs
 
     def refuse(self, refused: Iterable[tuple[int, int]]) -> None:
         """Messages are refused: pairs of the sequence number of a run, and that of a message in it.

@@ -56,6 +56,8 @@ DISCARD: Final = 3
 ACTIONS: Final = (ACK, REQUEUE, GIVE_BACK, DISCARD)
 
 NO_TTL: Final = -1
+REMOTE_TAGS: Final = 1 << 61
+"""Tags of deliveries are counted from here on: above all positions of a queue."""
 NUMBER: Final = struct.Struct("<BI")
 PUBLISH_START: Final = struct.Struct("<BIQqI")
 SETTLE_START: Final = struct.Struct("<BIB")

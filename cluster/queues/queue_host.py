@@ -17,13 +17,15 @@ from typing import NamedTuple, Protocol
 from leveret.broker.amqp.field_table import text_of
 from leveret.broker.long_work import LongWork
 from leveret.broker.queues.queue_client import QueueClient
-from leveret.broker.turns import Turns
+from leveret.broker.turns import Flushable, Turns
 from leveret.cluster.links.services import REMOTE_QUEUES_SERVICE, Peer
 from leveret.cluster.queues import queue_frames as frames
 from leveret.cluster.queues.hosted_consumer import HostedConsumer
+from leveret.cluster.queues.hosted_publishes import HostedPublishes
 from leveret.cluster.queues.hosted_queue import HostedQueue
 from leveret.cluster.queues.queue_frames import FrameError
 from leveret.storage.addresses import Addresses
+from leveret.storage.message import Entry
 
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of frames for queues that are not declared here yet: more than the credit of publishers."""
@@ -55,22 +57,22 @@ class Awaited(NamedTuple):
     kept: list[bytes]
 
 
-class QueueHost:
+class QueueHost(Flushable):
     """See the module. Used by hosted queues as `Host`."""
 
     def __init__(self, peer: Peer, local: LocalQueues) -> None:
         self.peer = peer
         self.addresses = local.addresses
         self.consumers: dict[int, HostedConsumer] = {}
-        self.is_dirty = False
+        super().__init__()
         self._local = local
         self._queues: dict[int, HostedQueue] = {}
         self._awaited: dict[int, Awaited] = {}
         self._kept_bytes = 0
-        self._reporting: dict[HostedQueue, None] = {}
-        self._untold: dict[HostedQueue, None] = {}
+        self._reporting: dict[HostedPublishes, None] = {}
+        self._untold: dict[HostedPublishes, None] = {}
         self._untold_bytes = 0
-        self._waiting: dict[HostedQueue, None] = {}
+        self._waiting: dict[HostedPublishes, None] = {}
         self._handlers: dict[int, Callable[[int, bytes], object]] = {
             frames.PUBLISH: self._publish,
             frames.SETTLE: self._settle,
@@ -143,6 +145,24 @@ class QueueHost:
                     self._kept_bytes -= len(payload)
                     self._handlers[payload[0]](number, payload)
 
+    def replaced(self, before: QueueClient, queue: QueueClient) -> None:
+        """Another object stands for a queue from now on."""
+        for hosted in self._queues.values():
+            if hosted.queue is before:
+                hosted.queue = queue
+
+    def left(self, queue: QueueClient) -> None:
+        """Another node leads a queue from now on."""
+        for hosted in self._queues.values():
+            if hosted.queue is queue:
+                hosted.leave()
+
+    def held_of(self, queue: QueueClient) -> Iterator[Entry]:
+        """What clients of the other node hold of a queue."""
+        for hosted in self._queues.values():
+            if hosted.queue is queue:
+                yield from hosted.held
+
     def _close(self, payload: bytes) -> None:
         (number,) = frames.fields(frames.NUMBER, payload)
         awaited = self._awaited.pop(number, None)
@@ -183,30 +203,30 @@ class QueueHost:
 
     # Once a round
 
-    def report_later(self, hosted: HostedQueue, taken_bytes: int = 0) -> None:
+    def report_later(self, publishes: HostedPublishes, taken_bytes: int = 0) -> None:
         """Call `report` at the end of the round, and `report_taken` when much was taken."""
-        self._reporting[hosted] = None
-        self._untold[hosted] = None
+        self._reporting[publishes] = None
+        self._untold[publishes] = None
         self._untold_bytes += taken_bytes
         self._local.turns.flush_later(self)
 
     def flush(self) -> None:
         """Send what became of publishes in this round."""
         reporting, self._reporting = self._reporting, {}
-        for hosted in reporting:
-            hosted.report()
-            if hosted.is_waiting:
-                self._waiting[hosted] = None
+        for publishes in reporting:
+            publishes.report()
+            if publishes.is_waiting:
+                self._waiting[publishes] = None
         if self._untold_bytes >= TAKEN_BYTES_MIN:
             untold, self._untold, self._untold_bytes = self._untold, {}, 0
-            for hosted in untold:
-                hosted.report_taken()
+            for publishes in untold:
+                publishes.report_taken()
 
     def resume(self) -> None:
         """The publishers of this node may go on, as far as the store is concerned."""
         waiting, self._waiting = self._waiting, {}
-        for hosted in waiting:
-            hosted.resume()
+        for publishes in waiting:
+            publishes.resume()
 
     def drained(self) -> None:
         """The link has room again: queues may deliver."""

@@ -21,21 +21,22 @@ UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
 
 
 class UntakenBytes:
-    """What was sent to all queues on other nodes, and is not taken.
+    """What was sent to other nodes for their queues and channels, and is not taken.
 
-    set_behind: called with True when it is too much, and with False when it is half of that.
+    bytes: how much it is. set_behind: called with True when it is too much, and with False when it
+    is half of that.
     """
 
     def __init__(self, set_behind: Callable[[bool], object]) -> None:
         self._set_behind = set_behind
         self._is_behind = False
-        self._bytes = 0
+        self.bytes = 0
 
     def add(self, size: int) -> None:
         """So many bytes were sent, or, if negative, taken."""
-        self._bytes += size
+        self.bytes += size
         limit = UNTAKEN_BYTES_MAX // 2 if self._is_behind else UNTAKEN_BYTES_MAX
-        if (self._bytes > limit) is not self._is_behind:
+        if (self.bytes > limit) is not self._is_behind:
             self._is_behind = not self._is_behind
             self._set_behind(self._is_behind)
 
@@ -95,14 +96,15 @@ class RemoteHold:
         """The link is down, or the queue is gone: nobody waits for it."""
         self._untaken.add(-self.untaken_bytes)
         self._sent_bytes = self._taken_bytes = 0
-        self._release()
+        self.release()
 
     def look(self) -> None:
         """More was taken, or the link has room again."""
         if self.untaken_bytes <= WINDOW_BYTES // 2 and not self._node.is_congested:
-            self._release()
+            self.release()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Nobody has to wait for it any more, for now."""
         waiting, self._waiting = self._waiting, []
         for resume in waiting:
             resume()

@@ -4,8 +4,9 @@ Everything is sent to the home node, in the order in which it is asked (Q1), ove
 sent in runs stays in runs. The home node performs it on the queue (hosted_queue.py).
 
 When the link goes down, publishes that were not confirmed are refused, questions are refused with
-RabbitMQ's 404, and consumers are cancelled. Deliveries that were not settled are the home node's to
-requeue: settling them here has no effect. While there is no link no message is routed to the queue.
+RabbitMQ's 404, and consumers are cancelled, or left to the next leader of a mirrored queue.
+Deliveries that were not settled are the home node's to requeue: settling them here has no effect.
+While there is no link no message is routed to the queue.
 
 Publishers are held back while more than `WINDOW_BYTES` were sent to the queue that its node has not
 taken, or while the link is congested.
@@ -13,7 +14,8 @@ taken, or while the link is congested.
 Invariants:
 RQ1. Each run of a publisher is confirmed or refused, once (Q2; owed_confirms.py).
 RQ2. A tag is sent to the home node at most once, and only over the link that it came by: tags below
-     `_first_tag` are of earlier links.
+     `_first_tag` are of earlier links. All are above the positions of queues of this node, so what
+     a mirrored queue has delivered here and from elsewhere can be told apart.
 RQ3. After `close` nothing is sent for the queue. Its number is closed when the deletions that
      clients of this node asked for are answered.
 """
@@ -31,6 +33,7 @@ from leveret.broker.queues.queue_client import (
     ExclusiveOwner,
     Got,
     Publisher,
+    QueueClient,
     QueueLength,
 )
 from leveret.broker.queues.queue_home import QueueHome
@@ -49,13 +52,18 @@ from leveret.storage.message import Entry, Message
 
 
 class RemoteQueue:
-    """See the module, and `QueueClient`."""
+    """See the module, and `QueueClient`.
+
+    first_tag: of its deliveries. leader_lost: what is called with its consumers when the link goes
+    down, if the queue is mirrored; None: they are cancelled.
+    """
 
     __slots__ = (
-        "_consumers", "_deletions", "_first_tag", "_node", "_number", "_owed", "_tag_end",
-        "_untold", "arguments", "auto_delete", "bindings", "declared", "durable", "figures",
-        "home", "is_deleted", "is_exclusive", "kind", "may_redeliver", "name", "operator_policy",
-        "options", "owner_connection", "policy", "publisher_hold", "storage_id", "vhost_name",
+        "_consumers", "_deletions", "_first_tag", "_leader_lost", "_node", "_number", "_owed",
+        "_tag_end", "_untold", "arguments", "auto_delete", "bindings", "declared", "durable",
+        "figures", "home", "is_deleted", "is_exclusive", "kind", "may_redeliver", "name",
+        "operator_policy", "options", "owner_connection", "policy", "publisher_hold",
+        "storage_id", "vhost_name",
     )  # fmt: skip
 
     is_exchange: ClassVar[bool] = False
@@ -71,8 +79,11 @@ class RemoteQueue:
         arguments: Table,
         owner_connection: ExclusiveOwner | None,
         home: QueueHome,
+        first_tag: int = frames.REMOTE_TAGS,
+        leader_lost: Callable[[list[Consumer]], object] | None = None,
     ) -> None:
         self._node = node
+        self._leader_lost = leader_lost or _cancel
         self.vhost_name = vhost_name
         self.kind = kind
         self.name = name
@@ -94,7 +105,7 @@ class RemoteQueue:
         self.publisher_hold = RemoteHold(node, node.untaken)
         self._owed = OwedConfirms(name)
         self._number = 0
-        self._first_tag = self._tag_end = 1
+        self._first_tag = self._tag_end = first_tag
         self._consumers: dict[Consumer, RemoteConsumer] = {}
         self._deletions = 0
         self._untold: Sequence[Consumer] = ()
@@ -138,9 +149,47 @@ class RemoteQueue:
         """There is no link to its node any more."""
         self._end_link()
         self._owed.die(is_settled=False)
-        for consumer in self._end_consumers():
-            consumer.queue_deleted()
-            consumer.tell_cancelled()
+        self._leader_lost(self._end_consumers())
+
+    def leave(self) -> list[Consumer]:
+        """Another queue leads: use this one no more; returns the consumers that it had."""
+        consumers = self._end_consumers()
+        number = self._number
+        self._end_link()
+        self._owed.die(is_settled=False)
+        if number:
+            self._node.lose_questions(self)
+            self._node.close(number)
+        return consumers
+
+    def mirrored_by(
+        self, client: QueueClient, leader_lost: Callable[[list[Consumer]], object]
+    ) -> None:
+        """The queue is mirrored from now on, and this is its leader. See `leader_lost`.
+
+        client: what consumers of this node refer to instead.
+        """
+        self._leader_lost = leader_lost
+        for consumer in self._consumers:
+            consumer.queue_replaced(client)
+
+    def mirrored_no_more(self) -> None:
+        """The queue is not mirrored any more: without a link its consumers are cancelled."""
+        self._leader_lost = _cancel
+        for consumer in self._consumers:
+            consumer.queue_replaced(self)
+
+    @property
+    def next_tag(self) -> int:
+        """Above all tags of its deliveries."""
+        return self._tag_end
+
+    def move(self, node: HomeNode, home: QueueHome) -> None:
+        """The home node was given another name: it is the one to ask from now on."""
+        if self._node.peer is not None:
+            self.home_down()
+        self._node, self.home = node, home
+        self.publisher_hold = RemoteHold(node, node.untaken)
 
     def _end_link(self) -> None:
         self._number = 0
@@ -201,9 +250,8 @@ class RemoteQueue:
     def _settle(self, action: int, entries: Sequence[Entry]) -> None:
         if not self._number:
             return
-        tags = [entry.position for entry in entries]
-        if self._first_tag > 1:
-            tags = [tag for tag in tags if tag >= self._first_tag]
+        first = self._first_tag
+        tags = [entry.position for entry in entries if entry.position >= first]
         if tags:
             start = frames.SETTLE_START.pack(frames.SETTLE, self._number, action)
             self._node.send(start, frames.packed(tags))
@@ -408,6 +456,13 @@ class RemoteQueue:
         for consumer in consumers:
             consumer.queue_deleted()
         return consumers
+
+
+def _cancel(consumers: list[Consumer]) -> None:
+    """The queue is not mirrored: its consumers have lost it."""
+    for consumer in consumers:
+        consumer.queue_deleted()
+        consumer.tell_cancelled()
 
 
 def _nothing(_result: Result) -> None:

@@ -24,6 +24,7 @@ from leveret.broker.policies.policy_table import merged
 from leveret.broker.queues.queue_client import ExclusiveOwner, QueueClient
 from leveret.broker.queues.queue_home import QueueHome
 from leveret.broker.queues.queue_kind import CLASSIC, QueueKind
+from leveret.broker.queues.queue_mirrors import NO_MIRRORS, QueueMirrors
 from leveret.broker.queues.queue_owner import QueueOwner
 from leveret.broker.queues.queue_places import RemoteOwner
 from leveret.broker.services import Services
@@ -37,6 +38,7 @@ from leveret.cluster.queues.queue_host import QueueHost
 from leveret.cluster.queues.remote_hold import UntakenBytes
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.addresses import Addresses
+from leveret.storage.message import Entry
 
 FROM_HOME_MIN = frames.DELIVER
 """Frames of this kind and above come from a home node; the others go to one."""
@@ -45,7 +47,11 @@ logger = logging.getLogger("leveret.cluster")
 
 
 class RemoteQueues:
-    """See `Service` and `QueuePlaces`. node: the name of this node."""
+    """See `Service` and `QueuePlaces`.
+
+    node: the name of this node. not_to_choose: other nodes that get no new queues. mirrors: see
+    `QueuePlaces`. untaken: what was sent to other nodes, and is not taken.
+    """
 
     def __init__(
         self,
@@ -54,14 +60,18 @@ class RemoteQueues:
         links: ServiceRegistry,
         settings: ClusterSettings,
         choose: Callable[[int], int] = secrets.randbelow,
+        not_to_choose: Callable[[], frozenset[str]] = frozenset,
+        mirrors: QueueMirrors = NO_MIRRORS,
     ) -> None:
         self.node = node
+        self.mirrors = mirrors
         self.turns = services.turns
         self.addresses = Addresses()
         self._services = services
         self._settings = settings
         self._choose = choose
-        self._untaken = UntakenBytes(services.flow.set_nodes_behind)
+        self._not_to_choose = not_to_choose
+        self.untaken = UntakenBytes(services.flow.set_nodes_behind)
         self._homes: dict[str, HomeNode] = {}
         self._hosts: dict[Peer, QueueHost] = {}
         services.flow.listen(self._flow_changed)
@@ -69,36 +79,30 @@ class RemoteQueues:
 
     # Places
 
-    def choose(
-        self, vhost: str, name: str, kind: QueueKind, arguments: Table, wanted: str = ""
-    ) -> QueueHome:
+    def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:
         """See `QueuePlaces.choose`."""
-        node = wanted
-        if not wanted:
-            policies = self._services.policies
-            policy, operator_policy = (
-                policies.of_queue(component, vhost, name, kind)
-                for component in (POLICY, OPERATOR_POLICY)
-            )
-            definition = merged(policy, operator_policy)
-            settings = self._settings
-            is_classic = kind.name == CLASSIC
-            configured = (
-                settings.queue_master_locator if is_classic else settings.queue_leader_locator
-            )
-            locator = locator_of(kind, arguments, definition, configured)
-            node = choose_node(locator, self.node, self._queue_counts, self._choose)
+        policies = self._services.policies
+        policy, operator_policy = (
+            policies.of_queue(component, vhost, name, kind)
+            for component in (POLICY, OPERATOR_POLICY)
+        )
+        definition = merged(policy, operator_policy)
+        settings = self._settings
+        is_classic = kind.name == CLASSIC
+        configured = settings.queue_master_locator if is_classic else settings.queue_leader_locator
+        locator = locator_of(kind, arguments, definition, configured)
+        node = choose_node(locator, self.node, self._queue_counts, self._choose)
         return QueueHome(node, 1 + secrets.randbits(62))
 
     def _queue_counts(self) -> Mapping[str, int]:
-        """Of the nodes that run, how many queues each has."""
+        """Of the nodes that queues may be placed on, how many each has."""
         counts = Counter(
             queue.home.node
             for vhost in self._services.vhosts.values()
             for queue in vhost.queues.values()
         )
-        running = [self.node, *(peer.name for peer in self._hosts)]
-        return {node: counts[node] for node in running}
+        others = {peer.name for peer in self._hosts} - self._not_to_choose()
+        return {node: counts[node] for node in (self.node, *others)}
 
     def make_remote(
         self,
@@ -117,19 +121,46 @@ class RemoteQueues:
             owner_connection, home,
         )  # fmt: skip
 
+    def move(self, queue: QueueClient, home: QueueHome) -> None:
+        """See `QueuePlaces.move`."""
+        if isinstance(queue, RemoteQueue):
+            queue.move(self._home(home.node), home)
+
     def added(self, vhost: str, queue: QueueClient) -> None:
         """See `QueuePlaces.added`."""
         if queue.home.node == self.node:
             for host in self._hosts.values():
                 host.declared(queue)
 
+    def replaced(self, before: QueueClient, queue: QueueClient) -> None:
+        """Another object stands for a queue of this node from now on."""
+        for host in self._hosts.values():
+            host.replaced(before, queue)
+
+    def left(self, queue: QueueClient) -> None:
+        """Another node leads a queue, which this one has led, from now on."""
+        for host in self._hosts.values():
+            host.left(queue)
+
+    def held_of(self, queue: QueueClient) -> list[Entry]:
+        """What clients of other nodes hold of a queue of this node."""
+        return [entry for host in self._hosts.values() for entry in host.held_of(queue)]
+
     def _home(self, node: str) -> HomeNode:
         home = self._homes.get(node)
         if home is None:
             clock = self._services.clock
-            home = HomeNode(node, self.turns, clock, self.addresses, self._untaken)
+            home = HomeNode(node, self.turns, clock, self.addresses, self.untaken)
             self._homes[node] = home
         return home
+
+    def home_node(self, node: str) -> HomeNode:
+        """Another node, as the home of queues that clients of this one use."""
+        return self._home(node)
+
+    def host(self, peer: Peer) -> QueueHost:
+        """The queues of this node as a linked one uses them."""
+        return self._hosts[peer]
 
     # The queues of this node (queue_host.py)
 

@@ -20,7 +20,7 @@ class BreakableConnection(Connection):
         return self.breakable
 
 
-class BreakableSink:
+class BreakableSink(FrameSink):
     """Hands frames on until there were too many.
 
     frames_left: how many; None if the connection is to hold.

@@ -17,8 +17,8 @@ from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import bad_request
-from leveret.mgmt.api.routes import route
-from leveret.mgmt.api.selection import Selection, header_of, inspected, read_next
+from leveret.mgmt.api.routes import Answerer, route
+from leveret.mgmt.api.selection import Selection, header_of, inspected, read_next, readable
 from leveret.storage.message import Entry
 
 Publish = Callable[[DirectConnection, Entry], Awaitable[str | None]] | None
@@ -56,9 +56,12 @@ class Act:
                 await self._handle_all(connection)
             else:
                 for one in self._selection.ids:
-                    if not await self._handle(connection, [one]):
+                    with readable():
+                        found = await self._inspection.find(one)
+                    if found is None or not await self._handle(connection, [found]):
                         reason = "the message is no longer in the queue"
                         self.failed.append({"id": one, "reason": reason})
+                    await self._call.node.give_way()
         return {"done": self.done, "failed": self.failed}
 
     async def _handle_all(self, connection: DirectConnection) -> None:
@@ -71,15 +74,15 @@ class Act:
                 chosen = []
                 for entry in entries:
                     if self._selection.filter.takes(entry):
-                        chosen.append(self._inspection.name_of(entry))
+                        chosen.append(entry)
                     await self._call.node.give_way()
                 await self._handle(connection, chosen)
         finally:
             cursor.close()
 
-    async def _handle(self, connection: DirectConnection, names: list[str]) -> int:
-        """Do it with the messages of these names that are ready; how many there were."""
-        entries = self._inspection.take(names)
+    async def _handle(self, connection: DirectConnection, found: list[Entry]) -> int:
+        """Do it with those of the messages that are ready; how many there were."""
+        entries = self._inspection.take(found)
         tags = connection.deliver(self._inspection.queue, entries)
         try:
             for tag, entry in zip(tags, entries, strict=True):
@@ -141,7 +144,7 @@ def without_cc(header: ContentHeader) -> ContentHeader:
     return header.replace(headers=headers)
 
 
-@route("POST", "/queues/{vhost}/{queue}/messages/move")
+@route("POST", "/queues/{vhost}/{queue}/messages/move", answered_by=Answerer.HOME_OF_QUEUE)
 async def move(call: Call) -> Any:
     """Move messages to another queue, without their CC header, which would name more queues."""
     vhost, queue, body = await prepare(call)
@@ -161,7 +164,7 @@ async def move(call: Call) -> Any:
     return await act.run(publish)
 
 
-@route("POST", "/queues/{vhost}/{queue}/messages/delete")
+@route("POST", "/queues/{vhost}/{queue}/messages/delete", answered_by=Answerer.HOME_OF_QUEUE)
 async def delete(call: Call) -> Any:
     """Delete messages permanently."""
     vhost, queue, body = await prepare(call)

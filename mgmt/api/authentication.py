@@ -11,7 +11,7 @@ from leveret.broker.auth.passwords import hash_password, hash_to_text
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.login import log_in, refused
 from leveret.mgmt.api.overview import require_this_node
-from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.routes import Answerer, NoContent, route
 
 
 @route("GET", "/whoami")
@@ -39,10 +39,10 @@ async def login(call: Call) -> Any:
     name, password = form.get("username"), form.get("password")
     if name is None or password is None:
         raise refused("Login failed")
-    await log_in(call.node, call.request, name, password)
+    await log_in(call.node, call.http_request, name, password)
     response = web.Response(body=b'"ok"', content_type="application/json")
     encoded = base64.b64encode(f"{name}:{password}".encode("utf-8", "surrogateescape"))
-    traits = "; Secure" if call.request.secure else ""
+    traits = "; Secure" if call.http_request.secure else ""
     cookie = f"auth={encoded.decode()}; Version=1; HttpOnly; SameSite=Strict{traits}"
     response.headers[hdrs.SET_COOKIE] = cookie
     return response
@@ -55,7 +55,7 @@ async def hash_a_password(call: Call) -> Any:
     return {"ok": hash_to_text(hash_password(call.path("password")))}
 
 
-@route("GET", "/auth/attempts/{node}")
+@route("GET", "/auth/attempts/{node}", answered_by=Answerer.NODE_IN_PATH)
 async def attempts(call: Call) -> Any:
     """Login attempts."""
     call.require_monitor()
@@ -73,7 +73,7 @@ def _attempts(protocol: str, outcomes: Outcomes) -> dict[str, Any]:
     }
 
 
-@route("GET", "/auth/attempts/{node}/source")
+@route("GET", "/auth/attempts/{node}/source", answered_by=Answerer.NODE_IN_PATH)
 async def attempts_by_source(call: Call) -> Any:
     """Login attempts by the client's address."""
     call.require_monitor()
@@ -84,7 +84,12 @@ async def attempts_by_source(call: Call) -> Any:
     ]
 
 
-@route("DELETE", "/auth/attempts/{node}", "/auth/attempts/{node}/source")
+@route(
+    "DELETE",
+    "/auth/attempts/{node}",
+    "/auth/attempts/{node}/source",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def reset_attempts(call: Call) -> Any:
     """Reset the counts of login attempts."""
     call.require_monitor()

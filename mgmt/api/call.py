@@ -8,9 +8,11 @@ they have access to, and their own connections.
 import pwd
 import socket
 import struct
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from leveret.broker.audit import Act
 from leveret.broker.auth.identity import Identity
@@ -24,6 +26,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api import incoming
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised, not_found
 from leveret.mgmt.api.json_bodies import parse
+from leveret.mgmt.api.passed_requests import Part
 from leveret.mgmt.running_node import Node
 
 DEFAULT_EXCHANGE = "amq.default"
@@ -33,17 +36,82 @@ NO_VHOST_ACCESS = "User not authorised to access virtual host"
 NO_OBJECT_ACCESS = "User not authorised to access object"
 
 
+class Request(Protocol):
+    """What a call needs of its request, which a client or another node has sent."""
+
+    @property
+    def method(self) -> str:
+        """GET and so on."""
+
+    @property
+    def path(self) -> str:
+        """The path, decoded."""
+
+    @property
+    def query(self) -> MultiMapping[str]:
+        """The parameters of the query."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers."""
+
+    @property
+    def match_info(self) -> Mapping[str, str]:
+        """The variables of the path, decoded."""
+
+    @property
+    def remote(self) -> str | None:
+        """The address of the client; None or empty for the control socket."""
+
+
+class Passed(NamedTuple):
+    """What another node has told with a request that it passed on.
+
+    may_open: the vhosts that the user may open. part: what is wanted of a list or file. only_own:
+    only what is this node's own is wanted.
+    """
+
+    body: bytes
+    requester: Requester
+    may_open: dict[str, bool]
+    part: Part | None
+    only_own: bool
+
+
 class Call:
-    """A request that is being answered. identity: its user. limits: what its body may have."""
+    """A request that is being answered. identity: its user. limits: what its body may have.
+
+    route: its path in the table of routes. passed: set if another node has passed it on. left_out:
+    the nodes that did not answer in time when they were asked for their part. wanted_node: the node
+    that is to answer, if the client names it.
+    """
 
     def __init__(
-        self, node: Node, request: web.Request, identity: Identity, limits: incoming.Limits
+        self,
+        node: Node,
+        request: Request,
+        identity: Identity,
+        limits: incoming.Limits,
+        route: str = "",
+        passed: Passed | None = None,
     ) -> None:
         self.node = node
         self.request = request
         self.identity = identity
+        self.route = route
+        self.passed = passed
+        self.left_out: set[str] = set()
+        self.wanted_node = ""
         self._limits = limits
-        self._may_open: dict[str, bool] = {}
+        self._raw_body = None if passed is None else passed.body
+        self._may_open: dict[str, bool] = {} if passed is None else passed.may_open
+
+    @property
+    def http_request(self) -> web.Request:
+        """The request of a client of this node. Raises 501 if another node has passed it on."""
+        if not isinstance(self.request, web.Request):
+            raise ApiError(501, "not_implemented", "only the node itself answers this request")
+        return self.request
 
     @property
     def broker(self) -> Broker:
@@ -60,9 +128,11 @@ class Call:
     @property
     def requester(self) -> Requester:
         """The user and where it is, for the audit."""
+        if self.passed is not None:
+            return self.passed.requester
         if self.request.remote:
             return Requester(self.identity.name, self.request.remote, HTTP)
-        return Requester(self.identity.name, _system_user(self.request), CONTROL)
+        return Requester(self.identity.name, _system_user(self.http_request), CONTROL)
 
     # The path and the query
 
@@ -116,7 +186,7 @@ class Call:
         If the path names none, they are asked about all vhosts.
         """
         access = self.broker.services.access
-        if access.decides_at_once:
+        if access.decides_at_once or self.passed is not None:
             return
         named = self.request.match_info.get("vhost")
         for vhost in tuple(self.broker.services.vhosts) if named is None else (named,):
@@ -218,15 +288,17 @@ class Call:
 
     async def raw_body(self) -> bytes:
         """The body in bytes. Raises 400 and 408."""
-        return await incoming.read(self.request, self._limits)
+        if self._raw_body is None:
+            self._raw_body = await incoming.read(self.http_request, self._limits)
+        return self._raw_body
 
     async def file(self) -> bytes:
         """The file in a form that a browser sent. Raises 400 and 408."""
-        return await incoming.read_file(self.request, self._limits)
+        return await incoming.read_file(self.http_request, self._limits)
 
     async def form_before_login(self) -> dict[str, str]:
         """The fields of a form from anybody. Raises 400, 408 and 413."""
-        return await incoming.read_form(self.request, incoming.BEFORE_LOGIN)
+        return await incoming.read_form(self.http_request, incoming.BEFORE_LOGIN)
 
     async def body(self, *required: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
         """The JSON object in the body. Raises 400 without one, or if a key is missing.
@@ -234,6 +306,7 @@ class Call:
         nullable: keys that must be there and may be null.
         """
         raw = await self.raw_body()
+        await self.node.give_way()
         is_empty = raw in (b"", b"null", b"undefined")
         content = {} if is_empty else await parse(raw, self.node.give_way)
         if isinstance(content, str):

@@ -1,46 +1,40 @@
-"""Connections, channels and consumers."""
+"""Connections and channels: of all nodes, or of the one that has them."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from leveret.broker.amqp.json_form import text
 from leveret.broker.channel.channel import Channel
 from leveret.broker.net.connection import Connection
-from leveret.broker.queues.status import ConsumerFigures
 from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.consumers import refresh_activities
 from leveret.mgmt.api.errors import not_found
+from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
-from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.other_nodes import ask_others
+from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.api.windows import window
-from leveret.mgmt.views.channels import channel_view, consumer_view, single_channel_view
+from leveret.mgmt.views.channels import channel_view, single_channel_view
 from leveret.mgmt.views.connections import connection_view, open_connections
 
 CLOSED_BY_MANAGEMENT = "Closed via management plugin"
 
 
-class QueuesConsumer(NamedTuple):
-    """A consumer, with the queue that it consumes from."""
-
-    vhost: str
-    queue: str
-    consumer: ConsumerFigures
-
-
 def visible(call: Call) -> list[Connection]:
-    """All connections for a monitor, the user's own for other users."""
+    """All connections of this node for a monitor, the user's own for other users."""
     found = open_connections(call.node.sampler)
     if call.identity.is_monitor:
         return found
     return [one for one in found if one.user.name == call.identity.name]
 
 
-def _listing(call: Call) -> Listing[Connection]:
+def _listing(call: Call) -> JointListing[Connection]:
     data_window = window(call, "data_rates")
-    return Listing(
+    listing: Listing[Connection] = Listing(
         lambda one: one.name,
         lambda one: connection_view(one, call.node.sampler, data_window),
         {"user": lambda one: one.user.name, "vhost": lambda one: one.vhost.name,
          "channels": lambda one: len(one.channels), "state": lambda one: one.publishing_state},
     )  # fmt: skip
+    return JointListing(listing)
 
 
 @route("GET", "/connections")
@@ -76,6 +70,7 @@ async def close_connections_of_user(call: Call) -> Any:
     for connection in open_connections(call.node.sampler):
         if connection.user.name == user:
             connection.force_close(reason)
+    await ask_others(call)
     return NoContent()
 
 
@@ -92,13 +87,13 @@ def _find(call: Call) -> Connection:
     raise not_found()
 
 
-@route("GET", "/connections/{connection}")
+@route("GET", "/connections/{connection}", answered_by=Answerer.WHO_HAS_IT)
 async def show_connection(call: Call) -> Any:
     """One connection."""
     return connection_view(_find(call), call.node.sampler, window(call, "data_rates"))
 
 
-@route("DELETE", "/connections/{connection}")
+@route("DELETE", "/connections/{connection}", answered_by=Answerer.WHO_HAS_IT)
 async def close_connection(call: Call) -> Any:
     """Close one connection; the header X-Reason says why."""
     connection, reason = _find(call), _reason(call)
@@ -109,11 +104,12 @@ async def close_connection(call: Call) -> Any:
     return NoContent()
 
 
-@route("GET", "/connections/{connection}/channels")
+@route("GET", "/connections/{connection}/channels", answered_by=Answerer.WHO_HAS_IT)
 async def list_channels_of_connection(call: Call) -> Any:
     """The channels of one connection."""
     connection = _find(call)
-    return await _answer_channels(call, [(connection, one) for one in channels_of(connection)])
+    found = [(connection, one) for one in channels_of(connection)]
+    return await _channel_listing(call).answer(call, found)
 
 
 def channels_of(connection: Connection) -> list[Channel]:
@@ -121,21 +117,20 @@ def channels_of(connection: Connection) -> list[Channel]:
     return list(connection.channels.values())
 
 
-async def _answer_channels(call: Call, found: list[tuple[Connection, Channel]]) -> Any:
+def _channel_listing(call: Call) -> Listing[tuple[Connection, Channel]]:
     message_window = window(call, "msg_rates")
-    listing: Listing[tuple[Connection, Channel]] = Listing(
+    return Listing(
         lambda pair: pair[1].name,
         lambda pair: channel_view(*pair, call.node.sampler, message_window),
         {"user": lambda pair: pair[0].user.name, "number": lambda pair: pair[1].number},
     )
-    return await listing.answer(call, found)
 
 
 @route("GET", "/channels")
 async def list_channels(call: Call) -> Any:
     """Open channels."""
     found = [(one, channel) for one in visible(call) for channel in channels_of(one)]
-    return await _answer_channels(call, found)
+    return await JointListing(_channel_listing(call)).answer(call, found)
 
 
 @route("GET", "/vhosts/{vhost}/channels")
@@ -148,10 +143,10 @@ async def list_channels_of_vhost(call: Call) -> Any:
         if one.vhost is vhost
         for channel in channels_of(one)
     ]
-    return await _answer_channels(call, found)
+    return await JointListing(_channel_listing(call)).answer(call, found)
 
 
-@route("GET", "/channels/{channel}")
+@route("GET", "/channels/{channel}", answered_by=Answerer.WHO_HAS_IT)
 async def show_channel(call: Call) -> Any:
     """One channel."""
     name = call.path("channel")
@@ -159,27 +154,7 @@ async def show_channel(call: Call) -> Any:
         for channel in channels_of(connection):
             if channel.name == name:
                 call.require_owner(connection.user.name)
+                await refresh_activities(call, [channel])
                 sampler = call.node.sampler
                 return single_channel_view(connection, channel, sampler, window(call, "msg_rates"))
     raise not_found()
-
-
-@route("GET", "/consumers", "/consumers/{vhost}")
-async def list_consumers(call: Call) -> Any:
-    """Consumers: all for a monitor, those of the user's own connections for other users."""
-    may_see_all, user = call.identity.is_monitor, text(call.identity.name)
-    found: list[QueuesConsumer] = []
-    for vhost in call.listed_vhosts():
-        for queue in tuple(vhost.queues.values()):
-            found += [
-                QueuesConsumer(vhost.name, queue.name, consumer)
-                for consumer in queue.figures.consumers()
-                if may_see_all or consumer.user == user
-            ]
-            await call.node.give_way()
-    listing: Listing[QueuesConsumer] = Listing(
-        lambda one: one.consumer.tag,
-        lambda one: consumer_view(one.consumer, one.vhost, one.queue, call.node.sampler),
-        {"vhost": lambda one: one.vhost},
-    )
-    return await listing.answer(call, found)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from leveret.broker.config import SettingError
-from leveret.broker.node_address import read_node_address
+from leveret.broker.node_address import NodeAddress, read_node_address
 from leveret.cluster.membership_changes import ClusterError
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
@@ -19,21 +19,21 @@ DISC, RAM = "disc", "ram"
 @route("GET", "/node/cluster-status", control_only=True, works_stopped=True)
 async def show_cluster_status(call: Call) -> Any:
     """What `rabbitmqctl cluster_status` shows."""
-    return await cluster_status(call.node)
+    found = await cluster_status(call.node)
+    call.left_out |= {name for name, status in found["nodes"].items() if status is None}
+    return found
 
 
 @route("POST", "/node/join-cluster", control_only=True, works_stopped=True)
 async def join_cluster(call: Call) -> Any:
     """Join the cluster of another node while the broker is stopped; the node loses its data."""
     body = await call.body("node")
-    try:
-        member = read_node_address(str(body["node"]))
-    except ValueError as error:
-        raise bad_request(str(error)) from None
+    member = _address(body)
     await _note(call, "cluster.joined", f"Clustering this node with {member}")
+    is_disc = _is_disc(body)
     with _errors():
-        stopped = call.node.while_stopped()
-        await stopped.join(member, _is_disc(body), call.node.reset)
+        async with call.node.while_stopped() as stopped:
+            await stopped.join(member, is_disc)
     return NoContent()
 
 
@@ -42,7 +42,8 @@ async def leave_cluster(call: Call) -> Any:
     """Have the node removed from its cluster while the broker is stopped."""
     await _note(call, "cluster.left", "Removing this node from its cluster")
     with _errors():
-        await call.node.while_stopped().leave()
+        async with call.node.while_stopped() as stopped:
+            await stopped.leave()
     return NoContent()
 
 
@@ -51,8 +52,22 @@ async def change_type(call: Call) -> Any:
     """Make the node a disc node or a RAM node while the broker is stopped."""
     body = await call.body("type")
     await _note(call, "cluster.type.changed", f"Making this node a {body['type']} node")
+    is_disc = _is_disc(body)
     with _errors():
-        await call.node.while_stopped().change_type(_is_disc(body))
+        async with call.node.while_stopped() as stopped:
+            await stopped.change_type(is_disc)
+    return NoContent()
+
+
+@route("POST", "/node/update-cluster-nodes", control_only=True, works_stopped=True)
+async def update_cluster_nodes(call: Call) -> Any:
+    """Take over from another node who belongs to the cluster, while the broker is stopped."""
+    body = await call.body("node")
+    member = _address(body)
+    await _note(call, "cluster.members.updated", f"Taking the nodes of the cluster from {member}")
+    with _errors():
+        async with call.node.while_stopped() as stopped:
+            await stopped.update_members(member)
     return NoContent()
 
 
@@ -61,7 +76,8 @@ async def force_boot(call: Call) -> Any:
     """Have the broker's next start wait for no other node."""
     await _note(call, "cluster.force_boot", "Forcing the next start of this node")
     with _errors():
-        call.node.while_stopped().force_boot()
+        async with call.node.while_stopped() as stopped:
+            stopped.force_boot()
     return NoContent()
 
 
@@ -77,6 +93,14 @@ async def forget_cluster_node(call: Call) -> Any:
     with _errors():
         await cluster.forget(name)
     return NoContent()
+
+
+def _address(body: dict[str, Any]) -> NodeAddress:
+    """The node that a body names. Raises 400."""
+    try:
+        return read_node_address(str(body["node"]))
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
 def _is_disc(body: dict[str, Any]) -> bool:

@@ -1,9 +1,11 @@
 """Control of the node itself: routes that only the control socket has (docs/http-api.md)."""
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from leveret.broker.amqp.json_form import text
@@ -15,18 +17,22 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.clients import CLOSED_BY_MANAGEMENT
 from leveret.mgmt.api.errors import ApiError, bad_request, conflict
 from leveret.mgmt.api.health import environment
+from leveret.mgmt.api.other_nodes import ask_for_part, other_nodes
 from leveret.mgmt.api.routes import NoContent, route
 from leveret.mgmt.event_stream import EventStream
 from leveret.mgmt.log.levels import LEVELS
 from leveret.mgmt.log.outputs import set_level
-from leveret.mgmt.running_node import NodeError
+from leveret.mgmt.running_node import NodeError, StartEnded
 from leveret.mgmt.views.connections import open_connections
 from leveret.mgmt.views.nodes import status
 
 DRAINED = "Node was put into maintenance mode"
+MAINTENANCE = "node is being put into maintenance"
 CLIENT_CHECK_SECONDS = 0.5
 """How often a stream of events checks whether its client is still connected."""
 CATEGORIES = ("connection", "channel", "queue", "auth", "memory", "disk", "broker", "tls")
+
+logger = logging.getLogger("leveret")
 
 
 @route("GET", "/node/ping", control_only=True, works_stopped=True)
@@ -131,9 +137,7 @@ async def show_log(call: Call) -> Any:
 
 @route("POST", "/node/stop-app", control_only=True, works_stopped=True)
 async def stop_app(call: Call) -> Any:
-    """Stop the broker; the process stays."""
-    if call.node.is_booting:
-        raise conflict("the broker is starting: try again when it has started")
+    """Stop the broker, also one that waits for other nodes in its start; the process stays."""
     await _note(call, "broker.stopped", "Stopping the broker")
     await call.node.stop_broker()
     return NoContent()
@@ -151,6 +155,8 @@ async def start_app(call: Call) -> Any:
         raise ApiError(500, "cannot_start", explain(call.node.config, error)) from None
     except OSError as error:
         raise ApiError(500, "cannot_start", str(error)) from None
+    except StartEnded as error:
+        raise conflict(str(error)) from None
     return NoContent()
 
 
@@ -181,10 +187,14 @@ async def _resume(call: Call) -> None:
 async def drain(call: Call) -> Any:
     """Put the node into maintenance: disconnect all clients and accept no new ones."""
     await _note(call, "node.drained", "Putting this node into maintenance mode")
-    call.node.is_under_maintenance = True
+    call.node.set_under_maintenance(True)
     call.broker.suspend_listeners()
-    for connection in open_connections(call.node.sampler):
+    connections = open_connections(call.node.sampler)
+    for connection in connections:
         connection.force_close(DRAINED)
+    logger.warning("closed %d connections of clients; no new ones are accepted", len(connections))
+    _notify(call, "maintenance.connections.closed", reason=MAINTENANCE)
+    _notify(call, "maintenance.draining", reason=MAINTENANCE)
     return NoContent()
 
 
@@ -193,8 +203,15 @@ async def revive(call: Call) -> Any:
     """End maintenance: accept clients again."""
     await _note(call, "node.revived", "Ending the maintenance mode of this node")
     await _resume(call)
-    call.node.is_under_maintenance = False
+    call.node.set_under_maintenance(False)
+    _notify(call, "maintenance.revived")
     return NoContent()
+
+
+def _notify(call: Call, event: str, **facts: Any) -> None:
+    events = call.broker.services.events
+    if events.are_wanted:
+        events.notify(event, facts)
 
 
 @route("POST", "/node/collect-garbage", control_only=True, works_stopped=True)
@@ -206,7 +223,7 @@ async def collect_garbage(call: Call) -> Any:
 @route("POST", "/node/reset", control_only=True, works_stopped=True)
 async def reset(call: Call) -> Any:
     """Remove all definitions and messages."""
-    if call.node.broker is None:
+    if call.node.is_stopped:
         text = "Resetting this node: removing all definitions and messages"
         await _note(call, "node.reset", text)
     try:
@@ -238,7 +255,7 @@ async def check_password(call: Call) -> Any:
 
 @route("POST", "/node/close-connections", control_only=True)
 async def close_connections(call: Call) -> Any:
-    """Close all connections, or those of a vhost or user, up to a maximum number."""
+    """Close all connections, or those of a vhost or user, up to a maximum number, on all nodes."""
     body = await call.body()
     reason = str(body.get("reason") or CLOSED_BY_MANAGEMENT)
     vhost, user, limit = body.get("vhost"), body.get("user"), body.get("limit") or 0
@@ -253,6 +270,12 @@ async def close_connections(call: Call) -> Any:
             break
         connection.force_close(reason)
         closed += 1
+    for node in other_nodes(call):
+        if limit and closed >= limit:
+            break
+        left = {**body, "limit": limit - closed if limit else 0}
+        answer = await ask_for_part(call, node, body=msgspec.json.encode(left))
+        closed += 0 if answer is None else msgspec.json.decode(answer)["closed"]
     return {"closed": closed}
 
 
@@ -262,7 +285,7 @@ async def stream_events(call: Call) -> Any:
     node, broker, stream = call.node, call.broker, EventStream()
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
     broker.services.events.listen(stream.add)
-    sending = asyncio.ensure_future(_send_events(stream, call.request, response))
+    sending = asyncio.ensure_future(_send_events(stream, call.http_request, response))
     try:
         while not sending.done() and node.broker is broker and not node.stop_requested.is_set():
             await asyncio.wait([sending], timeout=CLIENT_CHECK_SECONDS)
@@ -271,7 +294,7 @@ async def stream_events(call: Call) -> Any:
         sending.cancel()
     with suppress(asyncio.CancelledError):
         await sending
-    transport = call.request.transport
+    transport = call.http_request.transport
     if transport is not None and transport.get_write_buffer_size():
         # A client that does not read must not delay the stop of the node.
         transport.abort()

@@ -74,6 +74,6 @@ async def _import(call: Call, vhost: str | None) -> Any:
 
 async def _content(call: Call) -> bytes:
     """The body, or the file in a form that a browser sent. Raises 400 and 408."""
-    if call.request.content_type.startswith("multipart/"):
+    if call.http_request.content_type.startswith("multipart/"):
         return await call.file()
     return await call.raw_body()

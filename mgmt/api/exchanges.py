@@ -24,6 +24,7 @@ from leveret.mgmt.api.directly import (
     require_short_name,
 )
 from leveret.mgmt.api.errors import bad_request, not_authorised, not_found
+from leveret.mgmt.api.joint_listing import SummedListing, summed
 from leveret.mgmt.api.listing import Listing
 from leveret.mgmt.api.payloads import decode_payload
 from leveret.mgmt.api.routes import Created, NoContent, route
@@ -38,6 +39,8 @@ from leveret.mgmt.views.exchanges import (
     shown_binding,
 )
 
+SUMMED = ("message_stats",)
+"""The columns of an exchange that are sums over the nodes."""
 TYPES = {"q": "queue", "e": "exchange", "queue": "queue", "exchange": "exchange"}
 
 
@@ -51,7 +54,7 @@ async def list_exchanges(call: Call) -> Any:
         lambda pair: exchange_view(*pair, call.node.sampler, message_window),
         {"vhost": lambda pair: pair[0].name, "type": lambda pair: pair[1].type_name},
     )
-    return await listing.answer(call, found)
+    return await SummedListing(listing, SUMMED).answer(call, found)
 
 
 @route("GET", "/exchanges/{vhost}/{exchange}")
@@ -60,7 +63,7 @@ async def show_exchange(call: Call) -> Any:
     vhost = call.vhost()
     exchange = call.exchange(vhost)
     shown = exchange_view(vhost, exchange, call.node.sampler, window(call, "msg_rates"))
-    return {**shown, "incoming": [], "outgoing": []}
+    return {**await summed(call, shown, SUMMED), "incoming": [], "outgoing": []}
 
 
 @route("PUT", "/exchanges/{vhost}/{exchange}")

@@ -9,6 +9,11 @@ CONTENT_SECURITY_POLICY = (
     "object-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
 )
 
+LEFT_OUT = "X-Leveret-Nodes-Left-Out"
+"""The nodes of the cluster that did not answer in time, so that what they have is missing."""
+NODES_LEFT_OUT: web.RequestKey[set[str]] = web.RequestKey("nodes_left_out", set)
+"""Where a request has the names of these nodes."""
+
 
 class Headers:
     """The headers that a configuration sets."""
@@ -30,12 +35,15 @@ class Headers:
         for name, value in self._fixed.items():
             response.headers.setdefault(name, value)
         response.headers["Vary"] = "accept, accept-encoding, origin"
+        left_out = request.get(NODES_LEFT_OUT)
+        if left_out:
+            response.headers[LEFT_OUT] = ", ".join(sorted(left_out))
         origin = request.headers.get("Origin")
         if origin is None or not ("*" in self._origins or origin in self._origins):
             return
         response.headers["Access-Control-Allow-Origin"] = origin
         response.headers["Access-Control-Allow-Credentials"] = "true"
-        response.headers["Access-Control-Expose-Headers"] = "Location"
+        response.headers["Access-Control-Expose-Headers"] = f"Location, {LEFT_OUT}"
         if request.method == "OPTIONS":
             response.headers["Access-Control-Allow-Headers"] = (
                 "Authorization, Content-Type, X-Reason"

@@ -15,7 +15,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import as_closed_channel, connect, make
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.overview import require_this_node
-from leveret.mgmt.api.routes import Status, route
+from leveret.mgmt.api.routes import Answerer, Status, route
 
 DIGITS = re.compile("[0-9]{1,9}")
 ALIVENESS_QUEUE = "aliveness-test"
@@ -59,30 +59,48 @@ async def _send_and_get(call: Call, vhost: VirtualHost) -> Any:
     return OK
 
 
-@route("GET", "/healthchecks/node", "/healthchecks/node/{node}")
+@route(
+    "GET",
+    "/healthchecks/node",
+    "/healthchecks/node/{node}",
+    answered_by=Answerer.NODE_IN_PATH,
+    answers_at_once=True,
+)
 async def node_check(call: Call) -> Any:
     """Check that no alarm is in force."""
     if "node" in call.request.match_info:
         require_this_node(call)
     alarms = call.broker.services.alarms
-    if alarms.are_in_force:
-        return {"status": "failed", "reason": f"resource alarm(s) in effect: {alarms.sources}"}
+    if alarms.own:
+        return {"status": "failed", "reason": f"resource alarm(s) in effect: {alarms.own}"}
     return OK
 
 
-@route("GET", "/health/checks/alarms", "/health/checks/local-alarms")
+@route("GET", "/health/checks/alarms", answers_at_once=True)
 async def check_alarms(call: Call) -> Any:
-    """Check that no alarm is in force, with a list of those that are."""
-    sources = call.broker.services.alarms.sources
-    if not sources:
+    """Check that no alarm is in force in the cluster, with a list of those that are."""
+    alarms = call.broker.services.alarms
+    return _alarms_of({call.node.name: alarms.own, **alarms.of_others}, "the cluster")
+
+
+@route("GET", "/health/checks/local-alarms", answers_at_once=True)
+async def check_local_alarms(call: Call) -> Any:
+    """Check that no alarm of this node is in force, with a list of those that are."""
+    return _alarms_of({call.node.name: call.broker.services.alarms.own}, "the node")
+
+
+def _alarms_of(by_node: dict[str, tuple[str, ...]], where: str) -> Any:
+    found = [
+        {"node": node, "resource": source}
+        for node, sources in sorted(by_node.items())
+        for source in sources
+    ]
+    if not found:
         return OK
-    node = call.node.name
-    where = "the node" if call.request.path.endswith("local-alarms") else "the cluster"
-    found = [{"node": node, "resource": source} for source in sources]
     return failed(f"There are alarms in effect in {where}", alarms=found)
 
 
-@route("GET", "/health/checks/certificate-expiration/{within}/{unit}")
+@route("GET", "/health/checks/certificate-expiration/{within}/{unit}", answers_at_once=True)
 async def check_certificates(call: Call) -> Any:
     """Check that no certificate of a listener or of its CAs expires within a time."""
     days = UNITS_DAYS.get(call.path("unit").lower())
@@ -120,7 +138,7 @@ async def _ends_before(path: Path | None, end: datetime) -> list[str]:
     return [one.strftime("%Y-%m-%d %H:%M:%S") for one in ends if one < end]
 
 
-@route("GET", "/health/checks/port-listener/{port}")
+@route("GET", "/health/checks/port-listener/{port}", answers_at_once=True)
 async def check_port(call: Call) -> Any:
     """Check that there is a listener on a port."""
     if not DIGITS.fullmatch(call.path("port")):
@@ -132,7 +150,7 @@ async def check_port(call: Call) -> Any:
     return failed("No active listener", missing=port, ports=ports)
 
 
-@route("GET", "/health/checks/protocol-listener/{protocol}")
+@route("GET", "/health/checks/protocol-listener/{protocol}", answers_at_once=True)
 async def check_protocol(call: Call) -> Any:
     """Check that there is a listener for a protocol."""
     wanted = PROTOCOLS.get(call.path("protocol").lower(), call.path("protocol"))
@@ -142,7 +160,7 @@ async def check_protocol(call: Call) -> Any:
     return failed("No active listener", missing=wanted, protocols=spoken)
 
 
-@route("GET", "/health/checks/virtual-hosts")
+@route("GET", "/health/checks/virtual-hosts", answers_at_once=True)
 async def check_vhosts(call: Call) -> Any:
     """Check that all vhosts are running."""
     down = [vhost.name for vhost in call.broker.services.vhosts.values() if vhost.is_deleted]
@@ -151,13 +169,17 @@ async def check_vhosts(call: Call) -> Any:
     return failed("Some virtual hosts are down", **{"virtual-hosts": down})
 
 
-@route(
-    "GET",
-    "/health/checks/node-is-mirror-sync-critical",
-    "/health/checks/node-is-quorum-critical",
-)
-async def check_critical(call: Call) -> Any:
-    """Check that no queue would lose its quorum or its mirrors without this node."""
+@route("GET", "/health/checks/is-in-service", answers_at_once=True)
+async def check_service(call: Call) -> Any:
+    """Check that the node serves clients: it is not under maintenance, and knows its place."""
+    if call.node.is_under_maintenance or call.node.is_holding_clients:
+        return failed("this rabbit node is not currently available to serve")
+    return OK
+
+
+@route("GET", "/health/checks/node-is-quorum-critical", answers_at_once=True)
+async def check_quorums(call: Call) -> Any:
+    """Check that no queue would lose its quorum without this node."""
     return {**OK, "reason": "single node cluster"}
 
 

@@ -12,21 +12,33 @@ the node does its other work.
 import heapq
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from leveret.broker.amqp.json_form import JsonTable, typed_table
+from leveret.broker.amqp.json_form import JsonTable, text, typed_table
 from leveret.broker.patterns import OutOfTimeError, compile_pattern
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request
+from leveret.mgmt.api.passed_requests import SortKey
 
 PAGE_SIZE_MAX = 500
 PAGE_SIZE = 100
 SORTED_AT_ONCE = 500
 FILTERED_AT_ONCE = 10
+KEYED_AT_ONCE = 20
+NO_SORT_KEY: SortKey = (2, "")
+"""That of all objects of a list in its own order, and of those without the column."""
 
 Item = TypeVar("Item")
+
+
+class Keyed(NamedTuple, Generic[Item]):
+    """An object of a list in order, with what it is ordered by. name: what orders equal keys."""
+
+    sort: SortKey
+    name: Any
+    item: Item
 
 
 class Listing(Generic[Item]):
@@ -44,36 +56,47 @@ class Listing(Generic[Item]):
         order: Callable[[Item], Any] | None = None,
     ) -> None:
         self._name = name
-        self._render = render
+        self.render = render
         self._quick = {"name": name, **(quick or {})}
         vhost = self._quick.get("vhost")
         if order is None:
             order = name if vhost is None else lambda item: (vhost(item), name(item))
-        self._order = order
+        self.order = order
 
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, or the requested page of it. Raises ApiError."""
         found = list(items)
-        total = len(found)
-        page = _page_of(call)
+        page = Page.of(call)
+        keyed = await self.keyed(call, found, filters=page is not None)
         if page is None:
-            return await self._shown(call, await self._sorted(call, found))
-        found = await self._filtered(call, found)
-        number, size = page
-        filtered = len(found)
-        count = -(-filtered // size)
-        if number > max(1, count):
-            raise ApiError(
-                400,
-                "page_out_of_range",
-                f"Page out of range, page: {number} page size: {size}, len: {filtered}",
-            )
-        found = await self._sorted(call, found)
-        items_shown = await self._shown(call, found[(number - 1) * size : number * size])
-        return {
-            "filtered_count": filtered, "item_count": len(items_shown), "items": items_shown,
-            "page": number, "page_count": count, "page_size": size, "total_count": total,
-        }  # fmt: skip
+            return await self.shown(call, [one.item for one in keyed])
+        chosen = page.cut(keyed, len(keyed))
+        items_shown = await self.shown(call, [one.item for one in chosen])
+        return page.answer(items_shown, len(keyed), len(found))
+
+    async def keyed(self, call: Call, items: list[Item], *, filters: bool) -> list[Keyed[Item]]:
+        """The objects in the requested order; of a page, those with the wanted name.
+
+        Raises 400 for an invalid or too slow expression.
+        """
+        if filters:
+            items = await self._filtered(call, items)
+        column = call.query("sort")
+        key = self._key_of(column) if column else lambda item: NO_SORT_KEY
+        is_slow = bool(column) and column not in self._quick
+        keyed = []
+        for number, item in enumerate(items):
+            keyed.append(Keyed(key(item), self.order(item), item))
+            if is_slow or number % KEYED_AT_ONCE == 0:
+                await call.node.give_way()
+        return await in_order(call, keyed)
+
+    def _key_of(self, column: str) -> Callable[[Item], SortKey]:
+        """What an object is sorted by; of what is rendered for it only the column is kept."""
+        quick = self._quick.get(column)
+        if quick is not None:
+            return lambda item: sort_key(quick(item))
+        return lambda item: sort_key(_descend(self.render(item), column))
 
     async def _filtered(self, call: Call, items: list[Item]) -> list[Item]:
         """The objects with the wanted name. Raises 400 for an invalid or too slow expression."""
@@ -92,40 +115,68 @@ class Listing(Generic[Item]):
                 await call.node.give_way()
         return found
 
-    async def _sorted(self, call: Call, items: list[Item]) -> list[Item]:
-        """The objects in the requested order."""
-        column = call.query("sort")
-        items = await _in_order(call, items, self._order)
-        quick = self._quick.get(column)
-        if quick is not None:
-            items = await _in_order(call, items, lambda item: _sort_key(quick(item)))
-        elif column:
-            items = await self._by_column(call, items, column)
-        if call.query("sort_reverse") == "true":
-            items.reverse()
-        return items
-
-    async def _by_column(self, call: Call, items: list[Item], column: str) -> list[Item]:
-        """Sorted by a column that needs rendering; of what is rendered only the column is kept."""
-        keyed = []
-        for item in items:
-            keyed.append((_sort_key(_descend(self._render(item), column)), item))
-            await call.node.give_way()
-        return [item for _, item in await _in_order(call, keyed, lambda pair: pair[0])]
-
-    async def _shown(self, call: Call, items: Sequence[Item]) -> list[Any]:
+    async def shown(self, call: Call, items: Sequence[Item]) -> list[msgspec.Raw]:
         """The objects as encoded JSON: many dicts at once would slow the garbage collector."""
-        columns, is_typed = call.query("columns"), call.query("tables") == "typed"
         shown = []
         for item in items:
-            rendered = self._render(item)
-            if is_typed:
-                rendered = {name: _with_types(value) for name, value in rendered.items()}
-            if columns:
-                rendered = pick_columns(rendered, columns)
-            shown.append(msgspec.Raw(msgspec.json.encode(rendered)))
+            shown.append(encoded(call, self.render(item)))
             await call.node.give_way()
         return shown
+
+
+class Page(NamedTuple):
+    """The page that a request asks for. number: from 1. size: in objects."""
+
+    number: int
+    size: int
+
+    @classmethod
+    def of(cls, call: Call) -> "Page | None":
+        """None if the whole list is asked for. Raises 400."""
+        query = call.request.query
+        if "page" not in query:
+            return None
+        try:
+            number = int(call.query("page", "1"))
+            size = int(call.query("page_size", str(PAGE_SIZE)))
+        except ValueError:
+            raise bad_request("Pagination parameters are invalid") from None
+        if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
+            shown = size if "page_size" in query else "undefined"
+            raise ApiError(
+                400,
+                "invalid_pagination_parameters",
+                f"Invalid pagination parameters: page number {number}, page size {shown}",
+            )
+        return cls(number, size)
+
+    def cut(self, items: Sequence[Item], filtered: int) -> Sequence[Item]:
+        """What is on the page. filtered: how many there are in all. Raises 400."""
+        if self.number > max(1, -(-filtered // self.size)):
+            raise ApiError(
+                400,
+                "page_out_of_range",
+                f"Page out of range, page: {self.number} page size: {self.size}, len: {filtered}",
+            )
+        return items[(self.number - 1) * self.size : self.number * self.size]
+
+    def answer(self, shown: list[msgspec.Raw], filtered: int, total: int) -> dict[str, Any]:
+        """The answer, with the numbers of objects that have the wanted name, and of all."""
+        return {
+            "filtered_count": filtered, "item_count": len(shown), "items": shown,
+            "page": self.number, "page_count": -(-filtered // self.size), "page_size": self.size,
+            "total_count": total,
+        }  # fmt: skip
+
+
+def encoded(call: Call, rendered: dict[str, Any]) -> msgspec.Raw:
+    """An object of a list as JSON, with what the query wants of it."""
+    if call.query("tables") == "typed":
+        rendered = {name: _with_types(value) for name, value in rendered.items()}
+    columns = call.query("columns")
+    if columns:
+        rendered = pick_columns(rendered, columns)
+    return msgspec.Raw(msgspec.json.encode(rendered))
 
 
 def _with_types(value: Any) -> Any:
@@ -136,13 +187,21 @@ async def arranged(call: Call, rows: list[dict[str, Any]]) -> list[dict[str, Any
     """A list that is rendered already, sorted and with the requested columns."""
     column, columns = call.query("sort"), call.query("columns")
     if column:
-        rows = await _in_order(call, rows, lambda row: _sort_key(_descend(row, column)))
+        rows = await _sorted(call, rows, lambda row: sort_key(_descend(row, column)))
     if call.query("sort_reverse") == "true":
         rows = rows[::-1]
     return [pick_columns(row, columns) for row in rows] if columns else rows
 
 
-async def _in_order(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+async def in_order(call: Call, keyed: list[Keyed[Item]]) -> list[Keyed[Item]]:
+    """The objects sorted by their keys and names, or the other way round if that is wanted."""
+    keyed = await _sorted(call, keyed, lambda one: one[:2])
+    if call.query("sort_reverse") == "true":
+        keyed.reverse()
+    return keyed
+
+
+async def _sorted(call: Call, items: list[Any], key: Callable[[Any], Any]) -> list[Any]:
     """Sorted in slices: pieces are sorted and merged. The sort is stable."""
     if len(items) <= SORTED_AT_ONCE:
         return sorted(items, key=key)
@@ -167,25 +226,6 @@ def _name_filter(wanted: str, *, is_regex: bool) -> Callable[[str], bool]:
     except re.error as error:
         reason = f"name: '{wanted}' is not a valid regular expression: {error}"
         raise bad_request(reason) from None
-
-
-def _page_of(call: Call) -> tuple[int, int] | None:
-    query = call.request.query
-    if "page" not in query:
-        return None
-    try:
-        number = int(call.query("page", "1"))
-        size = int(call.query("page_size", str(PAGE_SIZE)))
-    except ValueError:
-        raise bad_request("Pagination parameters are invalid") from None
-    if number < 1 or not 1 <= size <= PAGE_SIZE_MAX:
-        shown = size if "page_size" in query else "undefined"
-        raise ApiError(
-            400,
-            "invalid_pagination_parameters",
-            f"Invalid pagination parameters: page number {number}, page size {shown}",
-        )
-    return number, size
 
 
 def pick_columns(shown: dict[str, Any], columns: str) -> dict[str, Any]:
@@ -214,10 +254,10 @@ def _descend(shown: Any, column: str) -> Any:
     return shown
 
 
-def _sort_key(value: Any) -> tuple[int, Any]:
+def sort_key(value: Any) -> SortKey:
     """A key that orders values of any type: numbers, texts, missing values, then all others."""
     if isinstance(value, bool | int | float):
         return (0, value)
     if isinstance(value, str):
-        return (1, value)
-    return (2, "") if value is None else (3, str(value))
+        return (1, text(value))
+    return NO_SORT_KEY if value is None else (3, str(value))

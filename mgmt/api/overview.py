@@ -2,44 +2,51 @@
 
 from typing import Any
 
+import msgspec
+
 from leveret.broker.amqp.json_form import text
 from leveret.broker.declarations import PutParameter
 from leveret.broker.policies.parameters import CLUSTER_NAME, GLOBAL, NO_VHOST
+from leveret.cluster.feature_flags import ENABLED, FEATURE_FLAGS
+from leveret.cluster.feature_flags import states as feature_states
 from leveret.mgmt.api.call import Call
-from leveret.mgmt.api.errors import bad_request, not_found
-from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.errors import ApiError, bad_request, not_found
+from leveret.mgmt.api.other_nodes import ask_others, pass_on
+from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.api.windows import both, window
 from leveret.mgmt.statistics.sampler import LENGTHS, MESSAGES, sums_of
 from leveret.mgmt.statistics.series import SeriesSum
+from leveret.mgmt.statistics.sums import with_others
 from leveret.mgmt.views import nodes
-from leveret.mgmt.views.cluster import node_views
-
-FEATURES = (
-    ("classic_mirrored_queue_version", "Support setting version for classic mirrored queues"),
-    ("classic_queue_type_delivery_support", "Bug fix for classic queue deliveries"),
-    ("direct_exchange_routing_v2", "v2 direct exchange routing implementation"),
-    ("drop_unroutable_metric", "Count unroutable publishes to be dropped in stats"),
-    ("empty_basic_get_metric", "Count AMQP `basic.get` on empty queues in stats"),
-    ("implicit_default_bindings", "Default bindings are now implicit, instead of being stored"),
-    ("listener_records_in_ets", "Store listener records in ETS instead of Mnesia"),
-    ("maintenance_mode_status", "Maintenance mode status"),
-    ("restart_streams", "Support for restarting streams with optional preferred next leader"),
-    ("stream_filtering", "Support for stream filtering"),
-    ("tracking_records_in_ets", "Store tracking records in ETS instead of Mnesia"),
-    ("user_limits", "Configure connection and channel limits for a user"),
-    ("virtual_host_metadata", "Virtual host metadata (description, tags, etc)"),
-)
 
 
 @route("GET", "/overview")
 async def overview(call: Call) -> Any:
-    """The totals of the node, as far as the user may see them."""
+    """The totals of all nodes, as far as the user may see them."""
     shown = nodes.overview(call.node, await call.node.sampler.queue_sums(), both(call))
     if not call.identity.is_monitor:
         for key in ("churn_rates", "listeners", "contexts"):
             shown.pop(key)
         await _only_own(call, shown)
+    for answer in (await ask_others(call, columns="")).values():
+        _add_other(shown, msgspec.json.decode(answer, type=dict[str, Any]))
     return shown
+
+
+SUMMED = ("message_stats", "churn_rates", "queue_totals")
+SUMMED_OBJECTS = ("channels", "connections", "consumers")
+"""Exchanges and queues are declared on all nodes."""
+JOINED = ("listeners", "contexts")
+
+
+def _add_other(shown: dict[str, Any], other: dict[str, Any]) -> None:
+    """Add what another node counts, and its ports."""
+    shown |= with_others(shown, [other], SUMMED)
+    objects = shown["object_totals"]
+    shown["object_totals"] = with_others(objects, [other["object_totals"]], SUMMED_OBJECTS)
+    for name in JOINED:
+        if name in shown:
+            shown[name] = [*shown[name], *other.get(name, ())]
 
 
 async def _only_own(call: Call, shown: dict[str, Any]) -> None:
@@ -79,15 +86,47 @@ async def _only_own(call: Call, shown: dict[str, Any]) -> None:
 async def list_nodes(call: Call) -> Any:
     """The nodes of the cluster."""
     call.require_monitor()
-    return await node_views(call.node, nodes.node_view(call.node, window(call, "node_stats")))
+    own = nodes.node_view(call.node, window(call, "node_stats"))
+    answers = await ask_others(call, columns="")
+    if call.node.cluster is None or (call.passed is not None and call.passed.only_own):
+        return [own]
+    views = {call.node.name: own}
+    for name, answer in answers.items():
+        views[name] = msgspec.json.decode(answer, type=list[dict[str, Any]])[0]
+    members = call.node.cluster.members
+    return [_as_member(call, name, views.get(name)) for name in sorted({*members, *views})]
+
+
+def _as_member(call: Call, name: str, view: dict[str, Any] | None) -> dict[str, Any]:
+    """A node as a member of the cluster; without the view it does not run, or does not answer."""
+    cluster = call.node.cluster
+    if cluster is None:
+        raise not_found()
+    if view is None:
+        is_running = name in cluster.running
+        view = {
+            "name": name, "running": is_running, "answering": False, "partitions": [],
+            "cluster_links": [],
+        }  # fmt: skip
+    return {**view, "type": "disc" if cluster.members.get(name, True) else "ram"}
 
 
 @route("GET", "/nodes/{node}")
 async def show_node(call: Call) -> Any:
     """One node."""
     call.require_monitor()
+    name, cluster = call.path("node"), call.node.cluster
+    if cluster is not None and name != call.node.name and name in cluster.members:
+        try:
+            return await pass_on(call, name)
+        except ApiError as error:
+            if error.status != 503:
+                raise
+            return _as_member(call, name, None)
     require_this_node(call)
     shown = nodes.node_view(call.node, window(call, "node_stats"))
+    if cluster is not None:
+        shown = _as_member(call, name, shown)
     if call.query("memory") == "true":
         shown["memory"] = nodes.memory_breakdown(call.node)
         shown["memory_estimated"] = list(nodes.ESTIMATED)
@@ -100,7 +139,7 @@ def require_this_node(call: Call) -> None:
         raise not_found()
 
 
-@route("GET", "/nodes/{node}/memory")
+@route("GET", "/nodes/{node}/memory", answered_by=Answerer.NODE_IN_PATH)
 async def show_memory(call: Call) -> Any:
     """The memory of the node in bytes, by category."""
     call.require_monitor()
@@ -108,7 +147,7 @@ async def show_memory(call: Call) -> Any:
     return {"memory": nodes.memory_breakdown(call.node)}
 
 
-@route("GET", "/nodes/{node}/memory/relative")
+@route("GET", "/nodes/{node}/memory/relative", answered_by=Answerer.NODE_IN_PATH)
 async def show_relative_memory(call: Call) -> Any:
     """The memory of the node in percent, by category."""
     call.require_monitor()
@@ -126,6 +165,7 @@ async def show_relative_memory(call: Call) -> Any:
 @route(
     "GET", "/nodes/{node}/memory/ets", "/nodes/{node}/memory/ets/relative",
     "/nodes/{node}/memory/ets/{filter}", "/nodes/{node}/memory/ets/{filter}/relative",
+    answered_by=Answerer.NODE_IN_PATH,
 )  # fmt: skip
 async def show_ets(call: Call) -> Any:
     """Erlang's ETS tables, of which this node has none."""
@@ -162,20 +202,27 @@ async def extensions(call: Call) -> Any:
 @route("GET", "/feature-flags")
 async def feature_flags(call: Call) -> Any:
     """RabbitMQ's feature flags, as far as this node has the features."""
+    states = _feature_states(call)
     return [
         {
-            "name": name, "desc": description, "doc_url": "", "state": "enabled",
+            "name": name, "desc": description, "doc_url": "", "state": states[name],
             "stability": "stable", "provided_by": "rabbit",
         }
-        for name, description in FEATURES
+        for name, description in FEATURE_FLAGS
     ]  # fmt: skip
+
+
+def _feature_states(call: Call) -> dict[str, str]:
+    """Which features all nodes of the cluster have."""
+    cluster = call.node.cluster
+    return feature_states(()) if cluster is None else cluster.features
 
 
 @route("PUT", "/feature-flags/{name}/enable")
 async def enable_feature_flag(call: Call) -> Any:
-    """Enable a feature flag; they all are enabled."""
+    """Enable a feature flag: those that all nodes have are enabled."""
     call.require_administrator()
-    if call.path("name") not in dict(FEATURES):
+    if _feature_states(call).get(call.path("name")) != ENABLED:
         raise bad_request("unsupported")
     return NoContent()
 
@@ -186,7 +233,7 @@ async def deprecated_features(call: Call) -> Any:
     return []
 
 
-@route("DELETE", "/reset", "/reset/{node}")
+@route("DELETE", "/reset", "/reset/{node}", answered_by=Answerer.NODE_IN_PATH)
 async def reset_statistics(call: Call) -> Any:
     """Delete the samples of the statistics."""
     call.require_administrator()
@@ -194,20 +241,18 @@ async def reset_statistics(call: Call) -> Any:
         require_this_node(call)
     await call.note("statistics.reset", "node", call.node.name, "Deleting the statistics")
     call.node.sampler.objects = {}
-    return NoContent()
-
-
-@route("POST", "/rebalance/queues")
-async def rebalance(call: Call) -> Any:
-    """Rebalance queues; nothing to do, since all queues are on this node."""
-    call.require_administrator()
+    if "node" not in call.request.match_info:
+        await ask_others(call)
     return NoContent()
 
 
 @route("GET", "/audit")
 async def audit(call: Call) -> Any:
-    """The audit log: who changed what on this node (docs/management.md)."""
+    """The audit log: who changed what, on whichever node (docs/management.md)."""
     call.require_monitor()
     count = call.number("count", 100)
     await call.node.audit.wait_until_written()
-    return call.node.audit.last(count)
+    lines = [{**line, "node": call.node.name} for line in call.node.audit.last(count)]
+    for answer in (await ask_others(call, columns="")).values():
+        lines += msgspec.json.decode(answer, type=list[dict[str, Any]])
+    return sorted(lines, key=lambda line: int(line["time"]), reverse=True)[:count]

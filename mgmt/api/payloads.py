@@ -1,13 +1,16 @@
 """Payloads of messages and the texts that stand for them in JSON, converted in slices.
 
-In one piece a payload of 17 MB takes up to 45 ms.
+In one piece a payload of 17 MB takes up to 45 ms, half of that for memory.
 """
 
 import base64
 import codecs
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any
 
 from leveret.mgmt.api.errors import bad_request
+from leveret.mgmt.api.large_texts import LargeText
 from leveret.mgmt.slices import GiveWay
 
 SLICE = 300_000
@@ -15,30 +18,46 @@ SLICE = 300_000
 
 
 async def decode_payload(payload: Any, encoding: Any, give_way: GiveWay) -> bytes:
-    """The bytes of a payload in JSON. Raises 400."""
-    if not isinstance(payload, str):
+    """The bytes of a payload in JSON, a text or a `LargeText`. Raises 400."""
+    if not isinstance(payload, str | LargeText):
         raise bad_request("payload_not_string")
     if encoding not in ("string", "base64"):
         raise bad_request(["unsupported_encoding", encoding])
-    parts = []
-    for start in range(0, len(payload), SLICE):
-        letters = payload[start : start + SLICE]
-        if encoding == "string":
-            parts.append(letters.encode())
-        else:
-            is_last = start + SLICE >= len(payload)
-            parts.append(_from_base64(letters, is_last, payload))
+    slices = _slices_of(payload) if isinstance(payload, str) else payload.slices
+    decoded = (
+        (letters.encode() for letters in slices)
+        if encoding == "string"
+        else _from_base64(slices, payload)
+    )
+    # It has the bytes in one piece when the last of them is written: nothing is copied then.
+    gathered = BytesIO()
+    for part in decoded:
+        gathered.write(part)
         await give_way()
-    return b"".join(parts)
+    return gathered.getvalue()
 
 
-def _from_base64(letters: str, is_last: bool, payload: str) -> bytes:
+def _slices_of(text: str) -> Iterator[str]:
+    return (text[start : start + SLICE] for start in range(0, len(text), SLICE))
+
+
+def _from_base64(slices: Iterable[str], payload: str | LargeText) -> Iterator[bytes]:
+    """The bytes of slices, which may end anywhere; those of four letters belong together."""
+    rest, is_over = "", False
     try:
-        if is_last or "=" not in letters:
-            return base64.b64decode(letters, validate=True)
+        for some in slices:
+            if is_over:
+                raise ValueError
+            letters = rest + some
+            end = len(letters) & ~3
+            whole, rest = letters[:end], letters[end:]
+            is_over = whole.endswith("=")
+            yield base64.b64decode(whole, validate=True)
     except ValueError:
-        pass
-    raise bad_request(["not_base64", payload])
+        rest = "no base64"
+    if rest:
+        shown = payload if isinstance(payload, str) else payload.slices[0]
+        raise bad_request(["not_base64", shown])
 
 
 async def encode_payload(payload: bytes, encoding: str, give_way: GiveWay) -> tuple[str, str]:

@@ -1,22 +1,21 @@
 """Queues: listing, declaring, deleting, purging, and getting messages."""
 
-from contextlib import suppress
 from typing import Any
 
+import msgspec
 from pamqp import base, commands
 
 from leveret.broker.amqp.content_header import ContentHeader
-from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
+from leveret.broker.amqp.errors import ChannelFault, ConnectionFault
 from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.reply_codes import ACCESS_REFUSED
 from leveret.broker.channel import methods_basic
 from leveret.broker.direct import DirectConnection, Reply
 from leveret.broker.names import QUEUE, resource, without_line_breaks
-from leveret.broker.pending import Answer
-from leveret.broker.pending_in_task import given_in_task
 from leveret.broker.queues.queue_client import QueueClient
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.consumers import consumers_of_queue
 from leveret.mgmt.api.directly import (
     arguments_of,
     as_closed_channel,
@@ -28,11 +27,14 @@ from leveret.mgmt.api.directly import (
     require_short_name,
 )
 from leveret.mgmt.api.errors import ApiError, bad_request, not_authorised
+from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.other_nodes import ask_others, other_nodes, pass_on
 from leveret.mgmt.api.payloads import encode_payload
 from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.slices import GiveWay, Slices
+from leveret.mgmt.views.mirrors import add_part
 from leveret.mgmt.views.queues import QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
@@ -45,7 +47,7 @@ ENCODINGS = ("auto", "base64")
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
 async def list_queues(call: Call) -> Any:
     """Queues of all vhosts, or of one."""
-    views = QueueViews(call.node.sampler, call.node.name, both(call))
+    views = _views(call)
     found = [(vhost, queue) for vhost in call.listed_vhosts() for queue in vhost.queues.values()]
     listing: Listing[tuple[VirtualHost, QueueClient]] = Listing(
         lambda pair: pair[1].name,
@@ -58,20 +60,32 @@ async def list_queues(call: Call) -> Any:
             "consumers": lambda pair: pair[1].figures.counts().consumers,
         },
     )
-    return await listing.answer(call, found)
+    return await JointListing(listing, lambda pair: pair[1].home.node).answer(call, found)
 
 
 @route("GET", "/queues/{vhost}/{queue}")
 async def show_queue(call: Call) -> Any:
-    """One queue."""
+    """One queue: from its own node, but its consumers from the nodes of their channels."""
     vhost = call.vhost()
     queue = call.queue(vhost)
-    refreshed: Answer[None] = Answer()
-    queue.figures.refresh(refreshed)
-    with suppress(Fault):
-        # Without a link to its node the view is of what was known last.
-        await given_in_task(refreshed)
-    return QueueViews(call.node.sampler, call.node.name, both(call)).single(vhost, queue)
+    consumers = await consumers_of_queue(call, vhost, queue)
+    shown = _views(call).single(vhost, queue)
+    ring, parts = shown.get("mirroring"), {}
+    for node, answer in (await ask_others(call, columns="")).items():
+        found = msgspec.json.decode(answer, type=dict[str, Any])
+        consumers += found["consumer_details"]
+        parts[node] = found.get("mirroring")
+        if node == queue.home.node:
+            shown = found
+    for node, part in parts.items():
+        if ring is not None and part is not None:
+            add_part(ring, part, node)
+    return {**shown, "consumer_details": consumers} | ({"mirroring": ring} if ring else {})
+
+
+def _views(call: Call) -> QueueViews:
+    node = call.node
+    return QueueViews(node.sampler, node.name, both(call), node.replicas)
 
 
 def declaration(name: str, body: dict[str, Any]) -> commands.Queue.Declare:
@@ -94,7 +108,9 @@ async def declare_queue(call: Call) -> Any:
     require_short_name(QUEUE, name)
     node = body.get("node") or call.node.name
     if node != call.node.name:
-        raise bad_request(f"Node {node} could not be contacted")
+        if node not in other_nodes(call):
+            raise bad_request(f"Node {node} could not be contacted")
+        return await pass_on(call, node)
     is_new = name not in vhost.queues
     await do(call, vhost, declaration(name, body))
     return Created(is_new)
@@ -127,18 +143,6 @@ async def purge_queue(call: Call) -> Any:
     vhost = call.vhost()
     queue = call.queue(vhost)
     await do(call, vhost, make(commands.Queue.Purge, queue=queue.name))
-    return NoContent()
-
-
-@route("POST", "/queues/{vhost}/{queue}/actions")
-async def act_on_queue(call: Call) -> Any:
-    """Synchronise mirrors; nothing to do, since a single node has none."""
-    vhost = call.vhost()
-    call.queue(vhost)
-    call.require_policymaker(vhost.name)
-    body = await call.body("action")
-    if body["action"] not in ("sync", "cancel_sync"):
-        raise bad_request(["unknown", body["action"]])
     return NoContent()
 
 

@@ -5,10 +5,13 @@ from leveret.mgmt.api import (
     authentication,
     clients,
     cluster,
+    consumers,
     control,
     definitions,
+    discarded,
     exchanges,
     health,
+    mirrors,
     overview,
     parameters,
     plan,
@@ -22,6 +25,7 @@ from leveret.mgmt.api import (
 from leveret.mgmt.api.description import served
 
 RESOURCES = (
-    acting, authentication, clients, cluster, control, definitions, exchanges, health, overview,
-    parameters, plan, queues, retrying, traces, users, served, vhosts, workbench,
+    acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
+    health, mirrors, overview, parameters, plan, queues, retrying, traces, users, served, vhosts,
+    workbench,
 )  # fmt: skip

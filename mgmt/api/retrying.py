@@ -17,7 +17,7 @@ from leveret.mgmt.api.acting import NOT_ROUTED, Act, note, prepare, without_cc
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request
 from leveret.mgmt.api.payloads import decode_payload
-from leveret.mgmt.api.routes import route
+from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, header_of
 from leveret.mgmt.api.workbench import deaths_of
 from leveret.mgmt.properties import PropertyError, header_of_json
@@ -46,7 +46,7 @@ def target_of(entry: Entry) -> Target:
     return Target(exchange, (key, *cc_keys(headers)))
 
 
-@route("POST", "/queues/{vhost}/{queue}/messages/targets")
+@route("POST", "/queues/{vhost}/{queue}/messages/targets", answered_by=Answerer.HOME_OF_QUEUE)
 async def list_targets(call: Call) -> Any:
     """Targets to which a retry would publish the chosen messages, to be confirmed."""
     _, queue, body = await prepare(call)
@@ -63,7 +63,7 @@ async def list_targets(call: Call) -> Any:
     return {"targets": targets, "has_more": has_more}
 
 
-@route("POST", "/queues/{vhost}/{queue}/messages/retry")
+@route("POST", "/queues/{vhost}/{queue}/messages/retry", answered_by=Answerer.HOME_OF_QUEUE)
 async def retry(call: Call) -> Any:
     """Publish messages again, to the exchange of their first death or to a given one."""
     vhost, queue, body = await prepare(call)

@@ -5,6 +5,7 @@ An answer is a JSON value, an instance of one of the classes here, or a response
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from leveret.mgmt.api.call import Call
@@ -32,12 +33,27 @@ class NoContent:
     """204."""
 
 
+class Answerer(Enum):
+    """The node of a cluster that answers: the one that was asked, or the one that it concerns.
+
+    WHO_HAS_IT: the one that was asked, and if it answers with 404, any other.
+    """
+
+    WHO_IS_ASKED = "asked"
+    WHO_HAS_IT = "has"
+    NODE_IN_PATH = "path"
+    HOME_OF_QUEUE = "home"
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Which function answers a method at a path.
 
     control_only: only the control socket has it. works_stopped: it needs no running broker.
-    is_open: it needs no login. is_linked: browsers follow links to it, with the login in the query.
+    is_open: it needs no login. answers_at_once: also on a node that was suspended and does not know
+    yet whether the others have gone on without it; other routes wait until it does. is_linked:
+    browsers follow links to it, with the login in the query.
+    answered_by: on which node of a cluster the function runs.
     """
 
     method: str
@@ -46,13 +62,15 @@ class Route:
     control_only: bool = False
     works_stopped: bool = False
     is_open: bool = False
+    answers_at_once: bool = False
     is_linked: bool = False
+    answered_by: Answerer = Answerer.WHO_IS_ASKED
 
 
 ROUTES: list[Route] = []
 
 
-def route(method: str, *paths: str, **traits: bool) -> Callable[[Handler], Handler]:
+def route(method: str, *paths: str, **traits: Any) -> Callable[[Handler], Handler]:
     """Register a function for requests. paths: below /api. traits: fields of `Route`."""
 
     def register(handler: Handler) -> Handler:

@@ -18,6 +18,7 @@ from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.inspection import Inspection, read_on
 from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
 from leveret.broker.vhost import VirtualHost
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import connect
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
@@ -102,6 +103,10 @@ async def inspected(call: Call) -> tuple[VirtualHost, ClassicQueue]:
     """
     vhost = call.vhost()
     queue = call.queue(vhost)
+    if isinstance(queue, MirroredQueue):
+        if queue.leader is None:
+            raise bad_request("the queue is mirrored, and no node leads it now: try again")
+        queue = queue.leader
     if queue.kind is not CLASSIC_QUEUE:
         raise bad_request(f"the messages of a {queue.kind.name} queue cannot be inspected")
     try:

@@ -25,12 +25,12 @@ from leveret.broker.config import Listener
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.encoding import batched, encode
 from leveret.mgmt.api.errors import ApiError
-from leveret.mgmt.api.headers import Headers
+from leveret.mgmt.api.headers import NODES_LEFT_OUT, Headers
 from leveret.mgmt.api.incoming import limits_of
-from leveret.mgmt.api.listing import arranged, pick_columns
 from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
 from leveret.mgmt.api.pages import add_pages
+from leveret.mgmt.api.performing import NODE_HEADER, perform
 from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
 from leveret.mgmt.listening import listen
@@ -179,12 +179,18 @@ class ManagementServer:
     async def _answer(
         self, one: Route, request: web.Request, *, is_control: bool
     ) -> web.StreamResponse:
+        if not (one.works_stopped or one.answers_at_once):
+            # Before the login, since users may have changed meanwhile.
+            await self._node.place_known()
         identity = CONTROLLER if is_control else await self._identity(one, request)
         limits = self._control_limits if is_control else self._limits
-        call = Call(self._node, request, identity, limits)
+        call = Call(self._node, request, identity, limits, one.path)
+        if is_control:
+            call.wanted_node = request.headers.get(NODE_HEADER, "")
         if not (one.works_stopped or one.is_open):
             await call.prepare()
-        return await self._response(request, await _arranged(call, await one.handler(call)))
+        request[NODES_LEFT_OUT] = call.left_out
+        return await self._response(request, await perform(one, call))
 
     async def _identity(self, one: Route, request: web.Request) -> Identity:
         """The user. Raises 401, 403 for a page of another site, and 406 unless JSON is accepted."""
@@ -247,16 +253,6 @@ class ManagementServer:
 def _takes_json(request: web.Request) -> bool:
     accepted = request.headers.get(hdrs.ACCEPT, "*/*")
     return any(one in accepted for one in ("*/*", "application/*", "application/json"))
-
-
-async def _arranged(call: Call, answer: Any) -> Any:
-    """The content with the requested columns only. Answers of `Listing` have them already."""
-    columns = call.query("columns")
-    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
-        return await arranged(call, answer)
-    if columns and isinstance(answer, dict) and "items" not in answer:
-        return pick_columns(answer, columns)
-    return answer
 
 
 def _specific_first(one: Route) -> tuple[tuple[bool, str], ...]:

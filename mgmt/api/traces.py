@@ -16,7 +16,10 @@ from leveret.broker.tracing.trace_files import trace_file, trace_files
 from leveret.broker.tracing.traces import Running, trace_view
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, not_found
-from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.file_pieces import file_of_node, read_piece
+from leveret.mgmt.api.other_nodes import other_nodes
+from leveret.mgmt.api.passed_requests import Piece
+from leveret.mgmt.api.routes import Answerer, Created, NoContent, route
 
 GZIP = ".gz"
 TRACE = "trace"
@@ -36,7 +39,14 @@ def _view(running: Running) -> dict[str, Any]:
     return view
 
 
-@route("GET", "/traces", "/traces/node/{node}", "/traces/{vhost}", "/traces/node/{node}/{vhost}")
+@route(
+    "GET",
+    "/traces",
+    "/traces/node/{node}",
+    "/traces/{vhost}",
+    "/traces/node/{node}/{vhost}",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def list_traces(call: Call) -> Any:
     """Traces of all vhosts, or of one."""
     _prepare(call)
@@ -52,14 +62,24 @@ def _running(call: Call) -> Running:
     return running
 
 
-@route("GET", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+@route(
+    "GET",
+    "/traces/{vhost}/{name}",
+    "/traces/node/{node}/{vhost}/{name}",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def show_trace(call: Call) -> Any:
     """One trace."""
     _prepare(call)
     return _view(_running(call))
 
 
-@route("PUT", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+@route(
+    "PUT",
+    "/traces/{vhost}/{name}",
+    "/traces/node/{node}/{vhost}/{name}",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def put_trace(call: Call) -> Any:
     """Start a trace. A running one cannot be changed."""
     _prepare(call)
@@ -93,7 +113,12 @@ async def _check_login(call: Call, trace: Trace, password: Any) -> None:
         raise TraceError(f"tracer_connection_username: {fault.reply_text}") from None
 
 
-@route("DELETE", "/traces/{vhost}/{name}", "/traces/node/{node}/{vhost}/{name}")
+@route(
+    "DELETE",
+    "/traces/{vhost}/{name}",
+    "/traces/node/{node}/{vhost}/{name}",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def delete_trace(call: Call) -> Any:
     """Stop a trace; its files stay."""
     _prepare(call)
@@ -109,7 +134,7 @@ async def delete_trace(call: Call) -> Any:
 # Files
 
 
-@route("GET", "/trace-files", "/trace-files/node/{node}")
+@route("GET", "/trace-files", "/trace-files/node/{node}", answered_by=Answerer.NODE_IN_PATH)
 async def list_trace_files(call: Call) -> Any:
     """The files of traces, including those that are being written."""
     _prepare(call)
@@ -127,14 +152,25 @@ async def _file_of(call: Call) -> Path:
 
 @route("GET", "/trace-files/{name}", "/trace-files/node/{node}/{name}", is_linked=True)
 async def get_trace_file(call: Call) -> Any:
-    """Download a file, as text or compressed."""
+    """Download a file, as text or compressed, from any node."""
+    call.require_administrator()
+    name, node = call.path("name"), call.request.match_info.get("node", call.node.name)
+    kind = "application/gzip" if GZIP in Path(name).suffixes else "text/plain"
+    if node != call.node.name and node in other_nodes(call):
+        return await file_of_node(call, node, kind)
     _prepare(call)
     path = await _file_of(call)
-    kind = "application/gzip" if GZIP in path.suffixes else "text/plain"
+    if call.passed is not None and isinstance(call.passed.part, Piece):
+        return await read_piece(path, call.passed.part)
     return web.FileResponse(path, headers={"Content-Type": kind})
 
 
-@route("DELETE", "/trace-files/{name}", "/trace-files/node/{node}/{name}")
+@route(
+    "DELETE",
+    "/trace-files/{name}",
+    "/trace-files/node/{node}/{name}",
+    answered_by=Answerer.NODE_IN_PATH,
+)
 async def delete_trace_file(call: Call) -> Any:
     """Delete a file. A trace that still writes it creates it again."""
     _prepare(call)

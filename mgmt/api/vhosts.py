@@ -10,8 +10,9 @@ from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.directly import truth_of
 from leveret.mgmt.api.errors import bad_request, not_found
+from leveret.mgmt.api.joint_listing import SummedListing, summed
 from leveret.mgmt.api.listing import Listing
-from leveret.mgmt.api.routes import Created, NoContent, route
+from leveret.mgmt.api.routes import Answerer, Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.statistics.sampler import CONNECTION, LENGTHS, MESSAGES, QueueSums, sums_of
 from leveret.mgmt.statistics.series import Window
@@ -19,6 +20,11 @@ from leveret.mgmt.views.connections import open_connections
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
 QUEUE_TYPES = ("classic", "quorum", "stream")
+COUNTED = (*LENGTHS, *CONNECTION)
+SUMMED = (
+    *COUNTED, *(f"{name}_details" for name in COUNTED), "message_stats", "cluster_state"
+)  # fmt: skip
+"""The columns of a vhost that are sums over the nodes."""
 
 
 def vhost_view(call: Call, vhost: VirtualHost, sums: QueueSums) -> dict[str, Any]:
@@ -83,7 +89,7 @@ async def list_vhosts(call: Call) -> Any:
     listing: Listing[tuple[VirtualHost, QueueSums]] = Listing(
         lambda pair: pair[0].name, lambda pair: vhost_view(call, *pair)
     )
-    return await listing.answer(call, found)
+    return await SummedListing(listing, SUMMED).answer(call, found)
 
 
 async def _sums(call: Call, vhost: VirtualHost) -> QueueSums:
@@ -95,7 +101,7 @@ async def show_vhost(call: Call) -> Any:
     """One vhost."""
     call.require_administrator()
     vhost = call.vhost()
-    return vhost_view(call, vhost, await _sums(call, vhost))
+    return await summed(call, vhost_view(call, vhost, await _sums(call, vhost)), SUMMED)
 
 
 @route("PUT", "/vhosts/{vhost}")
@@ -154,7 +160,7 @@ async def delete_vhost(call: Call) -> Any:
     return NoContent()
 
 
-@route("POST", "/vhosts/{vhost}/start/{node}")
+@route("POST", "/vhosts/{vhost}/start/{node}", answered_by=Answerer.NODE_IN_PATH)
 async def restart_vhost(call: Call) -> Any:
     """Start a vhost; nothing to do, since a vhost runs as long as the node."""
     call.require_administrator()

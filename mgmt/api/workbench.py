@@ -12,7 +12,7 @@ from leveret.broker.amqp.json_form import field_to_json, text
 from leveret.broker.queues.inspection import Inspection
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.payloads import encode_payload
-from leveret.mgmt.api.routes import route
+from leveret.mgmt.api.routes import Answerer, route
 from leveret.mgmt.api.selection import Selection, filter_of, header_of, inspected, read
 from leveret.mgmt.slices import GiveWay
 from leveret.mgmt.views.to_json import properties_to_json
@@ -26,7 +26,7 @@ SCANNED_MAX = 100_000
 TRUNCATE_BYTES = 50_000
 
 
-@route("GET", "/queues/{vhost}/{queue}/messages")
+@route("GET", "/queues/{vhost}/{queue}/messages", answered_by=Answerer.HOME_OF_QUEUE)
 async def peek(call: Call) -> Any:
     """Browse ready messages without removing them."""
     _, queue = await inspected(call)
@@ -65,7 +65,7 @@ async def peek(call: Call) -> Any:
     }  # fmt: skip
 
 
-@route("POST", "/queues/{vhost}/{queue}/messages/count")
+@route("POST", "/queues/{vhost}/{queue}/messages/count", answered_by=Answerer.HOME_OF_QUEUE)
 async def count_messages(call: Call) -> Any:
     """Count the chosen messages: those that match the filters, or exist."""
     _, queue = await inspected(call)

@@ -5,12 +5,15 @@
 Each node is `leveret serve` in a process of its own, with its data in a folder of the directory
 (`cluster-data` by default). They find each other by a list in a configuration file. Each line of
 their logs is printed behind the name of its node, in the node's colour on a terminal. The nodes are
-stopped, and waited for, when this program is interrupted or one of them has ended.
+stopped, and waited for, when this program is interrupted, or one of them cannot start or go on. A
+node that is killed or stopped is left out, so that one can look at the others, and the command is
+printed that starts it again.
 """
 
 import asyncio
 import os
 import secrets
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -58,8 +61,13 @@ def cookie(directory: Path) -> str:
     return path.read_text()
 
 
-async def _print_log(number: int, process: asyncio.subprocess.Process) -> None:
-    """Print a node's log until it ends."""
+def by_hand(number: int, directory: Path) -> str:
+    """How a person starts a node again, from the same directory."""
+    return f"LEVERET_COOKIE=$(cat {directory / 'cookie'}) {shlex.join(command(number, directory))}"
+
+
+async def _follow(number: int, process: asyncio.subprocess.Process, directory: Path) -> bool:
+    """Print a node's log until it ends. Returns whether it could not start or go on."""
     width = max(map(len, NODES))
     label = NODES[number].ljust(width)
     if sys.stdout.isatty():
@@ -67,6 +75,10 @@ async def _print_log(number: int, process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
     async for line in process.stdout:
         print(label, line.decode(errors="replace").rstrip(), flush=True)
+    code = await process.wait()
+    how = f"was killed by signal {-code}" if code < 0 else f"has ended with the exit code {code}"
+    print(f"{label} {how}; to start it again: {by_hand(number, directory)}", flush=True)
+    return code > 0
 
 
 async def run(directory: Path) -> int:
@@ -85,19 +97,30 @@ async def run(directory: Path) -> int:
         )
         for number in range(len(NODES))
     ]  # fmt: skip
-    logs = [
-        asyncio.ensure_future(_print_log(number, process))
+    nodes = {
+        asyncio.ensure_future(_follow(number, process, directory))
         for number, process in enumerate(processes)
-    ]
-    interrupted = asyncio.ensure_future(is_interrupted.wait())
-    await asyncio.wait([interrupted, *logs], return_when=asyncio.FIRST_COMPLETED)
-    has_failed = not is_interrupted.is_set()
+    }
+    has_failed = await _until_the_end(nodes, is_interrupted)
     for process in processes:
         if process.returncode is None:
             process.terminate()
-    await asyncio.gather(*logs, *(process.wait() for process in processes))
-    interrupted.cancel()
+    await asyncio.gather(*nodes)
     return int(has_failed)
+
+
+async def _until_the_end(nodes: set[asyncio.Task[bool]], is_interrupted: asyncio.Event) -> bool:
+    """Wait until this program is interrupted, or no node is left; or one fails: returns True."""
+    interrupted = asyncio.ensure_future(is_interrupted.wait())
+    running = nodes
+    has_failed = False
+    while running and not has_failed and not is_interrupted.is_set():
+        waits_for = {interrupted, *running}
+        await asyncio.wait(waits_for, return_when=asyncio.FIRST_COMPLETED)
+        has_failed = any(node.done() and node.result() for node in running)
+        running = {node for node in running if not node.done()}
+    interrupted.cancel()
+    return has_failed
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from leveret.mgmt.cli.freed_memory import Allocator, FreedMemory
 from leveret.mgmt.log.outputs import LogOutputs
 from leveret.mgmt.management import Management
 from leveret.mgmt.metrics.allocators import find_mallinfo
-from leveret.mgmt.running_node import METADATA_FILE, Node
+from leveret.mgmt.running_node import METADATA_FILE, Node, StartEnded
 from leveret.storage.data_directory import DataDirectoryLock
 from leveret.storage.disk import Disk, StoreError
 from leveret.storage.metadata import MetadataError, SqliteMetadata
@@ -38,7 +38,9 @@ from leveret.storage.reserve import make_room_to_start
 
 CHECKPOINT_SECONDS = 30
 GIVE_BACK_SECONDS = 10
-LISTENERS = {"amqp": "AMQP", "amqp/ssl": "AMQP with TLS"}
+LISTENERS = {
+    "amqp": "AMQP", "amqp/ssl": "AMQP with TLS", "clustering": "links of other nodes",
+}  # fmt: skip
 WILDCARDS = (None, "0.0.0.0", "::")
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -101,20 +103,25 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
     node.after_start = broker_started
     await management.start_control()
     broker = await _started_unless_stopped(node)
-    if broker is None:
+    if broker is None and node.stop_requested.is_set():
         await management.stop()
         logger.info("stopped while it was starting")
         return
     await management.start()
-    start_collections(broker.services.turns.watch)
+    start_collections(None if broker is None else broker.services.turns.watch)
     for protocol, listener in node.listeners:
         logger.info("listening for %s", described(protocol, listener, config))
-    if not node.listeners:
-        logger.warning("no port is configured: the node serves only the control socket")
-    logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
+    if broker is None:
+        logger.warning("the broker is stopped: 'leveretctl start_app' starts it")
+    else:
+        if not node.listeners:
+            logger.warning("no port is configured: the node serves only the control socket")
+        logger.info("ready in %.0f ms", (perf_counter() - started_at) * 1000)
     upkeep = asyncio.gather(_checkpoint_now_and_then(node), _give_back_memory_now_and_then(node))
     await node.stop_requested.wait()
     logger.info("stopping")
+    # The end of management waits for requests, one of which may be that for this start.
+    node.end_start()
     upkeep.cancel()
     with suppress(asyncio.CancelledError):
         await upkeep
@@ -130,17 +137,20 @@ async def _run(config: Config, started_at: float, outputs: LogOutputs) -> None:
 
 
 async def _started_unless_stopped(node: Node) -> Broker | None:
-    """Start the broker, which may have to wait for other nodes; None if the process has to end."""
+    """Start the broker, which may have to wait for other nodes.
+
+    None if it was stopped meanwhile, by an operator or since the process has to end.
+    """
     starting = asyncio.ensure_future(node.start_broker())
     stopping = asyncio.ensure_future(node.stop_requested.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not starting.done():
-        starting.cancel()
-        with suppress(asyncio.CancelledError):
-            await starting
+        await node.stop_broker()
+    try:
+        return await starting
+    except StartEnded:
         return None
-    return starting.result()
 
 
 def described(protocol: str, listener: Listener, config: Config) -> str:
@@ -203,15 +213,18 @@ async def _give_back_memory_now_and_then(node: Node) -> None:
             await asyncio.to_thread(freed.give_back)
 
 
-def start_collections(watch: LoopWatch) -> None:
+def start_collections(watch: LoopWatch | None) -> None:
     """Collect garbage, and from now on a little at a time.
 
-    watch: the first collection is no turn of the loop that a client waits for.
+    watch: that of a running broker. The first collection is no turn of the loop that a client
+    waits for.
     """
     collections = GarbageCollections(asyncio.get_running_loop().call_later)
-    watch.stop()
+    if watch is not None:
+        watch.stop()
     collections.start()
-    watch.start()
+    if watch is not None:
+        watch.start()
 
 
 def keep_freed_memory() -> None:

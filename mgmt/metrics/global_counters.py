@@ -14,6 +14,7 @@ from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.clients import Totals
 from leveret.mgmt.metrics.text import Exposition, render_labels
 from leveret.mgmt.running_node import Node
+from leveret.mgmt.statistics.sampler import own_queues
 
 PROTOCOL = (("protocol", "amqp091"),)
 DISABLED, AT_MOST_ONCE, AT_LEAST_ONCE = "disabled", "at_most_once", "at_least_once"
@@ -63,7 +64,7 @@ class GlobalCounters:
         queues = [
             queue
             for vhost in services.vhosts.values()
-            for queue in vhost.queues.values()
+            for queue in own_queues(vhost)
             if queue.kind is QUORUM_QUEUE
         ]
         for queue in queues:

@@ -15,6 +15,7 @@ from leveret.broker.resources.file_descriptors import descriptor_limit, sockets_
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, render_labels
 from leveret.mgmt.running_node import Node
+from leveret.mgmt.statistics.sampler import own_queues
 from leveret.mgmt.views.connections import open_connections
 
 RABBITMQ_PREFIX = "rabbitmq_"
@@ -31,8 +32,14 @@ def add_node(page: Exposition, node: Node, consumers: int) -> None:
     add_auth(page, node)
     add_loop(page, node)
     add_totals(page, node, consumers)
-    page.add(names.UNREACHABLE, 0)
+    page.add(names.UNREACHABLE, _unreachable_peers(node))
     add_identity(page, node)
+
+
+def _unreachable_peers(node: Node) -> int:
+    """How many nodes of the cluster do not run, as this one sees it."""
+    cluster = node.cluster
+    return 0 if cluster is None else len(cluster.members.keys() - set(cluster.running))
 
 
 def add_alarms(page: Exposition, node: Node) -> None:
@@ -119,7 +126,7 @@ def _outcomes(counted: Outcomes) -> Row:
 
 
 def add_totals(page: Exposition, node: Node, consumers: int) -> None:
-    """The numbers of connections, channels, consumers and queues."""
+    """The numbers of connections, channels, consumers and queues of this node."""
     sampler = node.sampler
     connections = open_connections(sampler)
     vhosts = sampler.broker.services.vhosts.values()
@@ -127,7 +134,7 @@ def add_totals(page: Exposition, node: Node, consumers: int) -> None:
         len(connections),
         sum(len(one.channels) for one in connections),
         consumers,
-        sum(len(vhost.queues) for vhost in vhosts),
+        sum(len(own_queues(vhost)) for vhost in vhosts),
     ))  # fmt: skip
 
 
@@ -142,7 +149,7 @@ def add_identity(page: Exposition, node: Node) -> None:
     identity = (
         ("rabbitmq_node", node.name),
         ("rabbitmq_cluster", node.cluster_name),
-        ("rabbitmq_cluster_permanent_id", node.cluster_name),
+        ("rabbitmq_cluster_permanent_id", node.cluster_id),
     )
     page.add(names.BUILD_INFO, 1, render_labels(build), prefix=RABBITMQ_PREFIX)
     page.add(names.IDENTITY_INFO, 1, render_labels(identity), prefix=RABBITMQ_PREFIX)

@@ -9,7 +9,7 @@ from leveret.broker.queues.status import CoarseCounts, QueueStatus
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.metrics import families as names
 from leveret.mgmt.metrics.text import Exposition, Row, Value, render_labels
-from leveret.mgmt.statistics.sampler import Sampler
+from leveret.mgmt.statistics.sampler import Sampler, own_queues
 
 COLUMNS = (
     names.QUEUE_COARSE + names.QUEUE_CONSUMERS + names.QUEUE + names.PUBLISHED
@@ -45,10 +45,10 @@ class Rows(NamedTuple):
 async def each_queue(
     sampler: Sampler, vhosts: set[str] | None = None
 ) -> AsyncIterator[tuple[VirtualHost, QueueClient]]:
-    """All queues, or those of some vhosts, in slices."""
+    """The queues that live on this node, of all vhosts or of some, in slices."""
     for vhost in tuple(sampler.broker.services.vhosts.values()):
         if vhosts is None or vhost.name in vhosts:
-            for number, queue in enumerate(tuple(vhost.queues.values())):
+            for number, queue in enumerate(own_queues(vhost)):
                 yield vhost, queue
                 if number % LOOKED_AT_ONCE == 0:
                     await sampler.give_way()

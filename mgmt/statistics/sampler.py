@@ -1,6 +1,6 @@
 """Takes samples of everything that is counted, every `collect_statistics_interval`.
 
-A round goes over all queues, channels, connections and exchanges in slices, between which the node
+A round goes over the node's queues, channels, connections and exchanges in slices, between which it
 does its other work. It adds a row to the series of each object, unless nothing has happened to the
 object yet, and drops the series of objects that no longer exist. The same round makes the sums for
 the node and for each vhost.
@@ -79,11 +79,19 @@ class QueueSums(NamedTuple):
     consumers: int
 
 
+def own_queues(vhost: VirtualHost) -> list[QueueClient]:
+    """The queues of a vhost that live on this node, which counts what happens to them."""
+    places = vhost.places
+    if places is None:
+        return list(vhost.queues.values())
+    return [queue for queue in vhost.queues.values() if queue.home.node == places.node]
+
+
 async def sums_of(vhosts: Iterable[VirtualHost], give_way: GiveWay) -> QueueSums:
-    """The messages and consumers of all queues in these vhosts, summed up in slices."""
+    """The messages and consumers of this node's queues in these vhosts, summed up in slices."""
     ready = unacked = messages = consumers = 0
     for vhost in vhosts:
-        for number, queue in enumerate(tuple(vhost.queues.values())):
+        for number, queue in enumerate(own_queues(vhost)):
             counts = queue.figures.counts()
             ready += counts.ready
             unacked += counts.unacked
@@ -201,7 +209,7 @@ class Sampler:
         lengths = {}
         for vhost in tuple(self.broker.services.vhosts.values()):
             total: Row = (0, 0, 0)
-            for number, queue in enumerate(tuple(vhost.queues.values())):
+            for number, queue in enumerate(own_queues(vhost)):
                 row = queue_row(queue.figures.counts())
                 self._add(kept, queue, time_ms, row)
                 if any(row[-3:]):
@@ -271,7 +279,7 @@ class Sampler:
         return None if idle_ms < STALLED_MS else clock.wall_time_s() - idle_ms / 1000
 
     async def queue_sums(self) -> QueueSums:
-        """The messages and consumers of all queues of the node, summed up in slices."""
+        """The messages and consumers of the queues that live on this node."""
         return await sums_of(tuple(self.broker.services.vhosts.values()), self.give_way)
 
     def totals(self) -> MessageCounts:

@@ -4,13 +4,14 @@
 // details of the nodes; others see the result of the health check.
 
 import {get} from "./api.js";
+import {seen, silence} from "./cluster.js";
 import {bytes} from "./format.js";
 import {interval_ms} from "./live.js";
 import {mayMonitor, session} from "./session.js";
 
 const EVERY_MS = 5000;
-const COLUMNS = "name,running,partitions,mem_alarm,mem_used,mem_limit,disk_free_alarm,disk_free,"
-  + "disk_free_limit";
+const COLUMNS = "name,running,answering,partitions,mem_alarm,mem_used,mem_limit,"
+  + "disk_free_alarm,disk_free,disk_free_limit";
 
 let timer = null;
 
@@ -39,13 +40,15 @@ export function unwatch() {
 
 async function ofNodes() {
   const nodes = await get("nodes", {columns: COLUMNS});
+  seen(nodes);
   return nodes.flatMap((node) => [
-    node.running === false && `${node.name} is down`,
+    node.partitions?.length && `Network partition: ${node.name} has gone on without `
+      + node.partitions.join(", "),
+    silence(node) && `${node.name} ${silence(node)}`,
     node.mem_alarm && `${node.name} is low on memory (${bytes(node.mem_used)} of `
       + `${bytes(node.mem_limit)} in use): publishers are blocked`,
     node.disk_free_alarm && `${node.name} is low on disk (${bytes(node.disk_free)} free, less than `
       + `${bytes(node.disk_free_limit)}): publishers are blocked`,
-    node.partitions?.length && `${node.name} is partitioned from ${node.partitions.join(", ")}`,
   ]).filter(Boolean);
 }
 

@@ -70,7 +70,8 @@ async function begin() {
   part("top").hidden = false;
   part("who").textContent = `User ${session.user.name}`;
   drawNavigation();
-  watch();
+  // Lists show the nodes of their objects if there are several.
+  await watch();
   // A choice that this user does not have must not be in the address of the first page.
   await vhostChoice.refresh();
   await show();

@@ -13,10 +13,10 @@ import msgspec
 from leveret.cluster.cluster_node import ClusterNode
 from leveret.cluster.questions import NotAnswered
 from leveret.mgmt.running_node import Node
-from leveret.mgmt.views.nodes import node_view, status
+from leveret.mgmt.views.nodes import status
 
-STATUS, NODE = "management.status", "management.node"
-"""The topics: what `status` and what `node_view` make."""
+STATUS = "management.status"
+"""The topic: what `status` makes."""
 ANSWER_SECONDS_MAX = 2.0
 
 View = dict[str, Any]
@@ -26,8 +26,7 @@ def answer_questions(node: Node) -> None:
     """Have this node answer what other nodes ask about it. Called after each start."""
     if node.cluster is None:
         return
-    for topic, make in ((STATUS, status), (NODE, node_view)):
-        node.cluster.questions.answer(topic, _answering(node, make))
+    node.cluster.questions.answer(STATUS, _answering(node, status))
 
 
 def _answering(node: Node, make: Callable[[Node], View]) -> Callable[[str, bytes], Any]:
@@ -47,38 +46,23 @@ async def cluster_status(node: Node) -> View:
     own = {node.name: status(node)}
     running = [] if node.broker is None else [node.name]
     members: dict[str, bool] = {node.name: True}
-    partitions: tuple[str, ...] = ()
     others: dict[str, View | None] = {}
     if cluster is not None:
-        running, members, partitions = list(cluster.running), cluster.members, cluster.partitions
+        running, members = list(cluster.running), cluster.members
         others = await _ask_all(cluster, STATUS, [name for name in running if name != node.name])
+    nodes = {**own, **others}
     return {
         "cluster_name": node.cluster_name,
         "disk_nodes": sorted(name for name, is_disc in members.items() if is_disc),
         "ram_nodes": sorted(name for name, is_disc in members.items() if not is_disc),
         "running_nodes": running,
-        "partitions": {node.name: list(partitions)} if partitions else {},
-        "nodes": {**own, **others},
+        "partitions": {
+            name: one["partitions"]
+            for name, one in nodes.items()
+            if one is not None and one.get("partitions")
+        },
+        "nodes": nodes,
     }
-
-
-async def node_views(node: Node, own: View) -> list[View]:
-    """The items of `/api/nodes`: all nodes of the cluster, also those that are down.
-
-    own: the view of this node.
-    """
-    cluster = node.cluster
-    if cluster is None:
-        return [own]
-    members = cluster.members
-    names = [name for name in members if name != node.name]
-    views = await _ask_all(cluster, NODE, names)
-    views[node.name] = own
-    shown = []
-    for name in sorted(views):
-        view = views[name] or {"name": name, "running": False, "partitions": []}
-        shown.append({**view, "type": "disc" if members.get(name, True) else "ram"})
-    return shown
 
 
 async def _ask_all(cluster: ClusterNode, topic: str, names: list[str]) -> dict[str, View | None]:

@@ -22,7 +22,15 @@ from leveret.broker.resources.file_descriptors import (
 from leveret.broker.resources.memory_measures import mapped_bytes, resident_bytes
 from leveret.mgmt.log.outputs import locations
 from leveret.mgmt.running_node import NODE, Node
-from leveret.mgmt.statistics.sampler import CHURN, DISK, LENGTHS, MESSAGES, QueueSums, message_row
+from leveret.mgmt.statistics.sampler import (
+    CHURN,
+    DISK,
+    LENGTHS,
+    MESSAGES,
+    QueueSums,
+    message_row,
+    own_queues,
+)
 from leveret.mgmt.statistics.series import Series, SeriesSum, Window
 
 RETENTION = {"global": [600, 3600, 28800, 86400], "basic": [600, 3600], "detailed": [600]}
@@ -148,6 +156,11 @@ def counted(
     return shown
 
 
+def partitions(node: Node) -> list[str]:
+    """The running nodes from which this one is partitioned."""
+    return [] if node.broker is None or node.cluster is None else list(node.cluster.partitions)
+
+
 def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
     """An item of `/api/nodes`."""
     sampler = node.sampler
@@ -158,7 +171,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "type": "disc",
         "running": True,
         "being_drained": node.is_under_maintenance,
-        "partitions": [],
+        "partitions": partitions(node),
         "os_pid": str(os.getpid()),
         "uptime": int((time.time() - node.started_at_s) * 1000),
         "processors": os.cpu_count() or 1,
@@ -172,7 +185,7 @@ def node_view(node: Node, window: Window | None = None) -> dict[str, Any]:
         "disk_free_limit": node.disk_limit,
         "disk_free_alarm": alarms.has("disk"),
         "rates_mode": "basic",
-        "net_ticktime": 60,
+        "net_ticktime": node.config.cluster.tick_time_s,
         "exchange_types": exchange_types(),
         "auth_mechanisms": [
             {
@@ -228,7 +241,7 @@ def memory_breakdown(node: Node) -> dict[str, Any]:
     queues = connections = channels = 0
     if broker is not None:
         for vhost in broker.services.vhosts.values():
-            for queue in vhost.queues.values():
+            for queue in own_queues(vhost):
                 queues += queue.figures.status().memory_bytes
         for connection in broker.connections:
             connections += _CONNECTION_BYTES
@@ -279,7 +292,7 @@ _CONNECTION_BYTES, _CHANNEL_BYTES = 3_072, 1_024
 def status(node: Node) -> dict[str, Any]:
     """What `rabbitmqctl status` shows."""
     breakdown = memory_breakdown(node)
-    alarms = node.broker.services.alarms.sources if node.broker is not None else ()
+    alarms = node.broker.services.alarms.own if node.broker is not None else ()
     vhosts = node.broker.services.vhosts.values() if node.broker is not None else ()
     return {
         "node": node.name,
@@ -288,6 +301,7 @@ def status(node: Node) -> dict[str, Any]:
         "uptime": int(time.time() - node.started_at_s),
         "is_running": node.broker is not None,
         "is_under_maintenance": node.is_under_maintenance,
+        "partitions": partitions(node),
         **versions(node),
         "python_version": platform.python_version(),
         "config_files": [],
@@ -325,6 +339,7 @@ def status(node: Node) -> dict[str, Any]:
 
 
 _PURPOSES = {
+    "clustering": "inter-node and CLI tool communication",
     "amqp": "AMQP 0-9-1",
     "amqp/ssl": "AMQP 0-9-1 over TLS",
     "http": "HTTP API",

@@ -15,50 +15,62 @@ from leveret.broker.queues.status import CoarseCounts, QueueStatus
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.statistics.sampler import LENGTHS, QUEUE, QUEUE_MESSAGES, Sampler, queue_row
 from leveret.mgmt.statistics.series import Row, Series, Window
-from leveret.mgmt.views.channels import connection_details, consumer_view, message_stats
+from leveret.mgmt.views.channels import connection_details, message_stats
+from leveret.mgmt.views.mirrors import (
+    Replicas,
+    mirror_fields,
+    mirroring,
+    record_of,
+    syncing_fields,
+)
 from leveret.mgmt.views.to_json import NO_ERLANG_PROCESS, iso_time
 from leveret.storage.queue_status import StorageCounts
 
+DOWN = "down"
+"""The state of a queue whose node does not answer."""
 CLASSIC_ONLY = ("exclusive_consumer_tag", "recoverable_slaves", "head_message_timestamp")
 """Fields that RabbitMQ does not show of quorum queues."""
 
 
 class QueueViews:
-    """Makes views of queues. windows: the samples to include, of messages and of lengths."""
+    """Makes views of queues.
+
+    windows: the samples to include, of messages and of lengths. replicas: see views/mirrors.py.
+    """
 
     def __init__(
-        self, sampler: Sampler, node_name: str, windows: tuple[Window | None, Window | None]
+        self,
+        sampler: Sampler,
+        node_name: str,
+        windows: tuple[Window | None, Window | None],
+        replicas: Replicas = {},  # noqa: B006 - it is not changed
     ) -> None:
         self._sampler = sampler
         self._node_name = node_name
+        self._replicas = replicas
         self._message_window, self._length_window = windows
         self._now_ms = sampler.now_ms()
 
     def listed(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
-        """A queue as an item of a list."""
+        """A queue as an item of a list; of one whose node does not answer, what was declared."""
+        declared = self._declared(vhost, queue)
+        record = record_of(vhost, queue)
+        if record is not None:
+            declared |= mirror_fields(record, queue.durable)
+        if not vhost.lives_here(queue):
+            return {**declared, "state": DOWN}
         status = queue.figures.status()
         row = queue_row(status.counts)
         series = self._sampler.objects.get(queue)
-        policy, operator_policy = queue.policy, queue.operator_policy
         view: dict[str, Any] = {
-            "name": text(queue.name),
-            "vhost": text(vhost.name),
-            "type": queue.kind.name,
-            "durable": queue.durable,
-            "auto_delete": queue.auto_delete,
-            "exclusive": queue.is_exclusive,
-            "arguments": table_to_json(queue.arguments),
-            "node": queue.home.node or self._node_name,
+            "recoverable_slaves": None,
+            **declared,
             "state": status.state,
-            "policy": policy.name if policy else None,
-            "operator_policy": operator_policy.name if operator_policy else None,
-            "effective_policy_definition": dict(merged(policy, operator_policy)),
             "consumers": status.counts.consumers,
             "consumer_utilisation": status.consumer_capacity,
             "consumer_capacity": status.consumer_capacity,
             "exclusive_consumer_tag": status.exclusive_consumer_tag,
             "single_active_consumer_tag": status.single_active_consumer_tag,
-            "recoverable_slaves": None,
             "head_message_timestamp": status.head_timestamp_s,
             "memory": status.memory_bytes,
             **NO_ERLANG_PROCESS,
@@ -67,6 +79,8 @@ class QueueViews:
         }
         parts = queue.figures.backing_queue_status()
         view["backing_queue_status"] = {**parts, **self._rates(series, row)}
+        if record is not None:
+            view |= syncing_fields(record, self._replicas)
         if queue.kind.name == QUORUM:
             self._make_quorum(view, status)
         if status.owner is not None:
@@ -78,6 +92,22 @@ class QueueViews:
         view.update(self._ages(queue, status.counts))
         view["tiers"] = tiers_of(status.storage, parts)
         return view
+
+    def _declared(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
+        policy, operator_policy = queue.policy, queue.operator_policy
+        return {
+            "name": text(queue.name),
+            "vhost": text(vhost.name),
+            "type": queue.kind.name,
+            "durable": queue.durable,
+            "auto_delete": queue.auto_delete,
+            "exclusive": queue.is_exclusive,
+            "arguments": table_to_json(queue.arguments),
+            "node": queue.home.node or self._node_name,
+            "policy": policy.name if policy else None,
+            "operator_policy": operator_policy.name if operator_policy else None,
+            "effective_policy_definition": dict(merged(policy, operator_policy)),
+        }
 
     def _make_quorum(self, view: dict[str, Any], status: QueueStatus) -> None:
         """Change the view to that of a quorum queue, whose only member is on this node."""
@@ -137,14 +167,13 @@ class QueueViews:
         }
 
     def single(self, vhost: VirtualHost, queue: QueueClient) -> dict[str, Any]:
-        """A queue on its own, with its consumers."""
+        """A queue on its own, without its consumers."""
         view = self.listed(vhost, queue)
-        view["consumer_details"] = [
-            consumer_view(consumer, vhost.name, queue.name, self._sampler)
-            for consumer in queue.figures.consumers()
-        ]
         view["deliveries"] = []
         view["incoming"] = []
+        record = record_of(vhost, queue)
+        if record is not None:
+            view["mirroring"] = mirroring(record, self._replicas, self._node_name)
         return view
 
 

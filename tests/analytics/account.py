@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aio_pika
 from aio_pika.exceptions import DeliveryError
 
-SECONDS_MAX = 15
+from tests.patience import PATIENCE_SECONDS
 
 
 def now_us():
@@ -209,7 +209,7 @@ class Client:
 
     async def wait_for_depth(self, queue, messages):
         """Wait until a queue has so many ready messages."""
-        deadline = time.monotonic() + SECONDS_MAX
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             found = await self.channel.declare_queue(queue, passive=True)
             if found.declaration_result.message_count == messages:
@@ -241,7 +241,7 @@ class Consumer:
         self._came.put_nowait(message)
 
     async def next(self):
-        return await asyncio.wait_for(self._came.get(), SECONDS_MAX)
+        return await asyncio.wait_for(self._came.get(), PATIENCE_SECONDS)
 
     async def ack(self, message, multiple=()):
         self._settles()

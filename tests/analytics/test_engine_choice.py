@@ -11,6 +11,7 @@ from leveret.analytics.engines import Choice, choose
 from leveret.analytics.local_files import list_local_files
 from leveret.analytics.trace_files import EVERYTHING
 from tests.analytics.logs import START_US, event, header, lines, write_log
+from tests.patience import PATIENCE_SECONDS
 
 MESSAGES = 100
 
@@ -114,7 +115,11 @@ def test_neither_help_nor_a_small_log_imports_pyspark(trace, tmp_path, arguments
         "print([status, *{'pyspark', 'py4j'} & set(sys.modules)])"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert answer.stdout.splitlines()[-1] == "[0]", answer
 
@@ -126,7 +131,11 @@ def test_a_missing_pyarrow_is_named_with_what_to_install():
         "sys.exit(run_subcommand('analyze', ['--help']))"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer
     assert "leveret analyze needs PyArrow and DuckDB" in answer.stderr

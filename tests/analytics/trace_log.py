@@ -16,17 +16,17 @@ WHO = {"connection": "127.0.0.1:50000 -> 127.0.0.1:5672", "channel": 1, "user": 
 
 
 class TraceLog:
-    """The records of one vhost; `write` stores them in the broker's layout."""
+    """The records of one vhost on one node; `write` stores them in the broker's layout."""
 
-    def __init__(self, vhost="/", sample=1, version=1):
-        self.vhost = vhost
+    def __init__(self, vhost="/", sample=1, version=1, node=NODE):
+        self.vhost, self.node = vhost, node
         self.records = []
         self._sample, self._version = sample, version
         self._tags = 0
 
     def add(self, event, at_us, **fields):
         """Add a record. at_us: time since the start."""
-        where = {"time_us": START_US + at_us, "node": NODE, "vhost": self.vhost}
+        where = {"time_us": START_US + at_us, "node": self.node, "vhost": self.vhost}
         self.records.append({"event": event, **where, **fields})
 
     def publish(self, at_us, number, queues, exchange="orders", keys=("new",), body=None,
@@ -71,14 +71,14 @@ class TraceLog:
         partition = f"vhost={quote(self.vhost, safe='')}/date={begins:%Y-%m-%d}/hour={begins:%H}"
         folder = directory / partition
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{NODE}-{records[0]['time_us']}-1.jsonl.gz"
+        path = folder / f"{self.node}-{records[0]['time_us']}-1.jsonl.gz"
         path.write_bytes(b"".join(map(gzip.compress, self.members(records))))
         return path
 
     def members(self, records, lines=100):
         """Return the lines in groups, each as a gzip member."""
         header = {
-            "event": "header", "version": self._version, "node": NODE, "vhost": self.vhost,
+            "event": "header", "version": self._version, "node": self.node, "vhost": self.vhost,
             "time_us": records[0]["time_us"], "sample": self._sample,
         }  # fmt: skip
         written = [json.dumps(one, separators=(",", ":")) + "\n" for one in [header, *records]]

@@ -3,7 +3,7 @@
 Each is a process tree with its own temporary directory, listening on loopback only: Leveret from
 this source tree or another one, Debian's RabbitMQ with a node name, an Erlang port mapper and a
 database of its own, so that an installed or running one is not touched, and the relay (relay.c),
-which shows the bound. Brokers use their defaults, with a policy that only the queues of one load
+which shows the bound. Brokers use their defaults, with policies that only the queues of some loads
 match (node_files.py), and settings that a scenario makes for both. A broker counts as started when
 it answers a protocol header.
 """
@@ -35,6 +35,7 @@ PREFERRED_PORTS = {
 }  # fmt: skip
 START_SECONDS = 90
 STOP_SECONDS = 20
+OUTPUT = "output.log"
 ROOT = Path(__file__).resolve().parents[2]
 RABBITMQ_HOMES = Path("/usr/lib/rabbitmq/lib")
 GUEST = "Basic " + b64encode(b"guest:guest").decode()
@@ -55,11 +56,24 @@ class Broker:
     tls_port: int = 0
     """0: none."""
     metrics_port: int = 0
+    others: tuple[Broker, ...] = ()
+    """The other nodes of its cluster. Consumers use the first one, and queues live on the last."""
 
     @property
     def address(self) -> list[str]:
         """Its address, as options of the load generator."""
-        return [f"--host={self.host}", f"--port={self.port}"]
+        words = [f"--host={self.host}", f"--port={self.port}"]
+        return [*words, f"--consumer-port={self.others[0].port}"] if self.others else words
+
+    @property
+    def home(self) -> Broker:
+        """The node on which queues are declared."""
+        return self.others[-1] if self.others else self
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The roots of the process trees of all its nodes."""
+        return self.pid, *(other.pid for other in self.others)
 
     @property
     def tls_address(self) -> list[str]:
@@ -87,16 +101,17 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _await_start(process: subprocess.Popen[bytes], name: str, port: int, log: Path) -> None:
+def await_start(process: subprocess.Popen[bytes], name: str, port: int, home: Path) -> None:
+    """Wait until a process answers. Raises BrokerFailed."""
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port):
         if process.poll() is not None or time.monotonic() > deadline:
-            tail = log.read_text(errors="replace")[-2000:]
+            tail = (home / OUTPUT).read_text(errors="replace")[-2000:]
             raise BrokerFailed(f"{name} did not start:\n{tail}")
         time.sleep(0.05)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     """Kill the process and its descendants, which may be in other sessions."""
     pids = tree(process.pid)
     for pid in pids:
@@ -111,14 +126,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-@contextlib.contextmanager
-def _running(
-    broker: Broker, command: list[str], directory: Path, home: Path, environment: dict[str, str]
-) -> Iterator[Broker]:
-    """Run what listens as `broker` says, and give the broker its process."""
-    log = home / "output.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
+def spawn(
+    command: list[str], directory: Path, home: Path, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a broker's process, with its output in a file of its home."""
+    with (home / OUTPUT).open("wb") as output:
+        return subprocess.Popen(
             command,
             cwd=directory,
             env=environment,
@@ -127,11 +140,19 @@ def _running(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+@contextlib.contextmanager
+def _running(
+    broker: Broker, command: list[str], directory: Path, home: Path, environment: dict[str, str]
+) -> Iterator[Broker]:
+    """Run what listens as `broker` says, and give the broker its process."""
+    process = spawn(command, directory, home, environment)
     try:
-        _await_start(process, broker.name, broker.port, log)
+        await_start(process, broker.name, broker.port, home)
         yield replace(broker, pid=process.pid)
     finally:
-        _stop(process)
+        stop(process)
 
 
 @dataclass(frozen=True)
@@ -228,9 +249,10 @@ def find_rabbitmq() -> Path:
     return program
 
 
-def _rabbitmq_environment(
-    home: Path, port: int, settings: str, *, is_traced: bool
+def rabbitmq_environment(
+    home: Path, port: int, settings: str, *, is_traced: bool = False
 ) -> dict[str, str]:
+    """Write the files of a node; return the environment of its process."""
     config = home / "rabbitmq.conf"
     config.write_text(f"listeners.tcp.1 = {HOST}:{port}\n{settings}")
     (home / "enabled_plugins").write_text(f"[{PLUGIN}].\n")
@@ -271,16 +293,16 @@ def rabbitmq(settings: str = "", *, is_traced: bool = False) -> Iterator[Broker]
     ) as directory:
         home = Path(directory)
         shared = shared_settings(home, HOST, tls_port)
-        environment = _rabbitmq_environment(home, port, shared + settings, is_traced=is_traced)
+        environment = rabbitmq_environment(home, port, shared + settings, is_traced=is_traced)
         running = Broker("rabbitmq", port, 0, HOST, tls_port)
         try:
             with _running(running, [str(program)], ROOT, home, environment) as broker:
                 yield broker
         finally:
-            _stop_port_mapper(environment)
+            stop_port_mapper(environment)
 
 
-def _stop_port_mapper(environment: dict[str, str]) -> None:
+def stop_port_mapper(environment: dict[str, str]) -> None:
     """Erlang does not stop its port mapper; this one has no other users."""
     program = shutil.which("epmd")
     if program is not None:

@@ -101,7 +101,10 @@ static void prepare_get(struct consumer *self, const char *queue)
 static void open_consumer(struct consumer *self, int index)
 {
     const char *queue = queue_name(index % options.queues);
-    self->fd = open_channels(&options.peer, 1);
+    struct peer peer = options.peer;
+    if (options.consumer_port)
+        peer.port = options.consumer_port;
+    self->fd = open_channels(&peer, 1);
     self->input = malloc(RECEIVE_SIZE);
     call_qos(self->fd, options.prefetch);
     if (options.get) {

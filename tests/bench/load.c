@@ -256,13 +256,14 @@ static void hold_idle(void)
         continue;
 }
 
-/* Declares `--declare` queues one after the other; they go with the connection. */
+/* Declares `--declare` queues one after the other; they go with the connection unless durable. */
 static void declare_many(void)
 {
+    int flags = options.durable ? QUEUE_DURABLE : QUEUE_EXCLUSIVE;
     int fd = open_channels(&options.peer, 1);
     uint64_t since = clock_ns();
     for (int i = 0; i < options.declare; i++)
-        call_declare_queue(fd, queue_name(i), QUEUE_EXCLUSIVE, false);
+        call_declare_queue(fd, queue_name(i), flags, false);
     double seconds = (double)(clock_ns() - since) / 1e9;
     call_close(fd);
     printf("{\"declared\": %d, \"seconds\": %.4f}\n", options.declare, seconds);

@@ -70,12 +70,12 @@ def _sample(full: dict[str, Any], paced: dict[str, Any], load: Load, watch: Watc
 @contextlib.contextmanager
 def _prepared(plan: Plan, load: Load, broker: Broker) -> Iterator[tuple[list[str], Any]]:
     """Declare the topology; give the generator's options, and what purges the queues."""
-    common = plan.common(broker, tls=load.tls)
+    common = plan.common(broker.home if load.is_at_queue else broker, tls=load.tls)
     if not load.topology:
         yield [*common, *_form_words(plan, load, None)], lambda: None
         return
     name = f"bench-{load.name}"
-    with declared(load, broker, name) as (objects, addresses):
+    with declared(load, broker.home, name) as (objects, addresses):
         words = _form_words(plan, load, addresses)
         yield [*common, *words, "--declared", f"--name={name}"], objects.purge
 
@@ -85,7 +85,7 @@ def measure_load(plan: Plan, load: Load, broker: Broker) -> LoadSample:
     if load.tls and not broker.tls_port:
         raise generator.GeneratorFailed("no TLS listener")
     with _prepared(plan, load, broker) as (common, purge):
-        with Watch(broker.pid) as watch:
+        with Watch(*broker.pids) as watch:
             full = generator.run(plan.program, [*common, *load.arguments]).result
         paced = full
         if load.is_paced_apart:

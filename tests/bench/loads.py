@@ -74,6 +74,10 @@ class Load:
     tls: bool = False
     is_traced: bool = False
     """The firehose is on, on nodes of their own."""
+    is_clustered: bool = False
+    """Publishers, consumers and queues are on a node each of a cluster of three (clusters.py)."""
+    is_at_queue: bool = False
+    """All clients use the node of the queue."""
     has_bound: bool = False
     """The relay can take the broker's place: each publisher has a consumer of its own."""
     target: Target = Target()

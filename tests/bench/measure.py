@@ -77,10 +77,10 @@ def exact_resident_bytes(pids: list[int]) -> int:
 
 
 class Watch:
-    """Measures a process tree during a `with` block."""
+    """Measures process trees during a `with` block."""
 
-    def __init__(self, root: int) -> None:
-        self._pids = tree(root)
+    def __init__(self, *roots: int) -> None:
+        self._pids = [pid for root in roots for pid in tree(root)]
         self._stop = threading.Event()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._cpu_before = 0.0

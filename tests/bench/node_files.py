@@ -1,8 +1,8 @@
 """Files that the compared nodes start with: definitions, a TLS certificate, and what to trace.
 
-The definitions have a policy that gives the queues of one load a time to live; no other queue
-matches it. The certificate is made by `openssl`; where that program is missing there is no TLS
-listener.
+The definitions have policies: one gives the queues of one load a time to live, others mirror those
+of some loads of clusters; no other queue matches them. The certificate is made by `openssl`; where
+that program is missing there is no TLS listener.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 PLUGIN = "rabbitmq_consistent_hash_exchange"
 RABBITMQ_TRACES = '[{rabbit, [{trace_vhosts, [<<"/">>]}]}].\n'
@@ -21,8 +22,14 @@ TTL_MS = 60_000
 SALT = b"salt"
 
 
+def _policy(prefix: str, definition: dict[str, Any]) -> dict[str, Any]:
+    """Return the policy of queues whose names begin like this."""
+    named = {"vhost": "/", "name": prefix, "pattern": f"^{prefix}", "apply-to": "queues"}
+    return {**named, "priority": 0, "definition": definition}
+
+
 def definitions() -> str:
-    """Return the definitions of a fresh node: its default user and virtual host, and the policy."""
+    """Return the definitions of a fresh node: its default user and virtual host, and policies."""
     digest = b64encode(SALT + hashlib.sha256(SALT + b"guest").digest()).decode()
     user = {
         "name": "guest",
@@ -31,19 +38,16 @@ def definitions() -> str:
         "tags": "administrator",
     }
     rights = dict.fromkeys(("configure", "write", "read"), ".*")
-    policy = {
-        "vhost": "/",
-        "name": "bench-ttl",
-        "pattern": f"^{TTL_POLICY_PREFIX}",
-        "apply-to": "queues",
-        "priority": 0,
-        "definition": {"message-ttl": TTL_MS},
+    policies = {
+        TTL_POLICY_PREFIX: {"message-ttl": TTL_MS},
+        "bench-mirrored-2": {"ha-mode": "exactly", "ha-params": 2},
+        "bench-mirrored-3": {"ha-mode": "all"},
     }
     return json.dumps({
         "vhosts": [{"name": "/"}],
         "users": [user],
         "permissions": [{"user": "guest", "vhost": "/", **rights}],
-        "policies": [policy],
+        "policies": [_policy(prefix, definition) for prefix, definition in policies.items()],
     })  # fmt: skip
 
 

@@ -16,6 +16,7 @@ static const struct {
 } known[] = {
     {"host", A_TEXT, &options.peer.host, "the broker's IPv4 address"},
     {"port", A_NUMBER, &options.peer.port, "its AMQP port"},
+    {"consumer-port", A_NUMBER, &options.consumer_port, "that of consumers; 0: the same port"},
     {"user", A_TEXT, &options.peer.user, "who logs in"},
     {"password", A_TEXT, &options.peer.password, "and with what"},
     {"vhost", A_TEXT, &options.peer.vhost, "the virtual host"},
@@ -46,7 +47,7 @@ static const struct {
     {"get", A_SWITCH, &options.get, "consumers use basic.get"},
     {"durable", A_SWITCH, &options.durable, "durable queues, persistent messages"},
     {"idle", A_NUMBER, &options.idle, "only hold this many connections"},
-    {"declare", A_NUMBER, &options.declare, "only declare this many queues"},
+    {"declare", A_NUMBER, &options.declare, "only declare this many queues; durable ones stay"},
     {"count", A_NUMBER, &options.count, "only publish, or consume, so many messages"},
     {"name", A_TEXT, &options.name, "what names of queues begin with"},
     {"keep", A_SWITCH, &options.keep, "leave the queues there at the end"},
@@ -60,7 +61,7 @@ _Noreturn static void print_usage(void)
 {
     fputs("usage: load [options]; those with a value take it as the next argument\n", stderr);
     for (int i = 0; i < KNOWN; i++)
-        fprintf(stderr, "  --%-12s %s\n", known[i].name, known[i].help);
+        fprintf(stderr, "  --%-13s %s\n", known[i].name, known[i].help);
     exit(2);
 }
 

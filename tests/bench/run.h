@@ -13,7 +13,7 @@
 struct options {
     struct peer peer;
     int publishers, consumers, queues, size, vary, window, ack_every, prefetch, burst, in_flight;
-    int channels, copies, transaction, idle, declare, limit, count;
+    int channels, copies, transaction, idle, declare, limit, count, consumer_port;
     const char *name, *addresses, *properties;
     bool auto_ack, durable, keep, lazy, declared, in_turn, spaced, mandatory, get;
     double seconds, warmup, drain, rate;

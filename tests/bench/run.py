@@ -22,6 +22,7 @@ from rich.console import Console
 
 from . import brokers, compare, generator, markdown, scenarios
 from .brokers import Broker
+from .cluster_runs import run_clusters
 from .command_line import parse
 from .load_runs import run_loads
 from .loads import Load
@@ -60,7 +61,7 @@ def _chosen_loads(options: argparse.Namespace, *, is_traced: bool) -> list[Load]
     return [
         load
         for load in scenarios.LOADS
-        if load.is_traced == is_traced and chosen(load.name, options.only)
+        if load.is_traced == is_traced and not load.is_clustered and chosen(load.name, options.only)
     ]
 
 
@@ -104,6 +105,7 @@ def _measure(plan: Plan, options: argparse.Namespace, results: Results) -> None:
             run_loads(plan, traced, running, None, results)
     run_backlogs(plan, options, results)
     run_stores(plan, options, results)
+    run_clusters(plan, options, results)
 
 
 def _leave(signal_number: int, frame: object) -> None:

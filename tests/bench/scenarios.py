@@ -226,7 +226,38 @@ EQUAL = (
     ),
 )
 
-LOADS = VARIED + SHAPES + FEATURES + FULL_SPEED + FAN_IN + LARGE + EQUAL
+ACROSS_NODES = {"is_clustered": True, "topology": "plain", "target": Target(1 / 3, 3), **CONFIRMED}
+CLUSTERED = (
+    varied(
+        "cluster-transient", "cluster: to a queue on another node, from a third", **ACROSS_NODES
+    ),
+    varied(
+        "cluster-durable",
+        "cluster: the same, persistent, an ack for 50",
+        durable=True,
+        ack_every=50,
+        **ACROSS_NODES,
+    ),
+)
+
+MIRRORED = tuple(
+    varied(
+        f"mirrored-{nodes}-{how}",
+        f"mirrored queue, {title}, {how}",
+        is_clustered=True,
+        is_at_queue=True,
+        topology="plain",
+        durable=how == "persistent",
+        ack_every=50 if how == "persistent" else 1,
+        target=Target(1 / 4, 4) if nodes == 3 else Target(),
+        **CONFIRMED,
+    )
+    for nodes, title in ((1, "no mirror"), (2, "one mirror"), (3, "two mirrors"))
+    for how in ("transient", "persistent")
+)
+"""Clients at the leader. The policies are in node_files.py."""
+
+LOADS = VARIED + SHAPES + FEATURES + FULL_SPEED + FAN_IN + LARGE + EQUAL + CLUSTERED + MIRRORED
 
 
 @dataclass(frozen=True)
@@ -274,10 +305,14 @@ BUSY_NEIGHBOUR = ("busy-neighbour", "a busy connection beside a quiet one")
 BACKLOG_IDS = ("backlog-ids", "a backlog of a million messages with ids of their own")
 ONE_CONFIRM = ("one-confirm", "one confirm at a time")
 RESTART = ("restart", "restarts after a kill")
+CLUSTER_FORMS = ("cluster-forms", "three new nodes form a cluster")
+CLUSTER_DECLARES = ("cluster-declares", "queues declared by clients of three nodes")
+CLUSTER_REJOINS = ("cluster-rejoins", "a node starts again, and fetches what was declared")
 
 
 def rows() -> list[tuple[str, str]]:
     """Return the names and titles of all rows."""
     titled: tuple[Load | Idle | Declare | Backlog, ...] = (*LOADS, IDLE, DECLARE, *BACKLOGS)
     named = [(row.name, row.title) for row in titled]
-    return [*named, BUSY_NEIGHBOUR, BACKLOG_IDS, ONE_CONFIRM, RESTART]
+    alone = (BUSY_NEIGHBOUR, BACKLOG_IDS, ONE_CONFIRM, RESTART)
+    return [*named, *alone, CLUSTER_FORMS, CLUSTER_DECLARES, CLUSTER_REJOINS]

@@ -215,7 +215,7 @@ window.fetch = async (url, asked) => {
 
 def test_a_partition_is_told_in_the_banner(browser, node):
     browser.driver.execute_script(PARTITION)
-    browser.see(f"{node.name} is partitioned from rabbit@other")
+    browser.see(f"Network partition: {node.name} has gone on without rabbit@other")
     browser.driver.refresh()
 
 

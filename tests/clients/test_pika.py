@@ -58,7 +58,7 @@ def test_consuming_with_a_generator(channel):
         channel.basic_publish("", "q", str(number))
     channel.basic_qos(prefetch_count=3)
     bodies = []
-    for method, _, body in channel.consume("q", inactivity_timeout=5):
+    for method, _, body in channel.consume("q", inactivity_timeout=PATIENCE_SECONDS):
         bodies.append(body)
         channel.basic_ack(method.delivery_tag)
         if len(bodies) == 10:

@@ -1,5 +1,6 @@
 """Nodes of a cluster, each `leveret serve` in a process of its own, and programs that use them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,36 +10,50 @@ from pathlib import Path
 
 import pika
 
+from tests.cluster.namespaces import Host
 from tests.patience import PATIENCE_SECONDS
 from tests.ports import free_ports
 
+LOOPBACK = Host("127.0.0.1")
 COOKIE = "a cookie that all nodes of a test share"
 ENVIRONMENT = {**os.environ, "LEVERET_COOKIE": COOKIE, "PYTHONUNBUFFERED": "1"}
 RUN_CTL = "import sys; from leveret.mgmt.tools.ctl.leveretctl import main; sys.exit(main())"
 
 
 class ClusteredNode:
-    """A node with a port for clients and one for links. It is ended with `stop`."""
+    """A node with a port for clients and one for links. It is ended with `stop`.
 
-    def __init__(self, directory: Path, name: str, *options, link_port=None, waits=True):
-        self.name = f"{name}@127.0.0.1"
+    host: where it runs. Its ports are free ones of this host, unless they are given.
+    """
+
+    def __init__(
+        self, directory: Path, name: str, *options, link_port=None, waits=True, host=LOOPBACK,
+        port=None, environment=None,
+    ):  # fmt: skip
+        self.host = host
+        self.name = f"{name}@{host.address}"
         self.data_dir = directory / name
-        self.port, free = free_ports(2)
-        self.link_port = link_port or free
+        free = free_ports(2)
+        self.port, self.link_port = port or free[0], link_port or free[1]
         self.log_path = directory / f"{name}.log"
         self._options = options
+        self._environment = {**ENVIRONMENT, **(environment or {})}
         self.start(waits=waits)
 
-    def start(self, *, waits=True):
+    def start(self, *more_options, waits=True):
         command = [
-            sys.executable, "-m", "leveret.mgmt.cli.entry", "serve", "--node", self.name,
-            "--data-dir", self.data_dir, "--bind", "127.0.0.1", "--port", self.port,
+            *self.host.prefix, sys.executable, "-m", "leveret.mgmt.cli.entry", "serve",
+            "--node", self.name, "--data-dir", self.data_dir,
+            "--bind", self.host.address, "--port", self.port,
             "--cluster-port", self.link_port, "--management-port", 0, "--prometheus-port", 0,
-            *self._options,
+            *self._options, *more_options,
         ]  # fmt: skip
         self._log = self.log_path.open("w")
         self.process = subprocess.Popen(
-            list(map(str, command)), stdout=self._log, stderr=subprocess.STDOUT, env=ENVIRONMENT
+            list(map(str, command)),
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
         )
         if waits:
             self.wait_for_log("ready in")
@@ -73,13 +88,22 @@ class ClusteredNode:
 
     def ctl(self, *words, succeeds=True):
         """Run leveretctl on this node; what it printed."""
-        done = subprocess.run(
+        done = self._run_ctl(*words)
+        assert (done.returncode == 0) is succeeds, done
+        return done.stdout + done.stderr
+
+    def ctl_json(self, *words):
+        """What leveretctl prints as JSON, without its warnings."""
+        done = self._run_ctl(*words, "--formatter", "json")
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+    def _run_ctl(self, *words):
+        return subprocess.run(
             [sys.executable, "-c", RUN_CTL, "--quiet", *words], capture_output=True, text=True,
             check=False, timeout=PATIENCE_SECONDS,
             env={**ENVIRONMENT, "LEVERET_DATA_DIR": str(self.data_dir)},
         )  # fmt: skip
-        assert (done.returncode == 0) is succeeds, done
-        return done.stdout + done.stderr
 
     def join(self, other, *options):
         self.ctl("stop_app")
@@ -88,7 +112,7 @@ class ClusteredNode:
 
     def connect(self):
         return pika.BlockingConnection(
-            pika.ConnectionParameters("127.0.0.1", self.port, heartbeat=0)
+            pika.ConnectionParameters(self.host.address, self.port, heartbeat=0)
         )
 
 
@@ -98,3 +122,23 @@ def form(directory, *names):
     for node in nodes[1:]:
         node.join(nodes[0])
     return nodes
+
+
+def declare(node, queue):
+    """Declare a durable queue on a node."""
+    with node.connect() as connection:
+        connection.channel().queue_declare(queue, durable=True)
+
+
+def members(node):
+    """The names of the nodes of its cluster, as a node shows them, whether they run or not.
+
+    The whole text of `cluster_status` also has the cluster's name, which is that of a node.
+    """
+    shown = node.ctl_json("cluster_status")
+    return {*shown["disk_nodes"], *shown["ram_nodes"]}
+
+
+def queues(node):
+    """The names of the queues that a node shows."""
+    return set(node.ctl("list_queues", "name", "--no-table-headers").split())

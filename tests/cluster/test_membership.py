@@ -1,35 +1,10 @@
 """Nodes join and leave a cluster, stop, start and come back, as processes with real clients."""
 
-import json
-
+import pika
 import pytest
 
-from tests.cluster.clustered_nodes import ClusteredNode, form
+from tests.cluster.clustered_nodes import ClusteredNode, declare, queues
 from tests.ports import free_ports
-
-
-@pytest.fixture
-def running(tmp_path):
-    """Starts nodes by their names, and stops all of them."""
-    nodes = []
-
-    def start(*names):
-        made = form(tmp_path, *names)
-        nodes.extend(made)
-        return made
-
-    yield start
-    for node in nodes:
-        node.stop()
-
-
-def declare(node, queue):
-    with node.connect() as connection:
-        connection.channel().queue_declare(queue, durable=True)
-
-
-def queues(node):
-    return set(node.ctl("list_queues", "name", "--no-table-headers").split())
 
 
 def test_what_is_declared_on_one_node_is_on_all(running):
@@ -56,15 +31,13 @@ def test_what_the_first_node_had_before_is_on_those_that_join(running, tmp_path)
 def test_every_node_shows_the_whole_cluster(running):
     a, b = running("a", "b")
     for node in (a, b):
-        shown = json.loads(node.ctl("cluster_status", "--formatter", "json"))
+        shown = node.ctl_json("cluster_status")
         assert shown["cluster_name"] == a.name
         assert shown["disk_nodes"] == [a.name, b.name]
         assert sorted(shown["running_nodes"]) == sorted(shown["listeners"]) == [a.name, b.name]
     b.stop()
     a.wait_until(
-        lambda: (
-            json.loads(a.ctl("cluster_status", "--formatter", "json"))["running_nodes"] == [a.name]
-        ),
+        lambda: a.ctl_json("cluster_status")["running_nodes"] == [a.name],
         "only one node runs",
     )
 
@@ -101,6 +74,24 @@ def test_a_node_that_waits_for_others_stops_when_it_is_told_to(running):
     assert "stopped while it was starting" in b.log
 
 
+def test_a_node_gives_up_after_the_waits_that_are_configured(running, tmp_path):
+    settings = tmp_path / "leveret.conf"
+    settings.write_text(
+        "mnesia_table_loading_retry_limit = 2\nmnesia_table_loading_retry_timeout = 100\n"
+    )
+    a, b = running("a", "b")
+    b.stop()
+    a.stop()
+    b.start("--config", settings, waits=False)
+    assert b.wait_for_end() == 1
+    assert b.log.count(f"Waiting for nodes {a.name}") == 2
+    assert f"Error while waiting for nodes {a.name}" in b.log
+    assert "Traceback" not in b.log
+    a.start()
+    b.start()
+    assert queues(b) == set()
+
+
 def test_force_boot_starts_a_node_whose_others_are_lost(running):
     a, b = running("a", "b")
     b.ctl("stop_app")
@@ -120,6 +111,11 @@ def test_a_forgotten_node_is_told_so(running):
     b.start(waits=False)
     assert b.wait_for_end() != 0
     assert f"but {a.name} disagrees" in b.log
+    assert "move its data directory away" in b.log
+    b.data_dir.rename(b.data_dir.with_name("away"))
+    b.start()
+    b.join(a)
+    a.ctl("await_online_nodes", "2")
 
 
 def test_a_node_that_is_reset_leaves_the_cluster(running):
@@ -130,6 +126,36 @@ def test_a_node_that_is_reset_leaves_the_cluster(running):
     b.ctl("start_app")
     assert queues(b) == set()
     assert "is not a member of this cluster" in a.ctl("forget_cluster_node", b.name, succeeds=False)
+
+
+def test_ram_nodes_route_without_a_disc_node_and_refuse_changes(running, tmp_path):
+    (a,) = running("a")
+    b = ClusteredNode(tmp_path, "b")
+    try:
+        b.join(a, "--ram")
+        declare(b, "of-b")
+        for command in (["change_cluster_node_type", "ram"], ["reset"]):
+            a.ctl("stop_app")
+            assert "the only disc node" in a.ctl(*command, succeeds=False)
+            a.ctl("start_app")
+        a.stop()
+        b.wait_for_log(f"the link to node {a.name} is down")
+        with b.connect() as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.basic_publish("", "of-b", b"routed", pika.BasicProperties(delivery_mode=2))
+            with pytest.raises(pika.exceptions.AMQPError, match="no disc node is running"):
+                channel.queue_declare("new", durable=True)
+        assert "the only disc node" in b.ctl("forget_cluster_node", a.name, succeeds=False)
+        b.stop()
+        b.start(waits=False)
+        b.wait_for_log(f"Waiting for nodes {a.name}")
+        a.start()
+        b.wait_for_log("ready in")
+        with a.connect() as connection:
+            assert connection.channel().basic_get("of-b", auto_ack=True)[2] == b"routed"
+    finally:
+        b.stop()
 
 
 def test_a_node_cannot_join_itself_or_nobody(running):

@@ -2,11 +2,13 @@
 
 import contextlib
 import signal
+from collections import Counter
 
 import pika
 import pytest
 
 from tests.cluster.clustered_nodes import form
+from tests.patience import PATIENCE_SECONDS
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 COUNT = 200
@@ -56,6 +58,27 @@ def test_publish_on_one_node_to_a_queue_on_another_and_consume_on_a_third(channe
     assert b.queue_declare("orders", passive=True).method.message_count == 0
 
 
+def test_a_direct_reply_reaches_the_requester_on_another_node(channels):
+    a, b, c = channels
+    a.queue_declare("requests")
+    replies = []
+    a.basic_consume(
+        "amq.rabbitmq.reply-to", lambda *reply: replies.append(reply[2:]), auto_ack=True
+    )
+    request = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="1")
+    a.basic_publish("", "requests", b"how are you?", request)
+    _, asked, _ = next(b.consume("requests", auto_ack=True))
+    b.cancel()
+    assert c.queue_declare(asked.reply_to, passive=True).method.consumer_count == 1
+    for responder in (b, c):
+        answer = pika.BasicProperties(correlation_id=asked.correlation_id)
+        responder.basic_publish("", asked.reply_to, b"well", answer)
+        while not replies:
+            a.connection.process_data_events(time_limit=PATIENCE_SECONDS)
+        properties, body = replies.pop()
+        assert (properties.correlation_id, body) == ("1", b"well")
+
+
 def test_get_reject_and_purge_from_another_node(channels):
     a, b, _ = channels
     a.queue_declare("jobs")
@@ -70,6 +93,53 @@ def test_get_reject_and_purge_from_another_node(channels):
     assert b.queue_delete("jobs").method.message_count == 0
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'jobs'"):
         a.queue_declare("jobs", passive=True)
+
+
+def homes(shown_by):
+    """The node on which each queue lives, as a node shows it."""
+    rows = shown_by.ctl_json("list_queues", "name", "pid")
+    return {row["name"]: row["pid"][1:].removesuffix(f".{row['name']}>") for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "least"),
+    [
+        ("classic", "x-queue-master-locator", "min-masters"),
+        ("quorum", "x-queue-leader-locator", "balanced"),
+    ],
+)
+def test_locators_choose_the_node_of_a_queue(nodes, channels, kind, key, least):
+    a, b, c = (node.name for node in nodes)
+
+    def declare(channel, name, locator):
+        arguments = {"x-queue-type": kind, key: locator}
+        channels[channel].queue_declare(f"{kind}-{name}", durable=True, arguments=arguments)
+
+    for place in range(3):
+        declare(place, f"local-{place}", "client-local")
+    before = Counter(homes(nodes[2]).values())
+    fewest = max(before.values())
+    for place, node in enumerate((b, c), 1):
+        for number in range(fewest + 1 - before[node]):
+            declare(place, f"more-{place}-{number}", "client-local")
+    declare(2, "least", least)
+    for number in range(12):
+        declare(0, f"random-{number}", "random")
+    found = homes(nodes[1])
+    assert [found[f"{kind}-local-{place}"] for place in range(3)] == [a, b, c]
+    assert found[f"{kind}-least"] == a
+    assert len({found[f"{kind}-random-{number}"] for number in range(12)}) > 1
+
+
+def test_a_policy_chooses_the_node_of_a_queue(nodes, channels):
+    nodes[0].ctl(
+        "set_policy", "spread", "^spread-", '{"queue-master-locator": "random"}', "--apply-to",
+        "queues",
+    )  # fmt: skip
+    for number in range(12):
+        channels[0].queue_declare(f"spread-{number}")
+    found = homes(nodes[1])
+    assert len({found[f"spread-{number}"] for number in range(12)}) > 1
 
 
 def test_an_exclusive_queue_is_its_connections_alone_and_ends_with_it(nodes, channels):

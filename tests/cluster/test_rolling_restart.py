@@ -1,16 +1,22 @@
 """Programs that know all nodes survive a restart of each node in turn, without losing a message."""
 
+import asyncio
 import contextlib
 import threading
 
+import aio_pika
 import pika
 import pytest
 from pika import exceptions
 
 from tests.cluster.clustered_nodes import form
+from tests.patience import PATIENCE_SECONDS
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 QUEUES = ("on-a", "on-b", "on-c")
+LOST = (aio_pika.exceptions.AMQPError, RuntimeError, OSError, asyncio.CancelledError)
+"""What aio-pika raises when a connection is lost: it also cancels what waits for an answer."""
+ROBUST = ("robust-on-a", "robust-on-b", "robust-on-c")
 
 
 class Publisher:
@@ -50,6 +56,68 @@ class Publisher:
             self.confirmed[queue].add(body)
 
 
+class RobustProgram:
+    """An aio-pika program with a robust connection to each node, which come back by themselves.
+
+    Over each it consumes the queue of that node, and publishes to all queues in turn. confirmed,
+    taken: bodies.
+    """
+
+    def __init__(self, nodes):
+        self._urls = [f"amqp://guest:guest@127.0.0.1:{node.port}/" for node in nodes]
+        self._is_done = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._is_connected = threading.Event()
+        self.confirmed, self.taken = set(), set()
+
+    def start(self):
+        """Start the program, and wait until it has connected to all nodes."""
+        self._thread.start()
+        assert self._is_connected.wait(PATIENCE_SECONDS)
+
+    def stop(self):
+        """Publish no more, and wait until everything that was confirmed is taken."""
+        self._is_done.set()
+        self._thread.join()
+
+    async def _run(self):
+        connections = [
+            await aio_pika.connect_robust(url, reconnect_interval=0.1) for url in self._urls
+        ]
+        for connection, queue in zip(connections, ROBUST, strict=True):
+            channel = await connection.channel()
+            await (await channel.declare_queue(queue, durable=True)).consume(self._take)
+        channels = [await one.channel(on_return_raises=True) for one in connections]
+        self._is_connected.set()
+        await asyncio.gather(*map(self._publish, range(len(channels)), channels))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not self.confirmed <= self.taken:
+                    await asyncio.sleep(0.02)
+        for connection in connections:
+            await connection.close()
+
+    async def _take(self, message):
+        self.taken.add(message.body)
+        # If its node goes down first, it is delivered again.
+        with contextlib.suppress(*LOST):
+            await message.ack()
+
+    async def _publish(self, place, channel):
+        number = 0
+        while not self._is_done.is_set():
+            number += 1
+            body = b"%d of %d" % (number, place)
+            message = aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await channel.default_exchange.publish(message, ROBUST[number % len(ROBUST)])
+                self.confirmed.add(body)
+            except (*LOST, TimeoutError):
+                # Returned, refused, or the connection is lost and will come back.
+                await asyncio.sleep(0.02)
+
+
 def contents(node, queue):
     """Take all messages of a queue."""
     with node.connect() as connection:
@@ -72,19 +140,26 @@ def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
     for node, queue in zip(nodes, QUEUES, strict=True):
         with node.connect() as connection:
             connection.channel().queue_declare(queue, durable=True)
-    publisher = Publisher(nodes)
+    publisher, robust = Publisher(nodes), RobustProgram(nodes)
     publisher.start()
+    robust.start()
     try:
         for node in nodes:
             count = sum(map(len, publisher.confirmed.values()))
+            robust_count = len(robust.confirmed)
             node.stop()
             node.start()
             node.wait_until(
                 lambda seen=count: sum(map(len, publisher.confirmed.values())) > seen,
                 "more is confirmed",
             )
+            node.wait_until(
+                lambda seen=robust_count: len(robust.confirmed) > seen, "more is confirmed"
+            )
     finally:
         publisher.stop()
+        robust.stop()
+    assert robust.confirmed <= robust.taken
     for queue in QUEUES:
         assert publisher.confirmed[queue]
         assert publisher.confirmed[queue] <= contents(nodes[0], queue)

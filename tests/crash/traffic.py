@@ -12,6 +12,7 @@ The record is kept outside the broker. `problems` compares it with what a restar
 import asyncio
 import contextlib
 import random
+import subprocess
 import zlib
 from collections import defaultdict
 
@@ -113,12 +114,25 @@ class Traffic:
 
     async def run(self, seconds):
         """Work for a number of seconds, or until the node dies."""
+        tasks = self._start()
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return tasks
+
+    async def run_until_killed(self, process, seconds):
+        """Work until the node's process has ended, but not for more than a number of seconds.
+
+        A client that is cut off says less: it is so a moment before the process can be waited for.
+        """
+        tasks = self._start()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(process.wait, seconds)
+        return tasks
+
+    def _start(self):
         workers = [self._publish(publisher) for publisher in range(3)]
         workers += [self._consume(queue) for queue in CONSUMED]
         workers.append(self._declare_and_delete())
-        tasks = [asyncio.create_task(worker) for worker in workers]
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return tasks
+        return [asyncio.create_task(worker) for worker in workers]
 
     @staticmethod
     async def end(tasks):

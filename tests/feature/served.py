@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_SECONDS
 def served(application):
     """Return its address; it runs during the block."""
     loop = asyncio.new_event_loop()
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=1)
 
     async def start():
         await runner.setup()
@@ -22,11 +22,11 @@ def served(application):
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    port = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    port = asyncio.run_coroutine_threadsafe(start(), loop).result(PATIENCE_SECONDS)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(PATIENCE_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(PATIENCE_SECONDS)
 

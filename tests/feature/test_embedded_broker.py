@@ -242,8 +242,10 @@ async def test_a_message_whose_confirm_never_came_is_in_its_queue(embedded, conn
     await channel.declare_queue("q")
     embedded.hold_confirms()
     publish = channel.default_exchange.publish
+    first = asyncio.ensure_future(publish(aio_pika.Message(b"x"), "q"))
+    await embedded.wait_for(1)
     with pytest.raises(asyncio.TimeoutError):
-        await publish(aio_pika.Message(b"x"), "q", timeout=0.05)
+        await asyncio.wait_for(first, 0.05)
     embedded.release_confirms()
     await asyncio.wait_for(publish(aio_pika.Message(b"x"), "q"), PATIENCE_SECONDS)
     assert embedded.queue_length("q") == 2

@@ -12,6 +12,7 @@ import pika
 import pytest
 import uvloop
 
+from leveret.broker.amqp.frames import PROTOCOL_HEADER
 from leveret.broker.config import (
     AuthenticationSettings,
     Config,
@@ -174,6 +175,20 @@ async def test_versions_that_are_not_are_refused_with_an_alert(config, caplog, v
         assert "alert protocol version" in output
         assert "the TLS handshake of a client failed: unsupported protocol" in caplog.text
         assert not embedded.broker.connections
+
+
+async def test_no_session_tickets_are_sent(config, authority):
+    """They come after the handshake, and clients that do not expect them take them for an end."""
+    async with EmbeddedBroker(config) as embedded:
+        reader, writer = await asyncio.open_connection(
+            LOOPBACK, port_of(embedded), ssl=client_context(authority)
+        )
+        writer.write(PROTOCOL_HEADER)
+        await asyncio.wait_for(reader.readexactly(7), PATIENCE_SECONDS)
+        session = writer.get_extra_info("ssl_object")
+        assert session.version() == "TLSv1.3"
+        assert not session.session.has_ticket
+        writer.close()
 
 
 # Clients' certificates

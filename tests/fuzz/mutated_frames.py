@@ -18,7 +18,7 @@ from contextlib import suppress
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.field_table import FieldTableError, decode_table, encode_table
-from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, is_known_frame
+from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, FrameSink, is_known_frame
 from leveret.broker.amqp.methods import UnreadableMethod, decode_method
 from leveret.broker.amqp.properties import PropertiesError, decode_properties, encode_properties
 from leveret.broker.amqp.table_scan import table_end
@@ -109,7 +109,7 @@ def pieces(chance: random.Random, data: bytes) -> Iterator[bytes]:
 # Scanner and decoders
 
 
-class Decoding:
+class Decoding(FrameSink):
     """A sink of frames that decodes all that is in them."""
 
     def __init__(self) -> None:

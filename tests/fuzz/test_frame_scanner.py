@@ -20,6 +20,7 @@ from leveret.broker.amqp.frames import (
     HEADER,
     METHOD,
     FrameScanner,
+    FrameSink,
     encode_frame,
 )
 from leveret.broker.amqp.methods import METHODS
@@ -38,7 +39,7 @@ RUN = settings(max_examples=400, deadline=None, database=None, derandomize=True)
 FRAME_BYTES_MAX = 4096
 
 
-class Recorder:
+class Recorder(FrameSink):
     """A sink that records frames, by whatever method it received them."""
 
     def __init__(self):

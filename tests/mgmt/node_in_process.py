@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gc
 import sys
+import tracemalloc
 import urllib.error
 import urllib.request
 
@@ -22,7 +23,7 @@ AUTHORIZATION = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 class NodeInProcess:
-    """A node in this process. ask: sends a request from a thread."""
+    """A node in this process. ask: sends a request from a thread; a body in bytes is JSON."""
 
     def __init__(self, directory):
         self.http_port, self.metrics_port = free_ports(2)
@@ -53,12 +54,32 @@ class NodeInProcess:
     def ask(self, path, body=None, method=None):
         port = self.metrics_port if path.startswith("metrics") else self.http_port
         where = f"http://127.0.0.1:{port}/{path}"
-        data = None if body is None else msgspec.json.encode(body)
+        data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {"Authorization": AUTHORIZATION, "Content-Type": "application/json"}
         with urllib.request.urlopen(
             urllib.request.Request(where, data, headers, method=method), timeout=PATIENCE_SECONDS
         ) as got:
             return got.read()
+
+    async def most_memory_of_a_turn(self, path, body):
+        """Return the most bytes that one turn of the loop took during a request.
+
+        To take memory, and to fill it, is most of the time that a copy of a large body takes.
+        """
+        raw = msgspec.json.encode(body)
+        answer = asyncio.get_running_loop().run_in_executor(None, self.ask, path, raw)
+        most = 0
+        tracemalloc.start()
+        try:
+            while not answer.done():
+                before = tracemalloc.get_traced_memory()[0]
+                tracemalloc.reset_peak()
+                await asyncio.sleep(0)
+                most = max(most, tracemalloc.get_traced_memory()[1] - before)
+        finally:
+            tracemalloc.stop()
+        assert await answer is not None
+        return most
 
     async def longest_turn(self, path, body=None, status=200):
         """Return the largest number of calls in one turn of the loop during a request."""

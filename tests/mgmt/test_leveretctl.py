@@ -73,6 +73,19 @@ def test_arguments_in_json_have_the_types_that_clients_gave_them(ctl, node, vhos
     assert any("product" in one for one in properties)
 
 
+def test_addresses_in_json_are_lists(ctl, channel):
+    shown = json.loads(ctl("list_connections", "host", "peer_host", "--formatter", "json"))
+    assert {"host": [127, 0, 0, 1], "peer_host": [127, 0, 0, 1]} in shown
+
+
+def test_a_user_without_tags_has_an_empty_list_of_them_in_json(ctl, vhost):
+    user = f"{vhost}-plain"
+    ctl("add_user", user, "secret")
+    shown = json.loads(ctl("list_users", "--formatter", "json"))
+    ctl("delete_user", user)
+    assert {"user": user, "tags": []} in shown
+
+
 def test_a_quorum_queue_is_shown_with_its_type_and_its_one_member(ctl, node, vhost):
     node.put(f"queues/{vhost}/q", {"durable": True, "arguments": {"x-queue-type": "quorum"}})
     node.put(f"queues/{vhost}/c", {"durable": True})
@@ -175,7 +188,10 @@ def test_definitions_go_out_and_in(ctl, node, vhost, tmp_path):
     assert node.request("GET", f"queues/{vhost}/q").status == 404
     ctl("import_definitions", path)
     assert node.get(f"queues/{vhost}/q")["durable"]
-    assert json.loads(ctl("export_definitions", "-"))["queues"]
+    shown = json.loads(ctl("export_definitions", "-"))
+    assert shown["queues"]
+    assert "internal_cluster_id" not in [one["name"] for one in shown["global_parameters"]]
+    assert "internal_cluster_id" in ctl("list_global_parameters")
     assert ctl.fails("import_definitions", "-", stdin="{bad")[0] == 65
     assert ctl.fails("import_definitions", tmp_path / "none")[0] == 65
 
@@ -355,3 +371,23 @@ def test_stopping_resetting_and_starting(own_node):
     ctl("rotate_logs")
     ctl("stop")
     assert own_node.process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_arguments_of_cluster_commands_are_checked_before_the_node_is_asked(ctl):
+    no_type = "The node type must be either disc or ram."
+    for words, reason in (
+        (("join_cluster", "--ram", "--disc", "b@host"), no_type),
+        (("change_cluster_node_type", "x"), no_type),
+        (("rename_cluster_node", "a@h", "b@h", "a@h", "c@h"), "A node is given two new names"),
+        (("rename_cluster_node", "a@h", "b@h", "c@h"), "Argument list should contain even number"),
+    ):
+        code, text = ctl.fails(*words)
+        assert code == 65
+        assert f"Bad argument: {reason}" in text
+
+
+def test_a_file_that_was_not_discarded_is_named(ctl):
+    for words in (("list_discarded", "../etc"), ("publish_discarded", "../etc")):
+        code, text = ctl.fails(*words)
+        assert code == 69
+        assert "nothing to a file ../etc: 'leveretctl list_discarded'" in text

@@ -77,7 +77,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(node):
+def terminal(node, interrupts):
     opened = Terminal(
         [
             sys.executable,
@@ -118,6 +118,6 @@ def test_without_a_terminal_it_shows_the_node_once(node):
     done = subprocess.run(
         [sys.executable, "-m", "leveret.mgmt.tools.ctl.leveretctl",
          "--data-dir", str(node.data_dir), "observer"],
-        input="", capture_output=True, text=True, timeout=30, check=False,
+        input="", capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
     assert (done.returncode, "overview" in done.stdout, "queues" in done.stdout) == (0, True, True)

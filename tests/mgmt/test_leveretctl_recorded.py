@@ -8,6 +8,7 @@ RabbitMQ's lists are unordered, so the lines of an answer are sorted before the 
 import contextlib
 import io
 import json
+import platform
 import re
 import shlex
 import sys
@@ -23,6 +24,7 @@ from tests.mgmt.served_node import ServedNode
 TRANSCRIPTS = sorted((Path(__file__).parent / "golden" / "leveretctl").glob("*.txt"))
 NODE = "recorded@localhost"
 RECORDED_PORT, RECORDED_HTTP_PORT = "5692", "15692"
+RECORDED_PYTHON = "Python 3.11.7"
 
 
 class Block(NamedTuple):
@@ -86,6 +88,7 @@ class Player:
         """Replace ports by the recorded ones, and remove what only the recording lacks."""
         line = line.replace(str(self._node.http_port), RECORDED_HTTP_PORT)
         line = line.replace(str(self._node.port), RECORDED_PORT)
+        line = line.replace(f"Python {platform.python_version()}", RECORDED_PYTHON)
         return line.replace(" [--timeout <timeout>]", "").replace(NODE, "NODE").rstrip(" ")
 
     def _connect(self, vhost, queue):

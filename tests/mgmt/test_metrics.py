@@ -101,11 +101,11 @@ def test_a_page_can_be_compressed(node, traffic):
 
 
 def identity(node):
-    cluster = node.get("overview")["cluster_name"]
     return {
-        "rabbitmq_node": node.name, "rabbitmq_cluster": cluster,
-        "rabbitmq_cluster_permanent_id": cluster,
-    }  # fmt: skip
+        "rabbitmq_node": node.name,
+        "rabbitmq_cluster": node.get("overview")["cluster_name"],
+        "rabbitmq_cluster_permanent_id": node.get("global-parameters/internal_cluster_id")["value"],
+    }
 
 
 def test_head_has_no_body_and_other_methods_are_refused(node):

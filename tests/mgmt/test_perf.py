@@ -223,6 +223,7 @@ def test_a_terminal_has_a_table(node, vhost):
     assert "id: run, time" not in text
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_ctrl_c_ends_with_the_summary(node, vhost):
     process = subprocess.Popen(
         [*COMMAND, "-h", uri_of(node, vhost), "-r", "100", "-i", "0.2", "-c", "10"],
@@ -237,6 +238,7 @@ def test_ctrl_c_ends_with_the_summary(node, vhost):
     assert counts[1] == counts[2] == counts[3] != "0"
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_a_second_ctrl_c_waits_for_nothing(node, vhost):
     process = subprocess.Popen(
         [*COMMAND, "-h", uri_of(node, vhost), "-r", "1000", "-R", "50", "-i", "0.2", "-st", "40"],
@@ -324,6 +326,7 @@ def test_a_deleted_queue_is_told(node, vhost):
     assert "the broker cancelled the consumer of 'short-lived'" in err
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_ctrl_c_before_the_run_begins():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         process = subprocess.Popen(

@@ -5,13 +5,20 @@ to 4 ms. Unlike time, they do not depend on the machine.
 """
 
 import asyncio
+import base64
 
+import pytest
+
+from leveret.mgmt import slices
 from leveret.storage.message import Message
 from tests.mgmt.node_in_process import NodeInProcess
 from tests.unit.broker.queues.fakes import ADDRESS, HEADER
 
 OBJECTS = 10_000
 TURN_CALLS_MAX = 20_000
+LARGE_BYTES = 4_000_000
+TURN_BYTES_MAX = LARGE_BYTES // 2
+"""A buffer that grows takes an eighth more in one turn."""
 
 
 def definitions():
@@ -65,3 +72,23 @@ async def test_a_request_for_many_messages(tmp_path):
         wanted = {"count": 2000, "ackmode": "ack_requeue_true", "encoding": "auto"}
         assert await served.longest_turn("api/queues/%2F/q/get", wanted) < TURN_CALLS_MAX
         assert vhost.queues["q"].backing.ready_count == 2000
+
+
+@pytest.mark.parametrize(("payload", "encoding"), [("€", "string"), ("x", "base64")])
+async def test_a_message_with_a_large_payload_is_published(
+    tmp_path, monkeypatch, payload, encoding
+):
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0)
+    text = payload * (LARGE_BYTES // len(payload.encode()))
+    if encoding == "base64":
+        text = base64.b64encode(text.encode()).decode()
+    async with NodeInProcess(tmp_path) as served:
+        await asyncio.to_thread(served.ask, "api/queues/%2F/q", {}, "PUT")
+        message = {"routing_key": "q", "properties": {"delivery_mode": 2}, "payload": text}
+        message |= {"payload_encoding": encoding}
+        path = "api/exchanges/%2F/amq.default/publish"
+        assert await served.most_memory_of_a_turn(path, message) < TURN_BYTES_MAX
+        queue = served.node.broker.services.vhosts["/"].queues["q"]
+        (entry,) = queue.backing.cursor().read(1)
+        wanted = base64.b64decode(text) if encoding == "base64" else text.encode()
+        assert entry.message.body == wanted

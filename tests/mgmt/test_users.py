@@ -68,6 +68,18 @@ def test_an_empty_password_is_taken_and_lets_nobody_in(node, name):
     assert node.request("GET", "whoami", user=f"{name}:").status == 401
 
 
+def test_logins_over_http_are_counted_as_attempts_of_the_protocol_http(node, name):
+    path = f"auth/attempts/{node.get('overview')['node']}"
+    node.delete(path)
+    node.put(f"users/{name}", {"password": "p", "tags": "management"})
+    for password, status in (("p", 200), ("wrong", 401)):
+        assert node.request("GET", "whoami", user=f"{name}:{password}").status == status
+    (http,) = [one for one in node.get(path) if one["protocol"] == "http"]
+    assert http["auth_attempts_failed"] == 1
+    # The test asks as a user, too.
+    assert http["auth_attempts"] == http["auth_attempts_succeeded"] + 1 >= 3
+
+
 def test_all_limits_of_a_user_are_deleted_at_once(node, name):
     node.put(f"users/{name}", {"password": "p", "tags": ""})
     node.put(f"user-limits/{name}/max-connections", {"value": 5})

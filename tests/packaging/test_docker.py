@@ -19,10 +19,12 @@ from leveret.broker.config import load_config
 from leveret.cluster.links.configured_links import port_of
 from leveret.mgmt.cli.application import app
 from tests.packaging.compose import IMAGE, VariableMissing, services_of
+from tests.patience import PATIENCE_SECONDS
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
 COMPOSE = DOCKER / "compose.yaml"
-SERVICES = services_of(COMPOSE, {"LEVERET_COOKIE": "a-long-secret"})
+COOKIE = "a cookie that is long enough for a node not to warn of it"
+SERVICES = services_of(COMPOSE, {"LEVERET_COOKIE": COOKIE})
 NODES = [service for service in SERVICES.values() if service.image == IMAGE]
 HAPROXY = shutil.which("haproxy") or os.environ.get("LEVERET_TEST_HAPROXY")
 every_node = pytest.mark.parametrize("node", NODES, ids=[node.name for node in NODES])
@@ -60,7 +62,7 @@ def test_the_settings_of_each_node_are_valid(node):
     assert config.node_name == f"leveret@{node.host}"
     assert config.default_user not in config.loopback_users
     assert config.default_pass == "leveret"
-    assert config.cluster.cookie == "a-long-secret"
+    assert config.cluster.cookie == COOKIE
 
 
 @every_node
@@ -113,7 +115,7 @@ def test_the_proxy_knows_all_nodes_and_waits_until_they_run():
 @pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
 def test_haproxy_accepts_its_file():
     command = [HAPROXY, "-c", "-q", "-f", str(DOCKER / "haproxy.cfg")]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
 
 
 def test_prometheus_scrapes_all_nodes():

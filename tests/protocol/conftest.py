@@ -1,11 +1,14 @@
-"""Fixtures: a broker in a thread, and a check for its internal errors."""
+"""Fixtures: a broker in a thread, alone or with another node, and a check for internal errors."""
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 
 from leveret.testing import EmbeddedBroker
+from tests.linked_brokers import LinkedBrokers
+from tests.patience import PATIENCE_SECONDS
 
 UNFORESEEN = ("internal error", "failed in its turn", "could not be flushed")
 
@@ -37,6 +40,22 @@ def broker():
 def timeless():
     """The same with a clock that moves only by `advance`."""
     yield from _serve(virtual_clock=True)
+
+
+@pytest.fixture
+def linked(broker):
+    """Two nodes, of which `broker` is the near one."""
+    loop = broker.call(lambda _: asyncio.get_running_loop())
+    linked = broker.call(lambda embedded: LinkedBrokers(embedded.broker, far_listens=True))
+    asyncio.run_coroutine_threadsafe(linked.start(), loop).result(PATIENCE_SECONDS)
+    yield linked
+    asyncio.run_coroutine_threadsafe(linked.far.stop(), loop).result(PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def far_node(broker, linked):
+    """Where clients of the far node connect to."""
+    return SimpleNamespace(host=broker.host, port=broker.call(lambda _: linked.far_port))
 
 
 def _serve(**arguments):

@@ -266,5 +266,5 @@ def test_a_sync_that_fails_stops_the_node(stored, client, caplog):
     stored.metadata.problem = MetadataError("the disk is broken")
     client.send_method(1, commands.Queue.Declare, queue="new", durable=True, **ARGUMENTS)
     wait_until(lambda: stored.call(lambda embedded: embedded.broker.failure.done()))
-    client.read_end()
+    assert client.read_method(0, commands.Connection.Close).reply_code == 541
     caplog.clear()

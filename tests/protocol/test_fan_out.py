@@ -1,18 +1,23 @@
 """A message to very many queues: some of them get it in each turn, and none misses it."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
+from leveret.broker.events.taps import TRACE_EXCHANGE
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.virtual_clock import VirtualClock
+from leveret.storage.message import Address, Message
+from tests.protocol.long_turns import CALLS_MAX
 from tests.protocol.raw_client import method_bytes, publish_bytes
-from tests.protocol.socketless import Node
+from tests.protocol.socketless import Node, most
+from tests.unit.broker.queues.fakes import HEADER
 
-QUEUES = 1000
+QUEUES, TRACED_QUEUES = 1000, 50_000
 MADE_MAX = 700
 """The most entries of a turn: a turn's work is that of 500 in queues with a time to live."""
 NO_TABLE = encode_table({})
@@ -108,6 +113,7 @@ async def test_a_transaction(node):
 
 async def test_a_client_that_ends_meanwhile(node):
     (client,) = node.clients(1)
+    await served(node, client)
     client.send(publish_bytes(1, "", b"body", "amq.fanout"))
     client.be_read()
     client.disconnect()
@@ -133,3 +139,27 @@ async def test_messages_whose_delay_is_over(node):
     made = await served(node, after=lambda: node.broker.services.clock.advance(0.01))
     assert 0 < made < MADE_MAX
     assert all(bodies(queue) == [b"one", b"two"] for queue in queues(node))
+
+
+async def test_a_copy_of_the_firehose_names_the_queues_of_a_message(node):
+    submit = node.broker.services.declarations.submit
+    submit(PutQueue("/", "copies", False, False, NO_TABLE))
+    submit(PutBinding("/", TRACE_EXCHANGE, "copies", "publish.#", QUEUE, NO_TABLE))
+    node.broker.tracing.set_firehose(node.vhost, True)
+    (client,) = node.clients(1)
+    await served(node, client)
+    names = [f"queue {number}" for number in range(TRACED_QUEUES)]
+    reached = [SimpleNamespace(name=name) for name in names]
+    message = Message(Address("x", "k", b"\x01x\x01k"), HEADER, b"body")
+
+    def publish():
+        for _ in range(2):
+            node.vhost.tracer.published(client.channel, [message], ["k"], reached)
+
+    assert await most(node.turns(after=publish)) < CALLS_MAX
+    copies = node.vhost.queues["copies"].backing.cursor().read(1 << 30)
+    assert [copy.message.body for copy in copies] == [b"body"] * 2
+    for copy in copies:
+        headers = copy.message.header.headers
+        assert headers["routed_queues"] == ("A", [("S", name) for name in names])
+        assert list(headers)[-2:] == ["user", "routed_queues"]

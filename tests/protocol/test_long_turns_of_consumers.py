@@ -1,4 +1,5 @@
-"""No turn of the event loop is long, though a queue or a channel has very many consumers.
+"""No turn of the event loop is long, though a queue or a channel has very many consumers, or a
+connection very many channels.
 
 The calls that Python makes in a turn are counted, as in test_long_turns.py.
 """
@@ -73,3 +74,57 @@ async def test_a_queue_is_deleted_that_has_very_many_consumers():
         turns = node.turns(after=lambda: submit(DeleteQueue("/", "q")))
         assert await most(turns) < CALLS_MAX
         assert not client.channel.consumers
+
+
+CHANNELS, HELD = 2047, 3
+"""Of one client, and what each has: consumers, and unacknowledged messages of each."""
+
+
+async def with_channels(node):
+    """A client whose channels have consumers, all of which hold messages of a queue."""
+    (queue,) = declare(node, "q")
+    client, publisher = node.clients(2)
+    for channel in range(1, CHANNELS + 1):
+        if channel > 1:
+            client.send(method_bytes(channel, commands.Channel.Open))
+        client.send(method_bytes(channel, commands.Basic.Qos, prefetch_count=HELD))
+        for tag in map(str, range(HELD)):
+            consume = {"queue": "q", "consumer_tag": tag, "nowait": True}
+            client.send(method_bytes(channel, commands.Basic.Consume, **consume))
+    publisher.send(numbered(CHANNELS * HELD * HELD, routing_key="q"))
+    async for _ in node.turns(client, publisher):
+        pass
+    assert queue.backing.unacked_count == CHANNELS * HELD * HELD
+    return queue, client
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_a_connection_ends_with_very_many_channels(is_closed):
+    async with Node() as node:
+        queue, client = await with_channels(node)
+        names = heard(node)
+        if is_closed:
+            client.send(method_bytes(0, commands.Connection.Close, reply_code=200))
+            turns = node.turns(client)
+        else:
+            turns = node.turns(after=client.disconnect)
+        assert await most(turns) < CALLS_MAX
+        assert not queue.ring.consumers
+        assert (queue.backing.unacked_count, queue.backing.ready_count) == (0, CHANNELS * HELD**2)
+        assert names.count("channel.closed") == CHANNELS
+        assert names.count("consumer.deleted") == CHANNELS * HELD
+
+
+async def test_ended_channels_get_nothing_though_they_are_not_released_yet():
+    async with Node() as node:
+        queue, client = await with_channels(node)
+        (publisher,) = node.clients(1)
+        client.send(method_bytes(0, commands.Connection.Close, reply_code=200))
+        publisher.send(numbered(CHANNELS, routing_key="q"))
+        turns = node.turns(client, publisher)
+        await anext(turns)
+        assert queue.ring.consumers
+        async for _ in turns:
+            pass
+        assert client.socket.written.endswith(method_bytes(0, commands.Connection.CloseOk))
+        assert queue.backing.ready_count == CHANNELS * (HELD**2 + 1)

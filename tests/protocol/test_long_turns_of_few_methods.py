@@ -8,7 +8,7 @@ from pamqp import commands
 
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.amqp.frames import BODY, HEARTBEAT, encode_frame
-from leveret.broker.declarations import PutBinding
+from leveret.broker.declarations import PutBinding, PutQueue
 from leveret.broker.names import QUEUE
 from leveret.broker.virtual_clock import VirtualClock
 from tests.protocol.long_turns import CALLS_MAX, NO_TABLE, bodies, declare, table
@@ -83,6 +83,17 @@ async def test_many_queues_that_expire_together():
         turns = node.turns(after=lambda: node.broker.services.clock.advance(2))
         assert await most(turns) < CALLS_MAX
         assert not node.vhost.queues
+
+
+async def test_very_many_declarations_that_are_submitted_together():
+    async with Node() as node:
+        queues = [PutQueue("/", str(number), True, False, NO_TABLE) for number in range(1000)]
+        bindings = [PutBinding("/", "amq.topic", it.name, "a.b", QUEUE, NO_TABLE) for it in queues]
+        submit = node.broker.services.declarations.submit
+        for together in (queues, bindings):
+            turns = node.turns(after=lambda together=together: submit(*together))
+            assert await most(turns) < CALLS_MAX
+        assert len(node.vhost.queues) == len(node.vhost.exchanges["amq.topic"].bindings) == 1000
 
 
 async def test_messages_that_are_compared_with_very_many_bindings():

@@ -130,7 +130,8 @@ async def test_management_waits_for_what_it_browses(tmp_path, size):
     count = 3 if size == LARGE else COUNT
     async with StoredBroker(tmp_path, disk=disk) as node:
         channel, queue = await on_disk(node, disk, size, count)
-        cursor = Inspection(queue).cursor()
+        inspection = Inspection(queue)
+        cursor = inspection.cursor()
         browsing = asyncio.create_task(read_on(cursor, 1 << 20))
         await until(lambda: disk.readers)
         await serves_others(node)
@@ -141,5 +142,7 @@ async def test_management_waits_for_what_it_browses(tmp_path, size):
             found += entries
         cursor.close()
         assert [entry.message.body for entry in found] == [body(n, size) for n in range(count)]
+        taken = inspection.take(found[1:])
+        assert [entry.message.body for entry in taken] == [body(n, size) for n in range(1, count)]
         assert LOOP not in disk.readers
         await channel.connection.close()

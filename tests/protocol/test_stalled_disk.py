@@ -5,14 +5,19 @@ import threading
 
 import aiormq
 
+from leveret.broker.declarations import PutBinding, PutQueue
+from leveret.broker.names import QUEUE
 from leveret.storage.disk import Disk
 from leveret.storage.log import PENDING_BYTES_HIGH
+from leveret.storage.message import ENTRY_BYTES
 from tests.patience import PATIENCE_SECONDS
 from tests.stored_broker import StoredBroker
 
 PUBLISHERS = 3
+QUEUES, MESSAGES = 1500, 50
+"""Entries of 20 MB, which is more than may wait for the disk."""
 PERSISTENT = aiormq.spec.Basic.Properties(delivery_mode=2)
-EMPTY = b""
+EMPTY, NO_TABLE = b"", bytes(4)
 
 
 class StalledDisk(Disk):
@@ -83,4 +88,42 @@ async def test_a_disk_that_stands_still(tmp_path):
             lambda: [queues[name].backing.ready_count for name in names] == list(counts.values())
         )
         await other.connection.close()
+        await channel.connection.close()
+
+
+async def test_many_messages_to_very_many_queues_while_the_disk_stands_still(tmp_path):
+    disk = StalledDisk()
+    async with StoredBroker(tmp_path, disk=disk) as node:
+        broker = node.broker
+        vhost, flow = broker.services.vhosts["/"], broker.services.flow
+        names = [str(number) for number in range(QUEUES)]
+        submit = broker.services.declarations.submit
+        for name in names:
+            submit(PutQueue("/", name, True, False, NO_TABLE))
+            submit(PutBinding("/", "amq.fanout", name, "", QUEUE, NO_TABLE))
+        channel = await channel_on(node.url)
+        channels = [await channel.connection.channel() for _ in range(MESSAGES)]
+        disk.is_well.clear()
+        publishes = [
+            asyncio.create_task(
+                one.basic_publish(EMPTY, exchange="amq.fanout", properties=PERSISTENT)
+            )
+            for one in channels
+        ]
+
+        def published():
+            return sum(vhost.queues[name].backing.ready_count for name in names)
+
+        await until(lambda: flow.is_congested and not broker.services.turns.waiting)
+        assert published() * ENTRY_BYTES < 1.1 * PENDING_BYTES_HIGH
+
+        # Who waits does nothing meanwhile.
+        before = broker.services.turns.rounds
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert broker.services.turns.rounds < before + 20
+
+        disk.is_well.set()
+        await asyncio.gather(*publishes)
+        assert published() == QUEUES * MESSAGES
         await channel.connection.close()

@@ -9,10 +9,10 @@ from pamqp import commands
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import PutBinding, PutQueue
 from leveret.broker.names import QUEUE
-from leveret.broker.queues.priority import PriorityQueue
 from leveret.broker.virtual_clock import VirtualClock
 from tests.protocol.raw_client import method_bytes, publish_bytes
 from tests.protocol.socketless import Node
+from tests.storage.backing_contract.decorators import UnchangedQueue
 
 NO_TABLE = b"\0\0\0\0"
 PRIORITIES = encode_table({"x-max-priority": ("I", 5)})
@@ -74,6 +74,23 @@ async def test_only_messages_with_an_expiration_expire():
         await all_read(node, client)
         assert client.channel.counts.delivered_no_ack == 3
         assert queue.backing.ready_count == 0
+
+
+async def test_messages_of_one_read_have_each_their_own_time_to_live():
+    async with Node(VirtualClock()) as node:
+        queue, (client,) = declare(node), node.clients(1)
+        client.send_method(commands.Confirm.Select)
+        lives_ms = [300, 100, 100, 0, 500]
+        client.send(b"".join(
+            publish_bytes(1, "q", b"x", expiration=str(ttl_ms), message_id=str(number))
+            for number, ttl_ms in enumerate(lives_ms)
+        ))  # fmt: skip
+        await all_read(node, client)
+        now_ms = node.broker.services.clock.now_ms()
+        entries = queue.backing.cursor().read(1 << 30)
+        assert [entry.expires_at_ms - now_ms for entry in entries] == lives_ms
+        counts = client.channel.message_counts()
+        assert (counts.published, counts.routed, counts.confirmed) == (5, 5, 5)
 
 
 async def test_confirms_count_every_message():
@@ -304,20 +321,28 @@ async def test_a_connection_that_consumes_is_read_whatever_it_publishes():
         assert client.socket.is_read
 
 
-async def test_several_quorum_queues_share_the_run_that_the_log_writes_once(monkeypatch):
-    taken, publish = [], PriorityQueue.publish
+class NotedRuns(UnchangedQueue):
+    """Notes the runs that are published."""
 
-    def noted(queue, messages, *rest):
-        taken.append(messages)
-        return publish(queue, messages, *rest)
+    def __init__(self, inner, taken):
+        super().__init__(inner)
+        self._taken = taken
 
-    monkeypatch.setattr(PriorityQueue, "publish", noted)
+    def publish(self, messages, body_bytes, expires_at_ms):
+        self._taken.append(messages)
+        return super().publish(messages, body_bytes, expires_at_ms)
+
+
+async def test_several_quorum_queues_share_the_run_that_the_log_writes_once():
+    taken = []
     async with Node() as node:
         (client,) = node.clients(1)
         submit = node.broker.services.declarations.submit
         for name in ("a", "b"):
             declare(node, name, True, encode_table({"x-queue-type": ("S", "quorum")}))
             submit(PutBinding("/", "amq.fanout", name, "", QUEUE, NO_TABLE)).result()
+            queue = node.broker.services.vhosts["/"].queues[name]
+            queue.backing = NotedRuns(queue.backing, taken)
         for number in range(5):
             properties = {"delivery_mode": 2, "message_id": str(number)}
             client.send(publish_bytes(1, "", b"", "amq.fanout", **properties))

@@ -7,20 +7,24 @@ The mode, which the seed chooses, says which faults there are and how partitions
 `crashes` has no cut links and no suspended nodes, so nothing that was answered may be undone;
 `pause_minority` has all faults, and promises the same; in `ignore` each side of a partition goes
 on, until an operator restarts the nodes of all sides but one in the end; in `autoheal` that happens
-at once.
+at once. With some seeds these two are what `pause_if_all_down` recovers by: a side without any of
+the listed nodes pauses.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
+from random import Random
 
 import typer
+from msgspec.structs import astuple
 
 from leveret.cluster.metadata.messages import RUNNING, Member, View, ViewId, ViewStart
-from leveret.cluster.partitions.autoheal import Autoheal, Report, has_lost
-from leveret.cluster.partitions.rules import PauseMinority, always
+from leveret.cluster.partitions.autoheal import Report, Verdict, decide, has_lost
+from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinority, always
 from tests.sim.properties import Broken, History, require
 from tests.sim.simulated_node import SimulatedNode
-from tests.sim.world import TICK_TIME, Events, Link
+from tests.sim.world import DELAY_MAX, TICK_TIME, Events, Link
 
 CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL = "crashes", "ignore", "pause_minority", "autoheal"
 MODES = (CRASHES, IGNORE, PAUSE_MINORITY, AUTOHEAL)
@@ -40,17 +44,26 @@ class Scenario:
         self.mode = self.random.choice(MODES)
         names = "abcde"[: self.random.randint(*sizes)]
         self.cluster = frozenset(names)
-        rule = PauseMinority(self.cluster) if self.mode == PAUSE_MINORITY else always
+        minority = PauseMinority(self.cluster)
+        rule: MayGoOn = minority if self.mode == PAUSE_MINORITY else always
+        self.listed = self._listed_nodes(seed)
+        if self.listed:
+            rule = PauseIfAllDown(self.listed)
         has_ram = self.random.random() < 0.3
+        disc = frozenset(
+            name for name in names if name == "a" or not has_ram or self.random.random() < 0.6
+        )
+        is_majority = minority if self.mode == PAUSE_MINORITY and minority(disc) else None
         self.nodes = {
             name: SimulatedNode(
                 name,
-                name == "a" or not has_ram or self.random.random() < 0.6,
+                name in disc,
                 self.events,
                 self.history,
                 self.cluster,
                 self.send,
                 rule,
+                is_majority,
             )
             for name in names
         }
@@ -64,6 +77,16 @@ class Scenario:
         }
         self.submitted = 0
         self.is_quiet = False
+
+    def _listed_nodes(self, seed: int) -> frozenset[str]:
+        """The nodes of `pause_if_all_down`; none with another rule.
+
+        They have random numbers of their own, so that other seeds stay what they were.
+        """
+        if seed % 7 != 5 or self.mode not in (IGNORE, AUTOHEAL):
+            return frozenset()
+        names = sorted(self.cluster)
+        return frozenset(Random(seed).sample(names, Random(-seed).randint(1, len(names) - 1)))
 
     def _give_first_view(self) -> None:
         """All nodes have run together, and were stopped at once before anything was declared."""
@@ -80,7 +103,7 @@ class Scenario:
 
     def run(self) -> None:
         """Run it all. Raises Broken, or AssertionError from the machines."""
-        self.events.note("mode", self.mode, "nodes", *self.nodes)
+        self.events.note("mode", self.mode, "nodes", *self.nodes, "listed", *sorted(self.listed))
         for node in self.nodes.values():
             self.events.later(self.random.randint(1, 500), node.start)
         duration = self.random.randint(5_000, 25_000)
@@ -196,6 +219,7 @@ class Scenario:
         self._stop_and_start(node, takes_from)
 
     def _stop_and_start(self, node: SimulatedNode, takes_from: tuple[str, ...]) -> None:
+        node.give_way(takes_from)
         node.crash()
         for link in self._links_of(node.name):
             link.break_off()
@@ -203,7 +227,7 @@ class Scenario:
 
         def start() -> None:
             if not node.is_alive and node.incarnation == incarnation:
-                node.start(takes_from=takes_from)
+                node.start()
 
         self.events.later(self.random.randint(1, 200), start)
 
@@ -212,43 +236,38 @@ class Scenario:
         node.crash()
         for link in self._links_of(node.name):
             link.break_off()
-        self._end_pause(node, node.incarnation)
-
-    def _end_pause(self, node: SimulatedNode, incarnation: int) -> None:
-        """A paused node looks every second whether it reaches enough others."""
-        if node.is_alive or node.incarnation != incarnation:
-            return
-        reached = {node.name}
-        reached.update(
-            name
-            for pair, link in self.links.items()
-            if node.name in pair and not link.is_blocked
-            for name in sorted(pair)
-        )
-        if PauseMinority(self.cluster)(frozenset(reached)):
-            node.start()
-        else:
-            self.events.later(1000, lambda: self._end_pause(node, incarnation))
+        self._in_a_while(partial(self._start_again, node, node.incarnation), 1000)
 
     def _autoheal(self) -> None:
-        """Every second each node tells the first one how it stands, if they are linked."""
+        """Every second the first node asks all for a report; the verdict arrives after a while."""
         self.events.later(1000, self._autoheal)
-        first = Autoheal(min(self.cluster), self.cluster)
-        verdict = None
+        reports = []
         for name, node in self.nodes.items():
             machine = node.machine
-            if machine is None or machine.views.phase != RUNNING or node.is_paused:
+            if machine is None or node.is_paused or not machine.views.is_in_service:
                 return
-            if machine.views.fence.is_up or len(machine.views.peers) + 1 < len(self.nodes):
+            if len(machine.views.peers) + 1 < len(self.nodes):
                 return
-            side = machine.views.view.names
-            connections = ord(name) % 3
-            verdict = first.reported(Report(name, side, node.partitioned_from, connections))
+            reports.append(
+                Report(
+                    name, machine.views.view.names, _id_of(node), node.partitioned_from,
+                    ord(name) % 3,
+                )
+            )  # fmt: skip
+        verdict = decide(self.cluster, reports)
         if verdict is not None:
             self.events.note("autoheal: the winners are", verdict.winners)
-            for name, node in self.nodes.items():
-                if has_lost(name, verdict):
-                    self._stop_and_start(node, verdict.winners)
+            for node in self.nodes.values():
+                if self.random.random() < 0.9:
+                    delay = self.random.randint(1, 2 * DELAY_MAX)
+                    self.events.later(delay, partial(self._hear, node, verdict))
+
+    def _hear(self, node: SimulatedNode, verdict: Verdict) -> None:
+        machine = node.machine
+        if machine is None or node.is_paused or not machine.views.is_in_service:
+            return
+        if has_lost(_id_of(node), verdict):
+            self._stop_and_start(node, verdict.winners)
 
     # The end
 
@@ -300,6 +319,10 @@ class Scenario:
             hashes = set(node.applied.hashes)
             lost = [one for one, at in self.history.answered_entries.items() if at not in hashes]
             require(not lost, "V4: answered and undone without a partition:", lost)
+
+
+def _id_of(node: SimulatedNode) -> tuple[int, str, int]:
+    return astuple(node.machine.views.view.id)
 
 
 def run_seed(seed: int, sizes: tuple[int, int] = (2, 5)) -> Scenario:

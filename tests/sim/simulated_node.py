@@ -1,7 +1,8 @@
 """A node of the simulated cluster: the machines, a disk, and what a service does with outputs.
 
 A crash loses what was not on disk. A pause holds everything that comes until the node goes on, and
-then tells the machine that it was suspended, as the service will when its clock has jumped.
+then tells the machine that it was suspended, as the service will when its clock has jumped. What
+the machine then sends for a link that is over is lost, also if there is another link by then.
 """
 
 from collections import deque
@@ -11,8 +12,11 @@ import msgspec
 
 from leveret.cluster.membership.start_order import MayStart, StartOrder
 from leveret.cluster.metadata.messages import (
+    RUNNING,
     STARTING,
+    AnyMessage,
     Entry,
+    Install,
     Member,
     View,
     ViewStart,
@@ -26,7 +30,6 @@ from leveret.cluster.metadata.outputs import (
     Apply,
     Check,
     Discarded,
-    Established,
     Installed,
     Output,
     PartitionedFrom,
@@ -34,6 +37,7 @@ from leveret.cluster.metadata.outputs import (
     Restart,
     Send,
     SendSnapshot,
+    WriteCompanions,
 )
 from leveret.cluster.metadata.replication import Limits, Replication
 from leveret.cluster.partitions.rules import MayGoOn
@@ -42,6 +46,8 @@ from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
 
 KEPT = 12
 LIMITS = Limits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
+Written = Apply | Installed | WriteCompanions
+"""What goes to the disk."""
 _entries = msgspec.msgpack.Decoder(tuple[Entry, ...])
 
 
@@ -53,9 +59,13 @@ class Disk:
         self.starts: tuple[ViewStart, ...] = ()
         self.view: View | None = None
         self.companions: frozenset[str] = frozenset()
+        self.takes_from: tuple[str, ...] = ()
 
-    def write(self, output: Apply | Installed) -> None:
+    def write(self, output: Written) -> None:
         """Carry out one transaction."""
+        if isinstance(output, WriteCompanions):
+            self.companions = output.companions
+            return
         if isinstance(output, Apply):
             self.applied.append(output.entry)
             return
@@ -63,7 +73,7 @@ class Disk:
             self.applied = Applied(_entries.decode(output.snapshot))
         for entry in output.entries:
             self.applied.append(entry)
-        self.starts, self.view = output.starts, output.view
+        self.starts, self.view, self.takes_from = output.starts, output.view, ()
         self.companions = output.companions
 
     def log(self) -> OrderedLog:
@@ -87,6 +97,7 @@ class SimulatedNode(Endpoint):
         cluster: frozenset[str],
         send: Callable[[str, str, object], None],
         may_go_on: MayGoOn,
+        is_majority: MayGoOn | None,
     ) -> None:
         self.name = name
         self.is_disc = is_disc
@@ -106,19 +117,26 @@ class SimulatedNode(Endpoint):
         self._cluster = cluster
         self._send = send
         self._may_go_on = may_go_on
+        self._is_majority = is_majority
         self._inbox: deque[Callable[[], list[Output]]] = deque()
-        self._to_write: deque[Apply | Installed] = deque()
+        self._to_write: deque[Written] = deque()
+        self._links_up: dict[str, int] = {}
+        self._links_seen: dict[str, int] = {}
         self._start_order: StartOrder | None = None
         self._was_paused_at = 0
+        self._forms_from = 0
+        self._gave_way_to: tuple[str, ...] = ()
 
     # Life and death
 
-    def start(self, *, takes_from: tuple[str, ...] = (), is_forced: bool = False) -> None:
+    def start(self, *, is_forced: bool = False) -> None:
         """A new run begins from the disk."""
+        takes_from = self.disk.takes_from
         self.incarnation += 1
         self.is_alive, self.is_paused = True, False
         if not self.is_disc:
-            self.disk = Disk()
+            companions, self.disk = self.disk.companions, Disk()
+            self.disk.takes_from, self.disk.companions = takes_from, companions
         self.applied = Applied(self.disk.applied.entries)
         self.partitioned_from = ()
         me = Member(self.name, self.incarnation, self.is_disc)
@@ -134,9 +152,17 @@ class SimulatedNode(Endpoint):
         )
         self.machine = machine
         known = self.disk.companions if self.is_disc else self._cluster
-        self._start_order = StartOrder(machine.views.status(), known, is_forced=is_forced)
+        self._start_order = StartOrder(
+            machine.views.status(), known, is_forced=is_forced, is_majority=self._is_majority,
+            waits_max=None, wait_ms=TICK,
+        )  # fmt: skip
         self._events.note(self.name, "starts as", self.incarnation, machine.log.position)
         self._later_for_this_run(1, self._tick)
+
+    def give_way(self, takes_from: tuple[str, ...]) -> None:
+        """The node is to restart, and to take everything from one of these."""
+        self._gave_way_to = takes_from
+        self.disk.takes_from = takes_from
 
     def crash(self) -> None:
         """The process is gone, with all that it has not written."""
@@ -176,13 +202,24 @@ class SimulatedNode(Endpoint):
             self._step(self.machine.tick)
         self._later_for_this_run(TICK, self._tick)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is in a view in this run."""
+        return self.machine is not None and self.machine.views.phase == RUNNING
+
     # Inputs
 
     def linked(self, name: str, incarnation: int) -> None:
         """See `Endpoint`."""
         self._events.note(self.name, "has a link with", name, incarnation)
-        machine = self.machine
-        self._step(lambda: machine.linked(name, incarnation))
+        machine, number = self.machine, self._links_up.get(name, 0) + 1
+        self._links_up[name] = number
+
+        def act() -> list[Output]:
+            self._links_seen[name] = number
+            return machine.linked(name, incarnation)
+
+        self._step(act)
 
     def unlinked(self, name: str) -> None:
         """See `Endpoint`."""
@@ -223,20 +260,19 @@ class SimulatedNode(Endpoint):
         machine = self.machine
         match output:
             case Send():
-                self._events.note(self.name, "->", output.to, output.message)
-                self._send(self.name, output.to, encode(output.message))
+                self._send_message(output.to, output.message)
             case SendSnapshot():
                 snapshot = msgspec.msgpack.encode(self.applied.entries)
                 install = msgspec.structs.replace(output.install, snapshot=snapshot)
                 require(len(self.applied.entries) == install.base, "a snapshot of another state")
-                self._send(self.name, output.to, encode(install))
+                self._send_message(output.to, install)
             case Apply():
                 self._apply(output.entry)
                 self._write(output)
             case Installed():
                 self._install(output)
-            case Established():
-                self.disk.companions = output.companions
+            case WriteCompanions():
+                self._write(output)
             case Check():
                 require(not machine.views.fence.is_up, "V9: a fenced node orders")
                 is_refused = output.payload.endswith(b"7")
@@ -254,6 +290,14 @@ class SimulatedNode(Endpoint):
                 self.pauses(self, output.members)
         return []
 
+    def _send_message(self, receiver: str, message: AnyMessage) -> None:
+        self._events.note(self.name, "->", receiver, message)
+        if isinstance(message, Install):
+            members = frozenset(message.view.names)
+            require(members <= self.disk.companions, "V10: not companions on disk:", members)
+        if self._links_up.get(receiver) == self._links_seen.get(receiver):
+            self._send(self.name, receiver, encode(message))
+
     def _apply(self, entry: Entry) -> None:
         self.applied.append(entry)
         self._history.applied(self.applied)
@@ -264,15 +308,21 @@ class SimulatedNode(Endpoint):
             self.applied = Applied(_entries.decode(output.snapshot))
         for entry in output.entries:
             self._apply(entry)
+        self._check_way_given(output.view)
         self._history.installed(output.view, output.starts, self.applied)
         self._write(output)
 
-    def _write(self, output: Apply | Installed) -> None:
+    def _write(self, output: Written) -> None:
         self._to_write.append(output)
-        delay = self._events.random.randint(0, self.write_delay_max) if self.is_disc else 0
+        machine = self.machine
+        if not self.is_disc:
+            self._later_for_this_run(
+                0, lambda: self._step(lambda: machine.written(output.number, is_synced=False))
+            )
+        delay = self._events.random.randint(0, self.write_delay_max)
         self._later_for_this_run(delay, lambda: self._written(output))
 
-    def _written(self, output: Apply | Installed) -> None:
+    def _written(self, output: Written) -> None:
         """One sync writes everything up to an output."""
         if output not in self._to_write:
             return
@@ -292,6 +342,13 @@ class SimulatedNode(Endpoint):
         if output.outcome != FAILED:
             require(not machine.views.fence.is_up, "V9: a fenced node answers", output)
         self._history.answered(output.submission, output.outcome, view, self.applied)
+
+    def _check_way_given(self, view: View) -> None:
+        """Who gives way runs next with one of those to whom it does, if one of them runs."""
+        gave_way_to, self._gave_way_to = self._gave_way_to, ()
+        if gave_way_to and set(gave_way_to).isdisjoint(view.names):
+            running = [one for one in gave_way_to if self._history.nodes[one].is_running]
+            require(not running, "it gave way to", running, "and runs with", view.names)
 
     # After each step
 
@@ -316,6 +373,8 @@ class SimulatedNode(Endpoint):
             linked.status for linked in peers if linked.status is not None
         )
         if isinstance(decision, MayStart):
-            self._events.note(self.name, "starts without another node")
-            self._start_order = None
-            self._carry_out(machine.form())
+            if self._events.now < self._forms_from:
+                return
+            self._forms_from = self._events.now + TICK
+            self._events.note(self.name, "starts with", decision.names)
+            self._carry_out(machine.form(decision.names))

@@ -14,5 +14,10 @@ def test_what_is_promised_holds_in_every_run(first):
         run_seed(seed)
 
 
+@pytest.mark.parametrize("seed", [304077, 306466, 309208, 311672, 342622, 3385, 3874, 354993])
+def test_what_is_promised_holds_where_it_did_not(seed):
+    run_seed(seed)
+
+
 def test_a_seed_gives_the_same_run_each_time():
     assert list(run_seed(7).events.lines()) == list(run_seed(7).events.lines())

@@ -17,6 +17,7 @@ from leveret.storage import ledger, log, pager, segments
 from leveret.storage import store as store_module
 from leveret.storage.backing_queue import Unreadable
 from leveret.storage.disk import StoreError
+from tests.patience import PATIENCE_SECONDS
 from tests.storage.faulty_disk import FOR_A_WHILE, FOR_GOOD, ONCE, OPERATIONS, FaultyDisk
 from tests.storage.machine import Machine
 from tests.storage.power_cut_disk import PowerCutDisk
@@ -72,7 +73,7 @@ async def run(directory, disk):
         machine.start()
         await machine.work(STEPS)
         if machine.store.log.failure is None:
-            await asyncio.wait_for(machine.stop(), 5)
+            await asyncio.wait_for(machine.stop(), PATIENCE_SECONDS)
             machine.start()
             await machine.work(STEPS)
     except StoreError:

@@ -52,6 +52,10 @@ GET = body(
     {"count": _DIGITS, "ackmode": one_of(*ACK_MODES), "encoding": one_of(*ENCODINGS)},
     {"truncate": nullable(_DIGITS)},
 )
+REBALANCING = body(
+    {"type": one_of("all", "classic", "quorum", "stream")},
+    {"vhost_pattern": TEXT, "queue_pattern": TEXT},
+)
 QUEUE_ACTION = body({"action": one_of("sync", "cancel_sync")})
 VHOST = body(
     {},
@@ -112,6 +116,7 @@ VHOST_DEFINITIONS = record(
 AMOUNT = body({}, {"absolute": _AMOUNT, "relative": _AMOUNT})
 LOG_LEVEL = body({"level": TEXT}, {"category": nullable(TEXT)})
 JOINING = body({"node": TEXT}, {"type": one_of("disc", "ram")})
+PUBLISHING_DISCARDED = body({"file": TEXT}, {"declare": FLAG})
 FORGETTING = body({"node": TEXT})
 NODE_TYPE = body({"type": one_of("disc", "ram")})
 PASSWORD = body({"username": TEXT, "password": TEXT})

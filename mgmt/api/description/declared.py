@@ -6,7 +6,6 @@ from leveret.mgmt.api.description.schemas import (
     COUNT,
     FLAG,
     NAME,
-    NULL,
     NUMBER,
     OBJECT,
     SHARE,
@@ -27,6 +26,7 @@ from leveret.mgmt.statistics.sampler import CONNECTION, EXCHANGE, LENGTHS, MESSA
 QUEUE_TYPES = one_of("classic", "quorum", "stream")
 DESTINATION_TYPE = one_of("queue", "exchange")
 _TIER = record({"messages": COUNT, "bytes": COUNT})
+_PROGRESS = record({"messages": COUNT, "expected": COUNT, "running": FLAG})
 _GARBAGE_COLLECTION = record(
     dict.fromkeys(
         ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"),
@@ -34,12 +34,21 @@ _GARBAGE_COLLECTION = record(
     )
 )
 
-_QUEUE = {
+_DECLARED = {
     "name": TEXT, "vhost": TEXT, "type": one_of("classic", "quorum"), "durable": FLAG,
     "auto_delete": FLAG, "exclusive": FLAG, "arguments": OBJECT, "node": NAME,
-    "state": one_of("running", "crashed"),
     "policy": nullable(NAME), "operator_policy": nullable(NAME),
-    "effective_policy_definition": OBJECT, "consumers": COUNT, "consumer_utilisation": SHARE,
+    "effective_policy_definition": OBJECT,
+}  # fmt: skip
+_MIRRORED = {
+    "slave_nodes": list_of(NAME), "synchronised_slave_nodes": list_of(NAME),
+    "recoverable_slaves": nullable(list_of(NAME)), "mirroring": ref("Mirroring"),
+}  # fmt: skip
+_DOWN = {**_DECLARED, "state": one_of("down")}
+"""What is known of a queue whose node does not answer."""
+_QUEUE = {
+    **_DECLARED, "state": one_of("running", "crashed", "syncing", "down"),
+    "consumers": COUNT, "consumer_utilisation": SHARE,
     "consumer_capacity": SHARE, "garbage_collection": ref("GarbageCollection"),
     "memory": COUNT, "reductions": COUNT, "reductions_details": ref("Rate"),
     "storage_version": COUNT, "backing_queue_status": OBJECT,
@@ -61,12 +70,16 @@ _QUEUE = {
 }  # fmt: skip
 _QUEUE_SOMETIMES = {
     "exclusive_consumer_tag": nullable(TEXT), "single_active_consumer_tag": nullable(TEXT),
-    "recoverable_slaves": NULL, "head_message_timestamp": nullable(COUNT),
+    **_MIRRORED, "sync_messages": COUNT, "head_message_timestamp": nullable(COUNT),
     "leader": NAME, "members": list_of(NAME), "online": list_of(NAME), "open_files": OBJECT,
     "messages_dlx": COUNT, "message_bytes_dlx": COUNT,
     "single_active_consumer_ctag": nullable(TEXT),
     "message_stats": record(counted(*QUEUE_MESSAGES)), "idle_since": TIME,
     "owner_pid_details": ref("ConnectionDetails"), "disk_reads": COUNT, "disk_writes": COUNT,
+}  # fmt: skip
+_OF_SINGLE_QUEUE = {
+    "consumer_details": list_of(ref("Consumer")), "deliveries": list_of(ANYTHING),
+    "incoming": list_of(ANYTHING),
 }  # fmt: skip
 _EXCHANGE = {
     "name": TEXT, "vhost": TEXT, "type": one_of(*EXCHANGE_TYPES), "durable": FLAG,
@@ -91,13 +104,25 @@ SCHEMAS: dict[str, Schema] = {
         },
         {"message_stats": record(counted(*MESSAGES))},
     ),
-    "Queue": record(_QUEUE, _QUEUE_SOMETIMES),
-    "SingleQueue": record(
+    "Queue": any_of(record(_QUEUE, _QUEUE_SOMETIMES), record(_DOWN, _MIRRORED)),
+    "SingleQueue": any_of(
+        record({**_QUEUE, **_OF_SINGLE_QUEUE}, _QUEUE_SOMETIMES),
+        record({**_DOWN, **_OF_SINGLE_QUEUE}, _MIRRORED),
+    ),
+    "Mirroring": record(
         {
-            **_QUEUE, "consumer_details": list_of(ref("Consumer")),
-            "deliveries": list_of(ANYTHING), "incoming": list_of(ANYTHING),
-        },
-        _QUEUE_SOMETIMES,
+            "version": COUNT, "leader": nullable(NAME), "awaited": nullable(NAME),
+            "members": list_of(
+                record(
+                    {
+                        "node": NAME, "leads": FLAG, "synchronised": FLAG, "joined": FLAG,
+                        "left": nullable(NAME), "right": nullable(NAME),
+                        "pending": nullable(COUNT), "sync": nullable(_PROGRESS),
+                    }
+                )
+            ),
+            "copies": list_of(record({"node": NAME, "synchronised": FLAG})),
+        }
     ),
     "Exchange": record(_EXCHANGE, _EXCHANGE_SOMETIMES),
     "SingleExchange": record(

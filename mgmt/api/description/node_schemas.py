@@ -30,6 +30,10 @@ RUNTIME_COUNTERS = (
     "msg_store_write_count", "queue_index_read_count", "queue_index_write_count", "gc_num",
     "gc_bytes_reclaimed", "context_switches",
 )  # fmt: skip
+_MEMBER = {
+    "name": NAME, "type": one_of("disc", "ram"), "running": FLAG, "partitions": list_of(NAME),
+    "cluster_links": list_of(ANYTHING),
+}  # fmt: skip
 _TOTALS = dict.fromkeys(("channels", "connections", "consumers", "exchanges", "queues"), COUNT)
 _ATTEMPTS = {
     "protocol": NAME, "auth_attempts": COUNT, "auth_attempts_failed": COUNT,
@@ -79,10 +83,10 @@ SCHEMAS: dict[str, Schema] = {
             "contexts": list_of(ref("Context")),
         },
     ),
+    "AbsentNode": record({**_MEMBER, "answering": FLAG}),
     "Node": record(
         {
-            "name": NAME, "type": one_of("disc"), "running": FLAG, "being_drained": FLAG,
-            "partitions": list_of(NAME), "os_pid": NAME, "uptime": COUNT, "processors": COUNT,
+            **_MEMBER, "being_drained": FLAG, "os_pid": NAME, "uptime": COUNT, "processors": COUNT,
             "run_queue": COUNT, "fd_total": COUNT, "sockets_total": COUNT, "proc_total": COUNT,
             "mem_limit": COUNT, "mem_alarm": FLAG, "mem_calculation_strategy": NAME,
             "disk_free_limit": COUNT, "disk_free_alarm": FLAG, "rates_mode": NAME,
@@ -93,7 +97,7 @@ SCHEMAS: dict[str, Schema] = {
             "applications": list_of(record({"name": NAME, "description": TEXT, "version": TEXT})),
             "contexts": list_of(ref("Context")), "log_files": list_of(TEXT), "db_dir": TEXT,
             "config_files": list_of(TEXT), "enabled_plugins": list_of(NAME),
-            "cluster_links": list_of(ANYTHING), "metrics_gc_queue_length": mapping(COUNT),
+            "metrics_gc_queue_length": mapping(COUNT),
             "ra_open_file_metrics": mapping(COUNT),
             **counted(*NODE), **counted(*RUNTIME_COUNTERS), **counted(*CHURN),
         },
@@ -120,6 +124,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "time": COUNT, "user": TEXT, "address": TEXT, "way": NAME, "action": NAME,
             "vhost": TEXT, "kind": TEXT, "name": TEXT, "text": TEXT, "detail": OBJECT,
+            "node": NAME,
         }
     ),
     "PortOk": record({"status": one_of("ok"), "port": PORT}),

@@ -16,6 +16,7 @@ from leveret.mgmt.api.description.schemas import (
     NAME,
     OBJECT,
     TEXT,
+    any_of,
     described,
     list_of,
     mapping,
@@ -32,12 +33,13 @@ _control = Tagged("control socket")
 NODE_WINDOW = window("node_stats")
 MEMORY = Parameter("memory", described(TEXT, "`true`: with the memory by category."))
 _RELATIVE = record({"memory": mapping(COUNT)})
+_NODE = any_of(ref("Node"), ref("AbsentNode"))
 _ETS = record({"ets_tables_memory": one_of("no_tables")})
 
 NODE = (
     _node.shows("/overview", ref("Overview"), 400, parameters=QUEUE_WINDOWS),
-    _node.gets("/nodes", list_of(ref("Node")), 400, parameters=NODE_WINDOW),
-    _node.shows("/nodes/{node}", ref("Node"), 400, 404, parameters=(*NODE_WINDOW, MEMORY)),
+    _node.gets("/nodes", list_of(_NODE), 400, parameters=NODE_WINDOW),
+    _node.shows("/nodes/{node}", _NODE, 400, 404, parameters=(*NODE_WINDOW, MEMORY)),
     _node.shows("/nodes/{node}/memory", record({"memory": ref("Memory")}), 404),
     _node.shows("/nodes/{node}/memory/relative", _RELATIVE, 404),
     *(
@@ -71,7 +73,10 @@ HEALTH = (
     _health.shows("/health/checks/port-listener/{port}", ref("PortOk"), 400, *_DOWN),
     _health.shows("/health/checks/protocol-listener/{protocol}", ref("ProtocolOk"), *_DOWN),
     _health.shows("/health/checks/virtual-hosts", ref("Ok"), *_DOWN),
-    _health.shows("/health/checks/node-is-mirror-sync-critical", ref("CriticalOk")),
+    _health.shows("/health/checks/is-in-service", ref("Ok"), *_DOWN),
+    _health.shows(
+        "/health/checks/node-is-mirror-sync-critical", any_of(ref("Ok"), ref("CriticalOk")), *_DOWN
+    ),
     _health.shows("/health/checks/node-is-quorum-critical", ref("CriticalOk")),
 )
 LOGINS = (
@@ -115,22 +120,30 @@ CONTROL = (
     *(
         _control.posts(f"/node/{act}", None, None, *statuses)
         for act, *statuses in (
-            ("rotate-logs",), ("stop-app",), ("start-app", 500), ("reset", 409), ("stop",),
+            ("rotate-logs",), ("stop-app",), ("start-app", 409, 500), ("reset", 409), ("stop",),
             ("suspend-listeners",), ("resume-listeners", 500), ("drain",), ("revive", 500),
             ("leave-cluster", 409, 500), ("force-boot", 409, 500),
         )
     ),
     _control.shows("/node/cluster-status", OBJECT),
+    _control.gets("/node/discarded", list_of(OBJECT)),
+    _control.shows("/node/discarded/{file}", OBJECT, 400, 404),
+    _control.posts("/node/publish-discarded", bodies.PUBLISHING_DISCARDED, OBJECT, 404, 409, 500),
     *(
         _control.posts(f"/node/{act}", body, None, 409, 500)
         for act, body in (
             ("join-cluster", bodies.JOINING), ("forget-cluster-node", bodies.FORGETTING),
+            ("update-cluster-nodes", bodies.FORGETTING),
             ("change-cluster-node-type", bodies.NODE_TYPE),
         )
     ),
     _control.posts("/node/collect-garbage", None, record({"collected": COUNT})),
     _control.posts("/node/check-password", bodies.PASSWORD, None),
     _control.posts("/node/close-connections", bodies.CLOSING, record({"closed": COUNT})),
+    _control.posts(
+        "/node/rebalance-queues", bodies.REBALANCING,
+        list_of(record({"node": NAME, "quorum": COUNT, "classic": COUNT})),
+    ),
     Operation("GET", "/node/events", "control socket", OBJECT, answer_type="application/x-ndjson"),
 )  # fmt: skip
 

@@ -4,7 +4,9 @@ _NO_ERLANG = "there is no Erlang in this node"
 _NO_CLUSTER = "this is not possible in a cluster of Leveret yet"
 _NO_RAFT = "quorum queues have one member and no Raft log"
 _NO_STREAMS = "streams are not supported"
-_NO_MIRRORS = "queues are not mirrored"
+_ALWAYS_MIRRORED = (
+    "mirroring is no deprecated feature here: list_policies shows the policies with ha-mode"
+)
 _NO_ENCRYPTION = "values in the configuration file are not encrypted"
 _NO_TRACKING = "login attempts are not counted; failed ones are in the log"
 
@@ -15,7 +17,7 @@ _BY_REASON = {
         "schema_info", "resolver_info", "metadata_store_status", "force_standalone_khepri_boot",
     ),
     _NO_CLUSTER: (
-        "rename_cluster_node", "update_cluster_nodes", "discover_peers", "grow", "shrink",
+        "discover_peers", "grow", "shrink",
         "add_member", "delete_member", "reconcile_vhosts",
     ),
     _NO_RAFT: (
@@ -27,8 +29,8 @@ _BY_REASON = {
         "set_stream_retention_policy", "list_stream_connections", "list_stream_consumers",
         "list_stream_publishers",
     ),
-    _NO_MIRRORS: (
-        "sync_queue", "cancel_sync_queue", "remove_classic_queue_mirroring_from_policies",
+    _ALWAYS_MIRRORED: (
+        "remove_classic_queue_mirroring_from_policies",
         "list_policies_with_classic_queue_mirroring",
         "list_operator_policies_with_classic_queue_mirroring",
     ),

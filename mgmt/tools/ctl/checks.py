@@ -16,7 +16,7 @@ from leveret.mgmt.tools.ctl.errors import (
     failure,
 )
 from leveret.mgmt.tools.ctl.formatters import json_text
-from leveret.mgmt.tools.ctl.status import OBSERVE, alarm_lines, node_status
+from leveret.mgmt.tools.ctl.status import OBSERVE, alarm_line, alarm_lines, node_status
 
 CONNECT_SECONDS = 5
 ANY_HOST = {"[::]": "127.0.0.1", "::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}
@@ -119,21 +119,30 @@ def check_local_alarms(ctl: Session) -> None:
 def check_alarms(ctl: Session) -> None:
     """Check that no alarm is in effect in the cluster."""
     ctl.banner(f"Asking node {ctl.node} to report any local resource alarms ...")
-    alarms = alarm_lines(node_status(ctl))
-    if alarms:
-        raise check_failed(ctl, "\n".join(alarms), local=alarms, **{"global": []},
+    local, others = _alarms_of_cluster(ctl)
+    if local or others:
+        raise check_failed(ctl, "\n".join(local + others), local=local, **{"global": others},
                            message=f"Node {ctl.node} reported alarms")  # fmt: skip
     ctl.check_passed(f"Node {ctl.node} reported no alarms, local or clusterwide")
+
+
+def _alarms_of_cluster(ctl: Session) -> tuple[list[str], list[str]]:
+    """Return the alarms of the node and of the other nodes, a line each."""
+    found = ctl.client.get("health", "checks", "alarms").get("alarms", [])
+    lines: tuple[list[str], list[str]] = [], []
+    for one in sorted(found, key=lambda alarm: (alarm["node"], alarm["resource"])):
+        lines[one["node"] != ctl.node].append(alarm_line(one["resource"], one["node"]))
+    return lines
 
 
 @command("alarms", "", "Lists resource alarms that are in effect", OBSERVE)
 def alarms(ctl: Session) -> None:
     """List alarms."""
     ctl.banner(f"Asking node {ctl.node} to report any known resource alarms ...")
-    found = alarm_lines(node_status(ctl))
-    if found:
-        ctl.facts({"result": "ok", "local": found, "global": [],
-                   "message": f"Node {ctl.node} reported alarms"}, found)  # fmt: skip
+    local, others = _alarms_of_cluster(ctl)
+    if local or others:
+        ctl.facts({"result": "ok", "local": local, "global": others,
+                   "message": f"Node {ctl.node} reported alarms"}, local + others)  # fmt: skip
     else:
         ctl.facts({"result": "ok", "node": ctl.node, "alarms": []},
                   [f"Node {ctl.node} reported no alarms, local or clusterwide"])  # fmt: skip
@@ -288,5 +297,22 @@ def check_if_node_is_quorum_critical(ctl: Session) -> None:
 @command("check_if_node_is_mirror_sync_critical", "", "Checks that mirrored queues can do without "
          "the node", OBSERVE)  # fmt: skip
 def check_if_node_is_mirror_sync_critical(ctl: Session) -> None:
-    """Succeed: there is a single node."""
-    _single_node(ctl, "data safety of any classic mirrored queues")
+    """Check that each mirrored queue that is led here has a synchronised mirror."""
+    found = ctl.client.get("health", "checks", "node-is-mirror-sync-critical")
+    what = "data safety of any classic mirrored queues"
+    if "reason" in found and "queues" not in found:
+        _single_node(ctl, what)
+        return
+    ctl.banner(f"Checking if node {ctl.node} is critical for {what} ...")
+    queues = found.get("queues", [])
+    if queues:
+        lines = [
+            f"{one['readable_name']} would lose its only synchronised replica (master) if node "
+            f"{ctl.node} is stopped"
+            for one in queues
+        ]
+        told = (f"Node {ctl.node} reported local classic mirrored queues without online "
+                "synchronised mirrors")  # fmt: skip
+        raise check_failed(ctl, "\n".join(lines), message=told, queues=queues)
+    ctl.check_passed(f"Node {ctl.node} reported no classic mirrored queues without online "
+                     "synchronised mirrors")  # fmt: skip

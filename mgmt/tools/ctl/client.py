@@ -28,6 +28,10 @@ from leveret.mgmt.tools.ctl.errors import (
 from leveret.mgmt.tools.ctl.wording import in_words
 
 CONTROL_SOCKET = "control.socket"
+LEFT_OUT = "X-Leveret-Nodes-Left-Out"
+"""The nodes of the cluster that did not answer in time; what they have is missing."""
+NODE_HEADER = "X-Leveret-Node"
+"""On the control socket: the node of the cluster that is to answer."""
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 TIMEOUT_SECONDS = 60
 PATH_BYTES_MAX = 107
@@ -82,7 +86,8 @@ class HttpError(CtlError):
 class Client:
     """Sends requests to one node.
 
-    timeout: seconds for the whole command. operation, node: for error messages.
+    timeout: seconds for the whole command. operation, node: for error messages. left_out: the nodes
+    of the cluster whose part is missing in the answers so far.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Client:
         self._url = urlsplit(url) if url else None
         self.timeout_s = timeout
         self._deadline = time.monotonic() + timeout
+        self.left_out: set[str] = set()
         self._operation = operation
         self._node = node
         credentials = base64.b64encode(f"{username}:{password}".encode()).decode()
@@ -123,6 +129,10 @@ class Client:
             )
         return http.client.HTTPConnection(host, url.port or 15672, timeout=left_s)
 
+    def ask_node(self, name: str) -> None:
+        """Have another node of the cluster answer from now on; the local one passes requests on."""
+        self._headers = {**self._headers, NODE_HEADER: name}
+
     def wait_longer(self, seconds: float) -> None:
         """Restart the time limit with another timeout."""
         self.timeout_s = seconds
@@ -150,6 +160,8 @@ class Client:
     ) -> Any:  # fmt: skip
         """Send a request. Raises HttpError, or CtlError if the node cannot be reached."""
         connection, response = self._send(method, path, body, query, headers)
+        left_out = response.getheader(LEFT_OUT, "")
+        self.left_out.update(name for name in left_out.split(", ") if name)
         try:
             raw = response.read()
         except TimeoutError:
@@ -218,12 +230,17 @@ class Client:
         return CtlError(f"Error: unable to perform an operation on {name}: {line}", code)
 
 
+def data_directory(values: Mapping[str, Any]) -> str:
+    """The data directory that the options of a command line name."""
+    return str(values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data")
+
+
 def client_of(values: Mapping[str, Any]) -> Client:
     """Return the client that the options of a command line ask for."""
-    data_dir = values.get("data_dir") or os.environ.get(DATA_DIR_VARIABLE) or "data"
+    data_dir = data_directory(values)
     timeout = values.get("timeout")
     return Client(
-        data_dir=Path(str(data_dir)), url=str(values.get("url") or ""),
+        data_dir=Path(data_dir), url=str(values.get("url") or ""),
         username=str(values.get("username") or "guest"),
         password=str(values.get("password") or "guest"),
         timeout=float(TIMEOUT_SECONDS if timeout is None else timeout),

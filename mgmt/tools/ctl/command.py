@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from leveret.mgmt.tools.ctl import formatters
-from leveret.mgmt.tools.ctl.client import Client, wrong_node
+from leveret.mgmt.tools.ctl.client import Client, HttpError, wrong_node
 from leveret.mgmt.tools.ctl.errors import USAGE, CtlError, StateError
 from leveret.mgmt.tools.ctl.options import Option, read_option
+from leveret.mgmt.tools.ctl.tool import LEVERETCTL, Tool
 
 Run = Callable[["Session"], int | None]
 """Executes a command. Returns its exit code; None for success."""
@@ -84,17 +85,21 @@ def _print(line: str) -> None:
 
 
 class Session:
-    """One run of a command. print_line: prints a line; has_printed: whether it was called."""
+    """One run of a command.
+
+    print_line: prints a line; has_printed: whether it was called. tool: the program that runs it.
+    """
 
     def __init__(
         self, command: Command, arguments: list[str], options: dict[str, Any], connection: Client,
-        print_line: Callable[[str], object] = _print,
+        print_line: Callable[[str], object] = _print, tool: Tool = LEVERETCTL,
     ) -> None:  # fmt: skip
         self.command = command
         self.arguments = arguments
         self.options = options
         self.connection = connection
         self.print_line = print_line
+        self.tool = tool
         self.has_printed = False
         self._node = ""
 
@@ -150,8 +155,8 @@ class Session:
         found = client.get("node", "ping") if client.is_local else client.get("overview")
         name, wanted = found["node"], self.options.get("node")
         if wanted and wanted not in (name, name.partition("@")[0]):
-            raise wrong_node(client.place, name, wanted)
-        self._node = name
+            found = self._ping_other(name, wanted)
+        self._node = found["node"]
         is_running = found.get("is_running", True)
         if self.command.needs == RUNNING and found.get("is_booting"):
             raise StateError(
@@ -168,6 +173,19 @@ class Session:
                 "this command requires the 'rabbit' app to be stopped on the target node. "
                 "Stop it with 'leveretctl stop_app'."
             )
+
+    def _ping_other(self, local: str, wanted: str) -> dict[str, Any]:
+        """Query another node of the cluster, and have it answer from now on."""
+        client = self.connection
+        if client.is_local:
+            client.ask_node(wanted)
+            try:
+                found: dict[str, Any] = client.get("node", "ping")
+                return found
+            except HttpError as error:
+                if error.status == 503:
+                    raise client.unreachable(error.reason) from None
+        raise wrong_node(client.place, local, wanted)
 
     def take_time(self) -> None:
         """Wait without a limit, unless `--timeout` sets one."""
@@ -194,6 +212,12 @@ class Session:
         """Print what is being done, unless quiet."""
         if self.command.needs != NOTHING:
             _ = self.client
+        if not self.is_quiet:
+            self.print_line(text)
+        self.end_dry_run()
+
+    def offline_banner(self, text: str) -> None:
+        """`banner` of a command for a node that does not run."""
         if not self.is_quiet:
             self.print_line(text)
         self.end_dry_run()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from leveret.broker.policies.parameters import INTERNAL_CLUSTER_ID
 from leveret.mgmt.tools.ctl.client import HttpError
 from leveret.mgmt.tools.ctl.command import Session, command
 from leveret.mgmt.tools.ctl.errors import DATA_ERROR, SOFTWARE, bad_argument, failure
@@ -33,15 +34,23 @@ def export_definitions(ctl: Session) -> None:
         raise bad_argument(f"Directory {Path(path).parent} does not exist")
     if path == "-":
         # Nothing else is printed, so that programs can parse the output.
-        ctl.out(json_text(ctl.client.get("definitions")))
+        ctl.out(json_text(_definitions(ctl)))
         return
     ctl.banner(f'Exporting definitions in JSON to a file at "{path}" ...')
-    text = json.dumps(ctl.client.get("definitions"), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(_definitions(ctl), indent=2, ensure_ascii=False) + "\n"
     ctl.has_printed = True
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise failure(f"{path} cannot be written: {error.strerror}", SOFTWARE) from None
+
+
+def _definitions(ctl: Session) -> dict[str, Any]:
+    """All definitions but for what tells this cluster from others, as with rabbitmqctl."""
+    found: dict[str, Any] = ctl.client.get("definitions")
+    parameters = found["global_parameters"]
+    found["global_parameters"] = [one for one in parameters if one["name"] != INTERNAL_CLUSTER_ID]
+    return found
 
 
 @command("import_definitions", '<file_path | "-"> [--format <json>] [--skip-if-unchanged] '

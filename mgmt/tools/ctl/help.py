@@ -12,11 +12,11 @@ from leveret.mgmt.tools.ctl.errors import USAGE, CtlError, UsageError
 from leveret.mgmt.tools.ctl.index import all_commands
 from leveret.mgmt.tools.ctl.options import FLAG, GLOBAL, NUMBER, Option
 from leveret.mgmt.tools.ctl.similar_names import did_you_mean, suggestion
+from leveret.mgmt.tools.ctl.tool import HELP, LEVERETCTL, Tool
 
-TOOL = "leveretctl"
 NAME_WIDTH, LINE_WIDTH = 28, 76
 SECTIONS = (
-    "Help", "Nodes", "Cluster", "Users", "Access Control",
+    HELP, "Nodes", "Cluster", "Users", "Access Control",
     "Monitoring, observability and health checks", "Parameters", "Policies", "Virtual hosts",
     "Configuration and Environment", "Definitions", "Feature flags", "Operations", "Queues",
     "Deprecated",
@@ -38,18 +38,18 @@ short        | long                | meaning
              |                     | --username <name> and --password <password>"""
 
 
-def usage(one: Command) -> str:
+def usage(one: Command, tool: Tool = LEVERETCTL) -> str:
     """Format the usage of a command in two lines."""
     timeout = "" if one.needs == NOTHING else " [--timeout <timeout>]"
     arguments = f" {one.usage}" if one.usage else ""
     options = "[--node <node>] [--longnames] [--quiet]"
-    return f"\n{heading('Usage')}\n{TOOL} {options} {one.name}{arguments}{timeout}"
+    return f"\n{heading('Usage')}\n{tool.name} {options} {one.name}{arguments}{timeout}"
 
 
-def command_help(one: Command) -> str:
+def command_help(one: Command, tool: Tool = LEVERETCTL) -> str:
     """Format the help of one command."""
     options = f"{heading('General Options')}\n{GENERAL_OPTIONS}\n"
-    return f"{usage(one)}\n\n{one.summary}.\n\n{_columns(one)}{options}"
+    return f"{usage(one, tool)}\n\n{one.summary}.\n\n{_columns(one)}{options}"
 
 
 def _columns(one: Command) -> str:
@@ -64,35 +64,37 @@ def _columns(one: Command) -> str:
     return "\n".join([heading("Columns"), *lines, "", ""])
 
 
-def overview() -> str:
+def overview(tool: Tool = LEVERETCTL) -> str:
     """Format all commands by section."""
     return (
-        f"\n{heading('Usage')}\n{TOOL} [--node <node>] [--timeout <timeout>] [--longnames] "
-        f"[--quiet] <command> [<command options>]\n\nAvailable commands:\n{command_list()}\n\n"
-        f"Use '{TOOL} help <command>' to learn more about a specific command"
+        f"\n{heading('Usage')}\n{tool.name} [--node <node>] [--timeout <timeout>] "
+        f"[--longnames] [--quiet] <command> [<command options>]\n\n"
+        f"Available commands:\n{command_list(tool)}\n\n"
+        f"Use '{tool.name} help <command>' to learn more about a specific command"
     )
 
 
-def command_list() -> str:
+def command_list(tool: Tool = LEVERETCTL) -> str:
     """Format names and summaries."""
-    commands = all_commands()
+    commands = {name: one for name, one in all_commands().items() if tool.has(name)}
+    sections = {name: tool.section_of(name, one.section) for name, one in commands.items()}
     parts = []
-    for section in SECTIONS:
-        members = sorted(one.name for one in commands.values() if one.section == section)
+    for section in (*SECTIONS, *((tool.section,) if tool.section else ())):
+        members = sorted(name for name in commands if sections[name] == section)
         lines = [f"   {name:<{NAME_WIDTH}}  {commands[name].summary}" for name in members]
         if lines:
             parts.append(f"\n{bold(section)}:\n\n" + "\n".join(lines))
     return "\n".join(parts)
 
 
-def unknown_command(name: str, *, with_overview: bool = True) -> CtlError:
+def unknown_command(name: str, tool: Tool = LEVERETCTL, *, with_overview: bool = True) -> CtlError:
     """Return the error for an unknown command, with the reason, the nearest name, or all names."""
     if name in ABSENT:
         return CtlError(f"\nCommand '{name}' does not exist here: {ABSENT[name]}.\n", USAGE)
-    question = did_you_mean(name, all_commands())
+    question = did_you_mean(name, filter(tool.has, all_commands()))
     if question:
         return CtlError(f"\nCommand '{name}' not found. \n{question} \n", USAGE)
-    rest = f" \n{overview()}" if with_overview else ""
+    rest = f" \n{overview(tool)}" if with_overview else ""
     return CtlError(f"\nCommand '{name}' not found.{rest}", USAGE)
 
 

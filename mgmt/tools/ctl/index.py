@@ -19,10 +19,12 @@ MODULES = {
     ),
     "clustering": (
         "change_cluster_node_type", "force_boot", "forget_cluster_node", "join_cluster",
+        "rename_cluster_node", "update_cluster_nodes",
     ),
     "definitions": (
         "export_definitions", "import_definitions",
     ),
+    "discarded": ("list_discarded", "publish_discarded"),
     "diagnostics": (
         "certificates", "cipher_suites", "consume_event_stream", "list_hashes",
         "list_network_interfaces", "listeners", "memory_breakdown", "observer",
@@ -33,6 +35,7 @@ MODULES = {
         "list_exchanges", "list_queues", "list_unresponsive_queues",
     ),
     "log_lines": ("log_tail", "log_tail_stream"),
+    "mirrors": ("cancel_sync_queue", "rebalance", "sync_queue"),
     "node_commands": (
         "command_line_arguments", "enable_feature_flag", "list_deprecated_features",
         "list_feature_flags", "log_location", "os_env", "rotate_logs", "set_cluster_name",
@@ -54,7 +57,7 @@ MODULES = {
     ),
     "steering": (
         "close_all_connections", "close_all_user_connections", "close_connection",
-        "delete_queue", "drain", "force_gc", "purge_queue", "quorum_status", "rebalance",
+        "delete_queue", "drain", "force_gc", "purge_queue", "quorum_status",
         "resume_listeners", "revive", "suspend_listeners",
     ),
     "trace_logs": ("list_trace_logs", "trace_log_off", "trace_log_on"),

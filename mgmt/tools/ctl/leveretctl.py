@@ -41,6 +41,7 @@ from leveret.mgmt.tools.ctl.help import (
 from leveret.mgmt.tools.ctl.index import all_commands, find
 from leveret.mgmt.tools.ctl.options import Parsed, parse
 from leveret.mgmt.tools.ctl.shells import SCRIPTS
+from leveret.mgmt.tools.ctl.tool import LEVERETCTL, Tool
 
 INTERRUPTED = 130
 
@@ -49,13 +50,13 @@ INTERRUPTED = 130
          "Help", "list-commands", needs=NOTHING, counts=(0, 1))  # fmt: skip
 def show_help(ctl: Session) -> None:
     """Show the usage of one command, or list all."""
-    name = ctl.argument(0)
+    name, tool = ctl.argument(0), ctl.tool
     if not name:
-        ctl.out(command_list() if ctl.options.get("list_commands") else overview())
-    elif one := find(name):
-        ctl.out(command_help(one))
+        ctl.out(command_list(tool) if ctl.options.get("list_commands") else overview(tool))
+    elif tool.has(name) and (one := find(name)):
+        ctl.out(command_help(one, tool))
     else:
-        error = unknown_command(name, with_overview=False)
+        error = unknown_command(name, tool, with_overview=False)
         raise CtlError(f"Error:\n{error.text}", error.code)
 
 
@@ -91,16 +92,16 @@ def completion(ctl: Session) -> None:
     ctl.out(SCRIPTS[shell])
 
 
-def _find_command(arguments: Sequence[str]) -> tuple[Command, Parsed]:
+def _find_command(arguments: Sequence[str], tool: Tool) -> tuple[Command, Parsed]:
     """Find the command and parse its arguments. Raises CtlError."""
     words, values, _ = parse(arguments)
     if not words:
         if values.get("help"):
             return all_commands()["help"], Parsed([], {}, [])
-        raise CtlError(overview(), USAGE)
-    one = find(words[0])
+        raise CtlError(overview(tool), USAGE)
+    one = find(words[0]) if tool.has(words[0]) else None
     if one is None:
-        raise unknown_command(words[0])
+        raise unknown_command(words[0], tool)
     words, values, invalid = parse(arguments, one.options)
     return one, Parsed(words[1:], values, invalid)
 
@@ -133,20 +134,20 @@ def _require_text(arguments: Sequence[str]) -> None:
             raise CtlError(f"Error: the argument {shown!r} is not UTF-8", DATA_ERROR) from None
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], tool: Tool) -> int:
     """Execute the arguments. Raises CtlError."""
     _require_text(arguments)
     if list(arguments) == ["--version"]:
         arguments = ["version"]
     if arguments and arguments[0] == "--auto-complete":
         arguments = ["autocomplete", "--", *arguments[1:]]
-    one, given = _find_command(arguments)
+    one, given = _find_command(arguments, tool)
     try:
-        return _run_command(one, given)
+        return _run_command(one, given, tool)
     except (UsageError, StateError) as error:
         shown = " ".join(arguments)
         raise CtlError(
-            f"{error.text}\nArguments given:\n\t{shown}\n{usage(one)}", error.code
+            f"{error.text}\nArguments given:\n\t{shown}\n{usage(one, tool)}", error.code
         ) from None
     except CtlError as error:
         if error.facts is not None and given.values.get("formatter") == "json":
@@ -154,29 +155,32 @@ def run(arguments: Sequence[str]) -> int:
         raise
 
 
-def _run_command(one: Command, given: Parsed) -> int:
+def _run_command(one: Command, given: Parsed, tool: Tool) -> int:
     if given.values.get("help") and not given.invalid:
-        sys.stdout.write(command_help(one) + "\n")
+        sys.stdout.write(command_help(one, tool) + "\n")
         return OK
     _check(one, given)
     values = {**given.values, "operation": one.name}
-    ctl = Session(one, given.words, given.values, client_of(values))
+    ctl = Session(one, given.words, given.values, client_of(values), tool=tool)
     try:
         code = one.run(ctl) or OK
     except DryRun:
         return OK
     ctl.finish()
+    for name in sorted(ctl.connection.left_out):
+        sys.stdout.flush()
+        sys.stderr.write(f"Warning: node {name} does not answer: what it has is not shown\n")
     return code
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and print its error."""
+def main(arguments: Sequence[str] | None = None, tool: Tool = LEVERETCTL) -> int:
+    """Run a command, and print its error. tool: the program that is run."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Characters that the terminal's encoding lacks are shown escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        code = run(sys.argv[1:] if arguments is None else arguments, tool)
         sys.stdout.flush()
         return code
     except CtlError as error:

@@ -29,6 +29,7 @@ QUEUE_COLUMNS = (
     "effective_policy_definition",
     "single_active_consumer_tag", "oldest_ready_age_ms", "oldest_unacked_age_ms", "idle_since",
     "messages_paged_out", "message_bytes_paged_out", "messages_dlx", "message_bytes_dlx",
+    "recoverable_slaves", "slave_nodes", "synchronised_slave_nodes",
 )  # fmt: skip
 EXCHANGE_COLUMNS = (
     "name", "type", "durable", "auto_delete", "internal", "arguments", "policy"
@@ -114,18 +115,47 @@ def list_queues(ctl: Session) -> None:
     columns = check_columns(ctl.arguments, QUEUE_COLUMNS) or ["name", "messages"]
     ctl.banner(f"Timeout: {float(ctl.connection.timeout_s)} seconds ...")
     ctl.banner(f"Listing queues for vhost {ctl.vhost} ...")
-    is_offline_only = ctl.options.get("offline") and not ctl.options.get("online")
-    found = [] if is_offline_only else pages(ctl, "queues", ctl.vhost)
+    found = [queue for queue in pages(ctl, "queues", ctl.vhost) if _is_wanted(ctl, queue)]
     _show(ctl, found, columns, _queue_facts)
+
+
+def _is_wanted(ctl: Session, queue: dict[str, Any]) -> bool:
+    """Whether a queue is to be listed: by its node, and by whether that can be reached."""
+    if ctl.options.get("local") and queue["node"] != ctl.node:
+        return False
+    is_down = queue["state"] == "down"
+    if ctl.options.get("online"):
+        return not is_down or bool(ctl.options.get("offline"))
+    return is_down or not ctl.options.get("offline")
 
 
 def _queue_facts(queue: dict[str, Any]) -> dict[str, Any]:
     """Return RabbitMQ's columns that have other names in the HTTP API."""
     owner = (queue.get("owner_pid_details") or {}).get("name", "")
+    mirrors, synchronised = (
+        _pids(queue, name) for name in ("slave_nodes", "synchronised_slave_nodes")
+    )
     return {
         "disk_reads": 0, "disk_writes": 0, "pid": pid(queue, queue["name"]),
-        "owner_pid": pid(queue, owner) if owner else "",
+        "owner_pid": pid(queue, owner) if owner else "", "state": _state(queue),
+        "slave_pids": mirrors, "mirror_pids": mirrors,
+        "synchronised_slave_pids": synchronised, "synchronised_mirror_pids": synchronised,
     }  # fmt: skip
+
+
+def _pids(queue: dict[str, Any], name: str) -> list[str] | None:
+    """Substitutes for the pids of a queue on other nodes; None if it is not mirrored."""
+    nodes = queue.get(name)
+    return None if nodes is None else [pid({"node": node}, queue["name"]) for node in nodes]
+
+
+def _state(queue: dict[str, Any]) -> str:
+    """The state; with the number of messages that its mirrors have got, if they are synchronised.
+
+    It is written as an Erlang term.
+    """
+    state = str(queue["state"])
+    return f"{{{state}, {queue['sync_messages']}}}" if "sync_messages" in queue else state
 
 
 @command("list_unresponsive_queues", "[--local] [--queue-timeout <milliseconds>] [<column> ...] "

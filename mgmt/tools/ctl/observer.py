@@ -61,12 +61,17 @@ def _queues(client: Client, rows: int) -> Table:
         stats = queue.get("message_stats", {})
         age = queue.get("oldest_ready_age_ms")
         table.add_row(
-            queue["name"], queue["vhost"], f"{queue['messages_ready']:,}",
-            f"{queue['messages_unacknowledged']:,}", _rate(stats, "publish"),
-            _rate(stats, "deliver_get"), str(queue["consumers"]),
+            queue["name"], queue["vhost"], _count(queue, "messages_ready"),
+            _count(queue, "messages_unacknowledged"), _rate(stats, "publish"),
+            _rate(stats, "deliver_get"), _count(queue, "consumers"),
             "" if age is None else f"{age / 1000:,.0f} s",
         )  # fmt: skip
     return table
+
+
+def _count(queue: dict[str, Any], name: str) -> str:
+    """Return a number; a queue whose node does not answer has none."""
+    return f"{queue[name]:,}" if name in queue else "?"
 
 
 def _rate(stats: dict[str, Any], name: str) -> str:
@@ -86,14 +91,15 @@ def _connections(client: Client, rows: int) -> Table:
 
 
 def _memory(client: Client, rows: int) -> Table:
-    node = client.get("nodes")[0]
-    memory = client.get("nodes", node["name"], "memory")["memory"]
+    name = client.get("overview", columns="node")["node"]
+    node = client.get("nodes", name)
+    memory = client.get("nodes", name, "memory")["memory"]
     table = _table("memory", "MB")
     table.add_row("limit", f"{node['mem_limit'] / 1e6:,.1f}")
     table.add_row("total", f"{memory['total']['rss'] / 1e6:,.1f}")
     parts = [(name, size) for name, size in memory.items() if isinstance(size, int) and size]
-    for name, size in sorted(parts, key=lambda part: -part[1])[: rows - 2]:
-        table.add_row(name, f"{size / 1e6:,.1f}")
+    for part, size in sorted(parts, key=lambda part: -part[1])[: rows - 2]:
+        table.add_row(part, f"{size / 1e6:,.1f}")
     return table
 
 

@@ -17,6 +17,7 @@ from leveret.mgmt.tools.ctl.errors import (
 
 NODES, CLUSTER = "Nodes", "Cluster"
 STOP_SECONDS, START_SECONDS, WAIT_SECONDS = 120, 300, 10
+MIRRORS_SECONDS = 120
 POLL_SECONDS = 0.05
 ANSWER_SECONDS = 10
 """A node that is starting may not answer at once."""
@@ -180,11 +181,28 @@ def await_online_quorum_plus_one(ctl: Session) -> None:
     ctl.banner("Will wait for a quorum + 1 of nodes to be online for all quorum queues ...")
 
 
-@command("await_online_synchronized_mirror", "", "Waits until every mirrored queue has a mirror: "
-         "there are none", CLUSTER)  # fmt: skip
+@command("await_online_synchronized_mirror", "", "Waits until every mirrored queue of the node "
+         "has a synchronised mirror that runs", CLUSTER)  # fmt: skip
 def await_online_synchronized_mirror(ctl: Session) -> None:
-    """Succeed: there are no mirrored queues."""
+    """Wait until the node may be stopped without making a mirrored queue lose messages."""
     ctl.banner("Will wait for a synchronised mirror be online for all classic mirrored queues ...")
+    seconds = ctl.options.get("timeout", MIRRORS_SECONDS)
+    ctl.connection.wait_longer(seconds)
+    deadline = time.monotonic() + seconds
+    while queues := _without_mirrors(ctl):
+        if time.monotonic() > deadline:
+            raise CtlError(
+                f"Error: timed out while waiting. {queues[0]} has no synchronised mirror on a "
+                "running node",
+                SOFTWARE,
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _without_mirrors(ctl: Session) -> list[str]:
+    """The mirrored queues that need the node."""
+    found = ctl.client.get("health", "checks", "node-is-mirror-sync-critical")
+    return [one["readable_name"] for one in found.get("queues", ())]
 
 
 @command("post_upgrade", "", "Runs the tasks after an upgrade: none", CLUSTER)

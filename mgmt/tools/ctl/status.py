@@ -24,7 +24,12 @@ def node_status(ctl: Session) -> dict[str, Any]:
 def alarm_lines(found: dict[str, Any]) -> list[str]:
     """Return the alarms of a status, one per line."""
     names = [one["alarm"].removeprefix("resource_limit ") for one in found["alarms"]]
-    return [f"{ALARMS.get(name, name)} on node {found['node']}" for name in sorted(names)]
+    return [alarm_line(name, found["node"]) for name in sorted(names)]
+
+
+def alarm_line(resource: str, node: str) -> str:
+    """Name one alarm."""
+    return f"{ALARMS.get(resource, resource)} on node {node}"
 
 
 def unit_of(ctl: Session, default: str = "gb") -> str:
@@ -166,6 +171,7 @@ def _cluster_lines(
     yield heading("Versions")
     for name, one in nodes.items():
         yield f"{name}: RabbitMQ {one['rabbitmq_version']} as Leveret {one['leveret_version']}"
+    yield from (f"{name}: does not answer" for name in found["nodes"].keys() - nodes.keys())
     yield from ("", heading("Maintenance status"))
     for name, one in nodes.items():
         yield f"Node: {name}, status: {_maintenance(one)}"

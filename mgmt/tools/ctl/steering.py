@@ -84,9 +84,16 @@ def close_connection(ctl: Session) -> None:
     wanted, reason = ctl.arguments
     ctl.banner(f"Closing connection {wanted}, reason: {reason}...")
     is_pid = wanted.startswith("<") and wanted.endswith(">")
-    name = wanted.removeprefix(f"<{ctl.node}.")[:-1].replace("->", " -> ") if is_pid else wanted
+    name = _named_by(ctl, wanted[1:-1]) if is_pid else wanted
     if not _close(ctl, name, reason) and not is_pid:
         raise failure(f"there is no connection '{wanted}': see list_connections")
+
+
+def _named_by(ctl: Session, pid: str) -> str:
+    """Return the name of the connection that list_connections shows with this pid."""
+    for node in ctl.client.get("nodes", columns="name"):
+        pid = pid.removeprefix(f"{node['name']}.")
+    return pid.replace("->", " -> ")
 
 
 def _close(ctl: Session, name: str, reason: str) -> bool:
@@ -183,8 +190,9 @@ def drain(ctl: Session) -> None:
 def revive(ctl: Session) -> None:
     """Accept clients again."""
     ctl.require_local()
-    ctl.banner(f"Will revive node {ctl.node} from maintenance. The node will now accept client "
-               "connections")  # fmt: skip
+    ctl.banner(f"Will put node {ctl.node} back into regular operating mode. "
+               "The node will again serve client traffic and host primary queue replicas."
+               )  # fmt: skip
     ctl.client.post("node", "revive")
 
 
@@ -194,15 +202,3 @@ def force_gc(ctl: Session) -> None:
     ctl.require_local()
     ctl.banner(f"Will ask all processes on node {ctl.node} to schedule a full sweep GC")
     ctl.client.post("node", "collect-garbage")
-
-
-@command("rebalance", "< all | classic | quorum | stream >", "Moves leaders of queues between "
-         "nodes: a single node has nothing to move", "Queues",
-         "vhost-pattern=", "queue-pattern=", counts=(1, 1))  # fmt: skip
-def rebalance(ctl: Session) -> None:
-    """Succeed: a single node leads all of its queues."""
-    kind = ctl.argument(0)
-    ctl.banner(f"Re-balancing leaders of {kind} queues...")
-    if kind not in ("all", "classic", "quorum", "stream"):
-        raise failure(f"type {kind} is not supported. Try one of all, classic, quorum, stream.")
-    ctl.rows([], (), empty_line=True)

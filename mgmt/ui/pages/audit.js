@@ -1,6 +1,7 @@
-// The audit log: who changed what on this node, and from where.
+// The audit log: who changed what on which node, and from where.
 
 import {get} from "../api.js";
+import {nodeColumn} from "../cluster.js";
 import {code} from "../dom.js";
 import {queueLink} from "../declared.js";
 import {time} from "../format.js";
@@ -17,7 +18,7 @@ administration("audit", () => {
     columns: [
       {key: "time", title: "Time", cell: (row) => time(row.time)},
       {key: "user", title: "User name"}, {key: "address", title: "Address"},
-      {key: "way", title: "Interface"}, {key: "action", title: "Action"},
+      nodeColumn, {key: "way", title: "Interface"}, {key: "action", title: "Action"},
       {key: "text", title: "Event", sortable: false, wide: true},
       {key: "vhost", title: "Virtual host", isExtra: true},
       {key: "kind", title: "Object type", isExtra: true},

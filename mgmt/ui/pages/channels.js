@@ -2,6 +2,7 @@
 
 import {get, path} from "../api.js";
 import {Chart} from "../chart.js";
+import {aboutNode, nodeColumn} from "../cluster.js";
 import {facts, h, panel, render, tag} from "../dom.js";
 import {count, details, rate} from "../format.js";
 import {refreshNow} from "../live.js";
@@ -34,6 +35,7 @@ export function channelColumns() {
   return [
     {key: "name", title: "Name", cell: (row) => h("a", {href: to("channels", row.name)}, row.name)},
     {key: "vhost", title: "Virtual host"},
+    nodeColumn,
     {key: "user", title: "User name"},
     {key: "mode", title: "Mode", sortable: false, cell: (row) => [
       row.confirm && tag("confirm"), row.transactional && tag("transactional")]},
@@ -83,7 +85,8 @@ function aboutChannel(row) {
   const connection = row.connection_details?.name;
   return facts({
     Connection: connection ? h("a", {href: to("connections", connection)}, connection) : "–",
-    "User name": row.user, "Virtual host": row.vhost, State: stateOf(row.state),
+    "User name": row.user, "Virtual host": row.vhost, ...aboutNode(row),
+    State: stateOf(row.state),
     Mode: row.confirm ? "confirm" : row.transactional ? "transactional" : "–",
     "Prefetch count": count(row.prefetch_count),
     "Global prefetch count": count(row.global_prefetch_count),

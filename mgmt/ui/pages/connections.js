@@ -2,6 +2,7 @@
 
 import {del, get, path} from "../api.js";
 import {Chart} from "../chart.js";
+import {aboutNode, nodeColumn} from "../cluster.js";
 import {attempt, confirm} from "../dialog.js";
 import {facts, h, panel, render} from "../dom.js";
 import {dangerous, field, input} from "../forms.js";
@@ -27,6 +28,7 @@ route("connections", () => {
     columns: [
       {key: "name", title: "Name", cell: link},
       {key: "vhost", title: "Virtual host", minor: true},
+      nodeColumn,
       {key: "user", title: "User name"},
       {key: "state", title: "State", cell: (row) => stateOf(row.state)},
       {key: "ssl", title: "TLS", minor: true,
@@ -73,7 +75,8 @@ route("connections/:name", ({name}) => {
 function aboutConnection(row) {
   return facts({
     State: stateOf(row.state), "User name": row.user, "Virtual host": row.vhost,
-    Client: `${row.peer_host}:${row.peer_port}`, Server: `${row.host}:${row.port}`,
+    ...aboutNode(row), Client: `${row.peer_host}:${row.peer_port}`,
+    Server: `${row.host}:${row.port}`,
     Protocol: row.protocol, "Authentication": row.auth_mechanism,
     TLS: row.ssl ? [row.ssl_protocol, row.ssl_cipher].filter(Boolean).join(" ") : "no",
     Heartbeat: row.timeout ? `${row.timeout} s` : "off", "Frame max": bytes(row.frame_max),

@@ -3,6 +3,7 @@
 import {get, path} from "../api.js";
 import {bars, meter, stacked} from "../bars.js";
 import {Chart} from "../chart.js";
+import {hasSeveralNodes, silence} from "../cluster.js";
 import {facts, h, panel, render, table} from "../dom.js";
 import {bytes, count, duration} from "../format.js";
 import {refreshNow} from "../live.js";
@@ -44,13 +45,19 @@ route("nodes/:name", ({name}) => {
     const [row, found] = await Promise.all([
       get(path("nodes", name), {...period.query("node_stats"), memory: true}),
       get("overview", {columns: "listeners,contexts"})]);
+    if (silence(row)) {
+      render(parts.about, h("p", {class: "bad"}, `This node ${silence(row)}.`));
+      return;
+    }
     render(parts.about, aboutNode(row));
     render(parts.limits, nodeMeters(row));
     render(parts.memory, memoryOf(row.memory, row.memory_estimated));
     memory.draw({"In use": values(row, "mem_used")});
     disk.draw({Free: values(row, "disk_free")});
     files.draw({"File descriptors": values(row, "fd_used"), Sockets: values(row, "sockets_used")});
-    render(parts.listeners, listenerTable(found));
+    const ofNode = (rows) => rows.filter((one) => one.node === name);
+    render(parts.listeners, listenerTable(
+      {listeners: ofNode(found.listeners), contexts: ofNode(found.contexts)}));
     render(parts.software, table("Applications", ["Name", "Version"],
       row.applications.map((one) => [one.name, one.version])));
   }};
@@ -112,9 +119,10 @@ function diskMeter(node) {
 }
 
 export function listenerTable({listeners, contexts = []}) {
+  const node = hasSeveralNodes() ? ["Node"] : [];
   return [
-    table("Listeners", ["Protocol", "Address", "Port"],
-      listeners.map((one) => [one.protocol, one.ip_address, one.port])),
+    table("Listeners", [...node, "Protocol", "Address", "Port"], listeners.map(
+      (one) => [...node.map(() => one.node), one.protocol, one.ip_address, one.port])),
     contexts.length > 0 && h("p", {class: "quiet"},
       `Web contexts: ${contexts.map((one) => one.description).join(", ")}.`),
   ];

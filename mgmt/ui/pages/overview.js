@@ -2,6 +2,7 @@
 
 import {get} from "../api.js";
 import {Chart} from "../chart.js";
+import {silence} from "../cluster.js";
 import {facts, h, panel, render} from "../dom.js";
 import {count, duration, rate} from "../format.js";
 import {refreshNow} from "../live.js";
@@ -64,6 +65,6 @@ function drawNode(element, found, nodes) {
   render(element, h("p", {class: "quiet"}, `Cluster name: ${found.cluster_name}. ${versions}.`),
     nodes.map((node) => h("div", {"data-key": node.name},
       h("h3", {}, h("a", {href: to("nodes", node.name)}, node.name),
-        h("small", {}, ` up ${duration(node.uptime)}`)),
-      nodeMeters(node))));
+        silence(node) ? "" : h("small", {}, ` up ${duration(node.uptime)}`)),
+      silence(node) ? h("p", {class: "bad"}, `This node ${silence(node)}.`) : nodeMeters(node))));
 }

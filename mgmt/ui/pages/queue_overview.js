@@ -3,6 +3,7 @@
 import {del, get, path} from "../api.js";
 import {bars, stacked} from "../bars.js";
 import {Chart} from "../chart.js";
+import {aboutNode} from "../cluster.js";
 import {featureTags} from "../declared.js";
 import {attempt, confirm} from "../dialog.js";
 import {facts, h, panel, render, tag} from "../dom.js";
@@ -12,6 +13,7 @@ import {refreshNow} from "../live.js";
 import {Period} from "../period.js";
 import {go, to} from "../router.js";
 import {messageRates, queuedMessages} from "../samples.js";
+import {mirrorsPanel} from "./queue_mirrors.js";
 import {stateOfQueue} from "./queues.js";
 
 // From memory to disk only.
@@ -20,17 +22,18 @@ const TIERS = [["alpha", "in memory"], ["beta", "in memory and on disk"],
 
 export function overviewPart(vhost, name) {
   const where = path("queues", vhost, name);
-  const parts = {about: h("div"), tiers: h("div"), ages: h("div")};
+  const parts = {about: h("div"), mirrors: h("div"), tiers: h("div"), ages: h("div")};
   const messages = new Chart("Queued messages", count);
   const flow = new Chart("Message rates", rate);
   const period = new Period(refreshNow);
-  const element = h("div", {}, panel("Overview", parts.about), period.element,
+  const element = h("div", {}, panel("Overview", parts.about), parts.mirrors, period.element,
     h("div", {class: "grid"}, messages.element, flow.element,
       panel("Storage tiers", parts.tiers), panel("Message age", parts.ages)),
     panel("Delete", dangerous("Delete this queue", () => remove(vhost, name, where))));
   return {element, async refresh() {
     const found = await get(where, period.query("lengths", "msg_rates"));
     render(parts.about, aboutQueue(found));
+    render(parts.mirrors, mirrorsPanel(found));
     messages.draw(queuedMessages(found));
     flow.draw(messageRates(found.message_stats));
     render(parts.tiers, tiersOf(found));
@@ -42,7 +45,7 @@ function aboutQueue(one) {
   const policy = Object.entries(one.effective_policy_definition ?? {});
   const link = (part, text) => h("a", {href: to("queues", one.vhost, one.name, part)}, text);
   return [
-    facts({"Virtual host": one.vhost, Type: one.type, State: stateOfQueue(one),
+    facts({"Virtual host": one.vhost, Type: one.type, ...aboutNode(one), State: stateOfQueue(one),
       Ready: link("messages", count(one.messages_ready)),
       Unacked: count(one.messages_unacknowledged), Total: count(one.messages),
       ...(one.type === "quorum" ? {"Dead letters kept": count(one.messages_dlx)} : {}),

@@ -1,11 +1,13 @@
 // The list of queues, and adding one, with a preview of the declaration.
 
 import {path, put} from "../api.js";
+import {nodeColumn, nodeNames} from "../cluster.js";
 import {FEATURES, addPlan, queueLink, shortTags} from "../declared.js";
 import {fold, h} from "../dom.js";
-import {changing, checkbox, fields, nameField, object, objectField, row, vhostField}
+import {changing, checkbox, field, fields, nameField, object, objectField, row, select, vhostField}
   from "../forms.js";
 import {bytes, count, duration, percent} from "../format.js";
+import {MIRRORS, mirrorTags} from "../mirrors.js";
 import {route} from "../router.js";
 import {List, vhostOr} from "../table.js";
 import {rateColumn, stateOf} from "./channels.js";
@@ -18,14 +20,22 @@ const ARGUMENTS = {
 
 const lengthColumn = (key, title) => ({key, title, number: true, cell: (one) => count(one[key])});
 
+// The node, and how many others have mirrors.
+const placeColumn = {key: "node", title: "Node", minor: true,
+  get isExtra() {
+    return nodeColumn.isExtra;
+  },
+  cell: (row) => [nodeColumn.cell(row), " ", mirrorTags(row)]};
+
 route("queues", () => {
   const list = new List({
     caption: "Queues", where: vhostOr("queues"), vhosts: true, empty: "No queues.",
-    needs: [...FEATURES, "idle_since"],
+    needs: [...FEATURES, ...MIRRORS, "idle_since", "sync_messages"],
     key: (one) => `${one.vhost}\n${one.name}`,
     columns: [
       {key: "name", title: "Name", cell: (one) => queueLink(one.vhost, one.name)},
       {key: "vhost", title: "Virtual host", minor: true},
+      placeColumn,
       {key: "type", title: "Type", isExtra: true},
       {key: "features", title: "Features", sortable: false, minor: true, cell: shortTags},
       {key: "state", title: "State", minor: true, cell: stateOfQueue},
@@ -62,14 +72,20 @@ export function stateOfQueue({state, idle_since: idle, message_stats: stats = {}
 }
 
 const bodyOf = (values) => ({durable: values.durable, auto_delete: values.auto_delete,
-  arguments: object(values.arguments)});
+  arguments: object(values.arguments), ...(values.node ? {node: values.node} : {})});
+
+function nodeField() {
+  const names = nodeNames();
+  if (names.length < 2) return "";
+  return field("Node", select("node", [["", "any"], ...names]));
+}
 
 function addForm(list) {
   const element = changing("Add queue", {
     done: (values) => `Queue ${values.name} added`,
     work: (values) => put(path("queues", values.vhost, values.name), bodyOf(values)),
     after: () => list.refresh(),
-  }, fields(vhostField(), nameField()),
+  }, fields(vhostField(), nameField(), nodeField()),
   row(checkbox("Durable", "durable", true), checkbox("Auto delete", "auto_delete")),
   objectField("Arguments", "arguments", ARGUMENTS));
   return addPlan(element, "queues", bodyOf);

@@ -8,7 +8,7 @@ from leveret.storage.message import Entry, Message
 from leveret.storage.queue_status import StorageCounts
 
 
-class UnchangedQueue:
+class UnchangedQueue(BackingQueue):
     """Passes every call on."""
 
     def __init__(self, inner: BackingQueue) -> None:
@@ -44,6 +44,12 @@ class UnchangedQueue:
     def position_of(self, entry: Entry) -> int:
         return self.inner.position_of(entry)
 
+    def given_positions(self) -> list[tuple[int, int]]:
+        return self.inner.given_positions()
+
+    def go_on_at(self, position: int) -> None:
+        self.inner.go_on_at(position)
+
     def set_lazy(self, is_lazy: bool) -> None:
         self.inner.set_lazy(is_lazy)
 
@@ -77,8 +83,8 @@ class UnchangedQueue:
     def drop(self) -> Entry | None:
         return self.inner.drop()
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
-        return self.inner.take(positions)
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        return self.inner.take(entries)
 
     def ack(self, entries: Sequence[Entry]) -> None:
         self.inner.ack(entries)
@@ -124,6 +130,10 @@ class MirroredQueue(UnchangedQueue):
     def discard(self, message: Message) -> None:
         self._numbers.add(message.number)
 
+    def go_on_at(self, position: int) -> None:
+        super().go_on_at(position)
+        self._mirror.go_on_at(position)
+
     def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
         self._numbers.update(message.number for message in messages)
         self._mirror.publish(messages, body_bytes, expires_at_ms)
@@ -140,11 +150,10 @@ class MirroredQueue(UnchangedQueue):
         assert (entry is None) == (found is None)
         return entry
 
-    def take(self, positions: Sequence[int]) -> list[Entry]:
-        entries = super().take(positions)
-        taken = [self.position_of(entry) for entry in entries]
-        self._fetched_by_mirror(entries, self._mirror.take(taken), True)
-        return entries
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        taken = super().take(entries)
+        self._fetched_by_mirror(taken, self._mirror.take(taken), True)
+        return taken
 
     def _fetched_by_mirror(self, ours: list[Entry], theirs: list[Entry], is_unacked: bool) -> None:
         positions = [self._mirror.position_of(entry) for entry in theirs]

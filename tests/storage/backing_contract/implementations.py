@@ -13,8 +13,11 @@ from unittest.mock import patch
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.queues.levels import priority_levels
 from leveret.broker.queues.priority import PriorityQueue
-from leveret.storage.backing_queue import BackingQueue
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.storage.backing_queue import BackingQueue, Waiter
+from leveret.storage.chained_queue import ChainedQueue
 from leveret.storage.disk import Disk
+from leveret.storage.message import Message
 from leveret.storage.metadata import NoMetadata
 from leveret.storage.store import Store
 from leveret.storage.tiered_queue import TieredQueue
@@ -25,6 +28,7 @@ EMBED_BELOW = 40
 """Bodies from this size on go to the message store."""
 PRIORITY_MAX = 2
 STORAGE_ID = 1
+HEAD, TAIL, BOUNDARY = 0, 1, 12
 MEMORY_DISK = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Hundreds of small stores are made and removed here."""
 
@@ -211,3 +215,81 @@ class MirroredOnDisk(Implementation):
 
     def close(self) -> None:
         self._mirror.close()
+
+
+class Announced:
+    """The replication of a leading queue whose decisions nobody takes."""
+
+    def decided(self) -> None:
+        pass
+
+    def when_kept(
+        self,
+        turn: int,
+        is_logged: bool,
+        waiter: Waiter,
+        first: int,
+        holder: object,
+        number: int,
+        count: int,
+    ) -> None:
+        waiter.confirm(first, holder)
+
+
+class LeadingPriority(PriorityTiered):
+    """The leader of a mirrored queue with priorities. Unacked entries end with the process."""
+
+    def _make_queue(self) -> BackingQueue:
+        leading = LeadingQueue(super()._make_queue(), Announced(), 0)
+        leading.has_mirrors = True
+        return leading
+
+
+class LeadingWithoutMirrors(Implementation):
+    """The leader of a queue that has lost its mirrors."""
+
+    def make(self) -> BackingQueue:
+        return LeadingQueue(TransientQueue(), Announced(), 0)
+
+
+def end_of_chain(head: BackingQueue, tail: BackingQueue) -> int:
+    """The next position of two queues that are filled one after the other."""
+    ((_, of_head),), ((_, of_tail),) = head.given_positions(), tail.given_positions()
+    return of_tail if of_tail > BOUNDARY else of_head
+
+
+class FilledToItsBoundary(UnchangedQueue):
+    """A chain whose head is filled first; it is used as the two parts of one queue."""
+
+    def __init__(self, head: BackingQueue, tail: BackingQueue) -> None:
+        super().__init__(ChainedQueue(head, tail, BOUNDARY))
+        self._next_position = end_of_chain(head, tail)
+
+    def next_position_of(self, message: Message) -> int:
+        return self._next_position
+
+    def given_positions(self) -> list[tuple[int, int]]:
+        return [(0, self._next_position)]
+
+    def go_on_at(self, position: int) -> None:
+        self._next_position = position
+
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+        of_head = max(0, min(len(messages), BOUNDARY - self._next_position))
+        for run in (messages[:of_head], messages[of_head:]):
+            if run:
+                self.inner.go_on_at(self._next_position)
+                size = sum(len(message.body) for message in run)
+                self.inner.publish(run, size, expires_at_ms)
+                self._next_position += len(run)
+        return False
+
+
+class Chained(DurableTiered):
+    """The backing queue of a mirror that is being synchronised."""
+
+    def _make_queue(self) -> BackingQueue:
+        return FilledToItsBoundary(self._tier(HEAD), self._tier(TAIL))
+
+    def next_position(self, level: int) -> int:
+        return end_of_chain(self._tiers[HEAD], self._tiers[TAIL])

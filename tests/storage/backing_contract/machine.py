@@ -13,6 +13,7 @@ from leveret.storage.backing_queue import Cursor
 from leveret.storage.message import Address, Message
 from tests.storage.backing_contract.implementations import PRIORITY_MAX, Implementation
 from tests.storage.backing_contract.model import Held, Model, bytes_of, memory_bytes
+from tests.storage.reading import ready_entries
 
 ADDRESS = Address("x", "key", b"\1x\3key")
 SEGMENT_POSITIONS = 16
@@ -94,6 +95,18 @@ class BackingQueueMachine(RuleBasedStateMachine):
         self.do(lambda: self.queue.publish(messages, size, expires_at_ms))
         assert self.queue.is_duplicate(messages[0]) == self.queue.needs_identities
 
+    @rule(priority=st.integers(0, PRIORITY_MAX + 1), left_out=st.integers(0, 2 * SEGMENT_POSITIONS))
+    def go_on_at(self, priority, left_out):
+        level = min(priority, PRIORITY_MAX) if self.implementation.has_priorities else 0
+        position = self.next_positions.get(level, 0) + left_out
+        self.next_positions[level] = position
+        place, message = (
+            self.place_of(level, position),
+            Message(ADDRESS, HEADERS[priority, True], b""),
+        )
+        self.do(lambda: self.queue.go_on_at(place))
+        assert self.queue.next_position_of(message) == position
+
     @rule(count=st.integers(0, 12), ack_required=st.booleans())
     def fetch(self, count, ack_required):
         entries = self.do(lambda: self.queue.fetch(count, ack_required))
@@ -153,7 +166,9 @@ class BackingQueueMachine(RuleBasedStateMachine):
     def take(self, data):
         anywhere = st.sampled_from(sorted({**self.model.ready, **self.model.unacked}))
         places = sorted(data.draw(st.sets(anywhere, min_size=1, max_size=5)))
-        entries = self.do(lambda: self.queue.take(places))
+        found = {self.queue.position_of(entry): entry for entry in ready_entries(self.queue)}
+        found |= self.entries
+        entries = self.do(lambda: self.queue.take([found[place] for place in places]))
         taken = {
             place: self.model.ready.pop(place) for place in places if place in self.model.ready
         }
@@ -234,6 +249,16 @@ class BackingQueueMachine(RuleBasedStateMachine):
             assert held.position < self.next_positions[held.priority]
 
     # Invariants
+
+    @invariant()
+    def given_positions(self):
+        given = {start: end for start, end in self.queue.given_positions() if start < end}
+        ends = {
+            self.place_of(level, 0): self.place_of(level, position)
+            for level, position in self.next_positions.items()
+            if position
+        }
+        assert given == ends
 
     @invariant()
     def counts(self):

@@ -6,6 +6,7 @@ import pytest
 from leveret.broker.amqp.field_table import encode_table
 from leveret.broker.declarations import (
     AnyDeclaration,
+    ChangeQueueMirrors,
     DeleteBinding,
     DeleteTopicPermission,
     DeleteVhost,
@@ -54,7 +55,11 @@ def test_every_declaration_can_be_received():
     }
 
 
-@pytest.mark.parametrize("type_", AnyDeclaration.__args__)
+COMPLETED = {ChangeQueueMirrors}
+"""What is asked for, and becomes another declaration before it is written."""
+
+
+@pytest.mark.parametrize("type_", [one for one in AnyDeclaration.__args__ if one not in COMPLETED])
 def test_every_declaration_is_written_and_applied(type_):
     methods = vars(Registry)["applying"], vars(Registry)["_apply_at_once"], vars(Topology)["apply"]
     appliers = [method.dispatcher for method in methods]

@@ -7,9 +7,16 @@ import pytest
 
 from leveret.broker.fan_out import Delivery, FanOuts
 from leveret.broker.queues.arguments import QueueOptions
+from leveret.broker.resources.alarms import Alarms
+from leveret.broker.resources.flow import DELIVERIES_BYTES_HIGH, DELIVERIES_BYTES_LOW, Flow
 
 QUEUES = 1000
-RUN = [b"first", b"second"]
+
+PERSISTENT, TRANSIENT = (
+    SimpleNamespace(header=SimpleNamespace(is_persistent=is_persistent))
+    for is_persistent in (True, False)
+)
+RUN = [PERSISTENT, PERSISTENT]
 
 
 class Turns:
@@ -19,9 +26,10 @@ class Turns:
         self.work_left, self.woken = 0, []
 
     def wake(self, actor):
-        self.woken.append(actor)
+        if actor not in self.woken:
+            self.woken.append(actor)
 
-    def next(self, work=700):
+    def next(self, work=1000):
         """One turn, with so much work. Returns whether there is another one."""
         self.work_left = work
         self.woken.pop().take_turn()
@@ -71,8 +79,13 @@ def turns():
 
 
 @pytest.fixture
-def fan_outs(turns):
-    return FanOuts(turns)
+def flow():
+    return Flow(Alarms())
+
+
+@pytest.fixture
+def fan_outs(turns, flow):
+    return FanOuts(turns, flow)
 
 
 @pytest.fixture
@@ -107,12 +120,12 @@ def test_queues_with_limits_are_more_work(turns, fan_outs):
 
 def test_deliveries_follow_each_other(turns, fan_outs):
     queues = [Queue() for _ in range(QUEUES)]
-    fan_outs.begin(delivery(queues, messages=["one"]))
-    fan_outs.begin(delivery(queues[::-1], messages=["two"]))
+    fan_outs.begin(delivery(queues, messages=[PERSISTENT]))
+    fan_outs.begin(delivery(queues[::-1], messages=[TRANSIENT]))
     while turns.next():
         pass
     for queue in queues:
-        assert [messages for messages, *_ in queue.got] == [["one"], ["two"]]
+        assert [messages for messages, *_ in queue.got] == [[PERSISTENT], [TRANSIENT]]
 
 
 def test_a_queue_that_was_deleted_meanwhile_gets_nothing(turns, fan_outs):
@@ -173,3 +186,49 @@ def test_a_queue_that_fails_does_not_stop_the_others(turns, fan_outs):
     while turns.next():
         pass
     assert sum(len(queue.got) for queue in queues) == QUEUES - 1
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_memory_short"), [([PERSISTENT], False), ([TRANSIENT], True)]
+)
+def test_no_queue_is_given_what_the_store_does_not_take(
+    turns, fan_outs, flow, messages, is_memory_short
+):
+    queues = [Queue() for _ in range(QUEUES)]
+    answers = [fan_outs.begin(delivery(queues, messages=messages)) for _ in range(2)]
+    turns.next(work=100)
+    before = sum(len(queue.got) for queue in queues)
+    assert 0 < before < QUEUES
+    flow.set_congested(True, is_memory_short)
+    assert not turns.next()
+    answers.append(fan_outs.begin(delivery(queues, messages=messages)))
+    assert not turns.woken
+    assert sum(len(queue.got) for queue in queues) == before
+    flow.set_congested(False)
+    while turns.next():
+        pass
+    assert all(answer.is_given for answer in answers)
+    assert all(len(queue.got) == 3 for queue in queues)
+
+
+def test_transient_messages_do_not_wait_for_the_disk(turns, fan_outs, flow):
+    flow.set_congested(True)
+    answer = fan_outs.begin(delivery([Queue() for _ in range(QUEUES)], messages=[TRANSIENT]))
+    while turns.next():
+        pass
+    assert answer.is_given
+
+
+def test_publishers_are_held_while_what_waits_takes_much_memory(turns, fan_outs, flow):
+    size = DELIVERIES_BYTES_HIGH // 8
+    queues = [Queue() for _ in range(QUEUES)]
+    for _ in range(8):
+        assert not flow.is_held
+        fan_outs.begin(Delivery(queues, [PERSISTENT], size, None, None, 0))
+    assert flow.is_held
+    assert flow.is_memory_short
+    while flow.is_held:
+        assert turns.next()
+    given = sum(len(queue.got) for queue in queues) // QUEUES
+    assert 8 - given < DELIVERIES_BYTES_LOW // size
+    assert given < 7

@@ -6,6 +6,7 @@ import pytest
 
 from leveret.broker.resources.garbage_collections import (
     KEPT_MAX,
+    SPENT_SECONDS,
     YOUNG_COLLECTIONS,
     YOUNG_MAX,
     YOUNG_SUM,
@@ -16,11 +17,18 @@ from leveret.broker.resources.garbage_collections import (
 
 
 class Timer:
-    """The timer of a loop. look: what it calls."""
+    """The timer of a loop. look: what it calls. seconds: the process works in between."""
+
+    def __init__(self):
+        self.seconds, self.spent = 2 * SPENT_SECONDS, 0.0
 
     def __call__(self, _seconds, look):
         self.look = look
         return self
+
+    def processor_seconds(self):
+        self.spent += self.seconds
+        return self.spent
 
     def cancel(self):
         self.look = None
@@ -42,7 +50,7 @@ class Cycle:
 def timer():
     """Of collections that have started, which nobody but the test drives."""
     timer = Timer()
-    collections = GarbageCollections(timer)
+    collections = GarbageCollections(timer, timer.processor_seconds)
     collections.start()
     Cycle.freed = 0
     yield timer
@@ -111,6 +119,16 @@ def test_as_many_objects_are_freed_as_are_made(timer, looked_at, limit):
             timer.look()
     timer.look()
     assert max(looked_at, default=0) < limit
+
+
+def test_objects_are_not_counted_while_the_process_does_little(timer, monkeypatch):
+    counts = []
+    monkeypatch.setattr(gc, "get_objects", lambda *_: counts.append(1) or [])
+    timer.seconds = SPENT_SECONDS / 4
+    for _ in range(40):
+        timer.look()
+    # Once for each of the two youngest generations.
+    assert 0 < len(counts) <= 40 / 4 * 2
 
 
 def test_garbage_is_found_soon(timer):

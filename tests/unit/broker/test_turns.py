@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from leveret.broker import turns as turns_module
-from leveret.broker.turns import WORK_MAX, Turns
+from leveret.broker.turns import WORK_MAX, Actor, Flushable, Turns
 
 
 class FakeLoop:
@@ -34,12 +34,12 @@ class Journal(list):
     """What happened, in order."""
 
 
-class FakeActor:
+class FakeActor(Actor):
     """Takes so many turns, and records them."""
 
     def __init__(self, turns, journal, name, count=1):
+        super().__init__()
         self.turns, self.journal, self.name, self.count = turns, journal, name, count
-        self.is_awake = False
 
     def take_turn(self):
         assert not self.is_awake
@@ -49,10 +49,9 @@ class FakeActor:
             self.turns.wake(self)
 
 
-class FakeFlushable:
-    is_dirty = False
-
+class FakeFlushable(Flushable):
     def __init__(self, journal, name="flush"):
+        super().__init__()
         self.journal, self.name = journal, name
 
     def flush(self):
@@ -71,12 +70,10 @@ class FakeTime:
         return self.now_s
 
 
-@pytest.fixture(autouse=True)
-def time(monkeypatch):
+@pytest.fixture
+def time():
     """Rounds have unlimited time, unless a test advances the clock."""
-    fake = FakeTime()
-    monkeypatch.setattr(turns_module, "perf_counter", fake)
-    return fake
+    return FakeTime()
 
 
 @pytest.fixture
@@ -92,8 +89,8 @@ class FakeWatch(list):
 
 
 @pytest.fixture
-def turns(loop):
-    return Turns(loop, FakeWatch())
+def turns(loop, time):
+    return Turns(loop, FakeWatch(), clock_s=time)
 
 
 @pytest.fixture

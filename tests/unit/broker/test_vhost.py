@@ -9,12 +9,12 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.declarations import PutBinding, PutExchange, PutQueue
-from leveret.broker.exchanges.router import route
 from leveret.broker.routing import publish
 from leveret.broker.vhost import PREDECLARED_EXCHANGES
 from leveret.storage.message import Address, Message
 from leveret.storage.metadata import SqliteMetadata
 from tests.declaring import Declared
+from tests.routes import route
 from tests.storage.reading import ready_entries
 from tests.turns_by_hand import TurnsByHand
 from tests.unit.broker.queues.fakes import got

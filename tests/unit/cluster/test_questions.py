@@ -1,45 +1,14 @@
 """Questions between nodes, over links that pass frames on at once."""
 
 import asyncio
+import logging
 
 import pytest
 
-from leveret.cluster.links.services import QUESTIONS_SERVICE
-from leveret.cluster.questions import ANSWERING_MAX, HEAD, NotAnswered, Questions
-
-
-class FakePeer:
-    """A node at the other end of a link that hands over each frame in the next turn."""
-
-    def __init__(self, name):
-        self.name = name
-        self.other_end = None
-        self.sent = []
-
-    def send(self, service, *pieces):
-        assert service == QUESTIONS_SERVICE
-        frame = b"".join(pieces)
-        self.sent.append(frame)
-        if self.other_end is not None:
-            questions, peer = self.other_end
-            asyncio.get_running_loop().call_soon(questions.received, peer, frame)
-
-
-class NoLinks:
-    """Accepts the registration and nothing else."""
-
-    def register(self, number, service):
-        self.registered = number, service
-
-
-def linked():
-    """The questions of nodes a and b, with a link between them, and a's and b's peers."""
-    a, b = Questions(NoLinks()), Questions(NoLinks())
-    to_b, to_a = FakePeer("b"), FakePeer("a")
-    to_b.other_end, to_a.other_end = (b, to_a), (a, to_b)
-    a.peer_up(to_b)
-    b.peer_up(to_a)
-    return a, b, to_b, to_a
+from leveret.cluster import questions
+from leveret.cluster.membership.members import MembershipRefused
+from leveret.cluster.questions import ANSWERING_MAX, HEAD, NotAnswered
+from tests.linked_questions import linked
 
 
 async def echo(node, text):
@@ -59,6 +28,33 @@ async def test_an_answer_comes_back():
     b.answer("echo", echo)
     assert await a.ask("b", "echo", b"hello", 60) == b"a: hello"
     assert a.nodes == ("b",)
+
+
+async def test_a_node_that_is_working_on_the_answer_is_waited_for(monkeypatch):
+    monkeypatch.setattr(questions, "WORKING_SECONDS", 0.001)
+    a, b, _, to_a = linked()
+    gate = asyncio.Event()
+
+    async def gated(node, text):
+        await gate.wait()
+        return text
+
+    b.answer("gated", gated)
+    asking = asyncio.ensure_future(a.ask("b", "gated", b"1", 60, silence_seconds_max=0.02))
+    while len(to_a.sent) < 60:
+        assert not asking.done()
+        await asyncio.sleep(0)
+    gate.set()
+    assert await asking == b"1"
+    assert to_a.sent[0][0] == questions.WORKING
+    assert to_a.sent[-1][0] == questions.ANSWER
+
+
+async def test_a_node_that_is_silent_is_not_waited_for():
+    a, _, to_b, _ = linked()
+    to_b.other_end = None
+    with pytest.raises(NotAnswered, match="did not answer within 0.001 s"):
+        await a.ask("b", "echo", b"", 60, silence_seconds_max=0.001)
 
 
 async def test_answers_come_in_any_order():
@@ -96,8 +92,24 @@ async def test_an_error_is_told(caplog):
     b.answer("failing", failing)
     with pytest.raises(NotAnswered, match="the queue is gone"):
         await a.ask("b", "failing", b"", 60)
+    assert caplog.records[0].exc_info
     with pytest.raises(NotAnswered, match="knows no questions about weather"):
         await a.ask("b", "weather", b"", 60)
+
+
+@pytest.mark.parametrize("refusal", [MembershipRefused("too late"), NotAnswered("too late")])
+async def test_a_refusal_is_told_and_is_one_line_of_the_log(caplog, refusal):
+    async def refusing(node, text):
+        raise refusal
+
+    caplog.set_level(logging.DEBUG, "leveret.cluster")
+    a, b, _, _ = linked()
+    b.answer("refusing", refusing)
+    with pytest.raises(NotAnswered, match="too late"):
+        await a.ask("b", "refusing", b"", 60)
+    (line,) = caplog.records
+    assert line.getMessage() == "what node a asked for is refused: too late"
+    assert (line.levelno, line.exc_info) == (logging.INFO, None)
 
 
 async def test_a_link_that_ends_ends_its_questions():

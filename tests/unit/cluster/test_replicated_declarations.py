@@ -16,8 +16,9 @@ from leveret.broker.declarations import (
     PutVhost,
     encode,
 )
+from leveret.broker.pending import Answer, given
 from leveret.broker.registry.contents import contents
-from leveret.cluster.metadata.history import History, read
+from leveret.cluster.metadata.history import History
 from leveret.cluster.metadata.messages import Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.metadata.replication import Replication
@@ -56,26 +57,28 @@ class Wire:
 class Node:
     """One run of a node, with its store in a directory."""
 
-    def __init__(self, cluster, name, directory, incarnation=1):
+    def __init__(self, cluster, name, directory, incarnation=1, turns=None):
         self.name, self.incarnation = name, incarnation
         self.metadata = SqliteMetadata(directory / f"{name}.sqlite")
         definitions = self.metadata.load()
-        self.declared = Declared(self.metadata)
+        self.declared = Declared(self.metadata, turns=turns)
         self.sync = SyncOnDemand()
         self.joined = False
         self.restarts = []
         registry = self.declared.registry
+        history = History(self.metadata)
         self.log = ReplicatedDeclarations(
-            registry, self.declared.writer, self.sync, History(self.metadata),
-            self.declared.events, self.declared.log,
+            registry, self.declared.writer, self.sync, history,
+            self.declared.events, self.declared.log, self.declared.turns,
         )  # fmt: skip
         self.log.joined = lambda: setattr(self, "joined", True)
         self.log.restart_wanted = self.restarts.append
         self.declared.restore(definitions)
-        log, view, companions = read(definitions.parameters)
+        log, view, companions, _ = history.read(definitions.parameters)
         self.log.begin(
             Replication(
-                Member(name, incarnation), log, view, frozenset(cluster.names),
+                Member(name, incarnation, name not in cluster.ram), log, view,
+                frozenset(cluster.names),
                 companions=companions,
             )
         )  # fmt: skip
@@ -89,6 +92,7 @@ class Cluster:
     """Up to three nodes. Every frame waits in one queue until `run`."""
 
     names = ("a", "b", "c")
+    ram = frozenset()
 
     def __init__(self, directory):
         self.directory = directory
@@ -96,8 +100,15 @@ class Cluster:
         self.nodes = {}
         self.links = []
 
+    def make_node(self, name, incarnation):
+        return Node(self, name, self.directory, incarnation)
+
+    def take_turns(self):
+        """What nodes do between two frames; whether anything was done."""
+        return False
+
     def start(self, name, incarnation=1):
-        node = self.nodes[name] = Node(self, name, self.directory, incarnation)
+        node = self.nodes[name] = self.make_node(name, incarnation)
         for other in tuple(self.nodes.values()):
             if other is not node:
                 self.link(node, other)
@@ -109,6 +120,15 @@ class Cluster:
         self.links.append((there, back))
         one.log.peer_up(there)
         other.log.peer_up(back)
+
+    def cut(self, name):
+        """The links of a node are down; it runs on, as the others do."""
+        node = self.nodes[name]
+        for pair in [one for one in self.links if node in (one[0].sender, one[0].receiver)]:
+            self.links.remove(pair)
+            for wire in pair:
+                wire.sender.log.peer_down(wire, "nothing was heard")
+        self.frames.clear()
 
     def stop(self, name):
         node = self.nodes.pop(name)
@@ -123,15 +143,23 @@ class Cluster:
         )
         node.stop()
 
+    def pass_frames(self):
+        while self.frames:
+            wire, frame = self.frames.popleft()
+            wire.receiver.log.received(wire.back, frame)
+            self.take_turns()
+
     def run(self):
         """Pass frames on and sync, until nothing is left to do."""
         for _ in range(20):
             for node in self.nodes.values():
                 node.log.tick()
-            while self.frames or any(node.sync.callbacks for node in self.nodes.values()):
-                while self.frames:
-                    wire, frame = self.frames.popleft()
-                    wire.receiver.log.received(wire.back, frame)
+            while (
+                self.take_turns()
+                or self.frames
+                or any(node.sync.callbacks for node in self.nodes.values())
+            ):
+                self.pass_frames()
                 for node in self.nodes.values():
                     node.sync.sync()
 
@@ -188,6 +216,20 @@ def test_an_answer_waits_for_the_disk_of_every_node(cluster):
         assert not told
         synced.sync.sync()
     cluster.run()
+    assert told == ["everywhere"]
+
+
+def test_an_answer_does_not_wait_for_the_disk_of_a_ram_node(cluster):
+    cluster.ram = {"c"}
+    a, b, c = cluster.formed("a", "b", "c")
+    answer = c.log.submit(PutQueue("/", "q", True))
+    for node in (a, b):
+        cluster.pass_frames()
+        node.sync.sync()
+    cluster.pass_frames()
+    assert c.sync.callbacks
+    told = []
+    answer.synced().when_given(lambda: told.append("everywhere"))
     assert told == ["everywhere"]
 
 
@@ -287,6 +329,14 @@ def test_queues_of_a_node_that_left_are_deleted_unless_they_are_durable(cluster)
     assert "kept" in cluster.nodes["b"].declared.registry.vhosts["/"].queues
 
 
+def test_a_mirrored_queue_does_not_go_with_the_node_that_leads_it(cluster):
+    cluster.formed("a", "b", "c")
+    cluster.declare("a", PutQueue("/", "q", node="c", identity=1, mirrors=b"record"))
+    cluster.stop("c")
+    cluster.run()
+    assert "q" in cluster.nodes["a"].declared.registry.vhosts["/"].queues
+
+
 def test_a_whole_cluster_starts_again(cluster):
     cluster.formed("a", "b", "c")
     cluster.declare("c", PutQueue("/", "q", True))
@@ -319,6 +369,39 @@ def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch)
     assert "q" not in b.declared.registry.vhosts["/"].queues
 
 
+def test_a_node_that_has_failed_applies_nothing_more_and_gets_it_after_a_restart(
+    cluster, monkeypatch
+):
+    _, b, _ = cluster.formed("a", "b", "c")
+    with monkeypatch.context() as broken:
+
+        def fail(*_):
+            raise MetadataError("the disk is full")
+
+        broken.setattr(b.metadata, "_execute", fail)
+        cluster.nodes["a"].log.submit(PutQueue("/", "missed", True))
+        with pytest.raises(MetadataError, match="the disk is full"):
+            cluster.run()
+    cluster.nodes["a"].log.submit(PutQueue("/", "after", True))
+    cluster.run()
+    cluster.stop("b")
+    cluster.run()
+    cluster.start("b", 2)
+    cluster.run()
+    assert "missed" in cluster.nodes["b"].declared.registry.vhosts["/"].queues
+    assert cluster.contents("a") == cluster.contents("b")
+
+
+def test_what_another_node_said_before_the_replication_begins_counts(cluster):
+    a, b = Node(cluster, "a", cluster.directory), Node(cluster, "b", cluster.directory)
+    cluster.nodes = {"a": a, "b": b}
+    replication, b.log._replication = b.log._replication, None
+    cluster.link(a, b)
+    cluster.pass_frames()
+    b.log.begin(replication)
+    assert [status.member.name for status in replication.heard] == ["a"]
+
+
 def test_what_is_not_durable_has_no_events_on_the_node_that_comes_back(cluster):
     cluster.formed("a", "b", "c")
     cluster.declare("a", PutExchange("/", "passing", "fanout"))
@@ -330,3 +413,67 @@ def test_what_is_not_durable_has_no_events_on_the_node_that_comes_back(cluster):
     cluster.run()
     assert "passing" in c.declared.registry.vhosts["/"].exchanges
     assert seen == []
+
+
+def partitioned(cluster):
+    """Nodes a and b, which have gone on without each other; b has stopped then."""
+    cluster.formed("a", "b")
+    cluster.cut("b")
+    cluster.run()
+    cluster.declare("a", PutQueue("/", "of-a", True))
+    cluster.declare("b", PutQueue("/", "of-b", True))
+    cluster.stop("b")
+
+
+def names_of(declarations):
+    return [one.name for one in declarations]
+
+
+def test_nothing_is_replaced_before_what_only_this_node_has_is_kept(cluster):
+    partitioned(cluster)
+    b = cluster.start("b", 2)
+    kept, asked = Answer(), []
+    b.log.replacing = lambda *what: asked.append(what) or kept
+    cluster.run()
+    ((lost, discarded),) = asked
+    assert names_of(lost) == ["of-b"]
+    assert len(discarded.entries) == 1
+    assert "of-b" in b.declared.registry.vhosts["/"].queues
+    assert not b.joined
+    declared = cluster.nodes["a"].log.submit(PutQueue("/", "later", True))
+    cluster.run()
+    assert not declared.is_given or declared.waits_for_sync
+    kept.give(None)
+    cluster.run()
+    assert b.joined
+    assert sorted(b.declared.registry.vhosts["/"].queues) == ["later", "of-a"]
+
+
+def test_a_node_that_cannot_keep_what_only_it_has_fails_and_replaces_nothing(cluster):
+    partitioned(cluster)
+    b = cluster.start("b", 2)
+    kept, errors = Answer(), []
+    b.log.replacing = lambda *what: kept
+    b.log.failed = errors.append
+    cluster.run()
+    with pytest.raises(OSError, match="disk is full"):
+        kept.refuse(OSError("the disk is full"))
+    assert [str(error) for error in errors] == ["the disk is full"]
+    assert list(b.declared.registry.vhosts["/"].queues) == ["of-b"]
+
+
+def test_a_node_that_was_merely_away_has_nothing_of_its_own(cluster, monkeypatch):
+    monkeypatch.setattr("leveret.cluster.metadata.history.ENTRIES_KEPT", 3)
+    cluster.formed("a", "b")
+    cluster.declare("a", PutQueue("/", "gone", True))
+    cluster.stop("b")
+    cluster.run()
+    cluster.declare("a", DeleteQueue("/", "gone"))
+    for number in range(10):
+        cluster.declare("a", PutQueue("/", f"q{number}", True))
+    b = cluster.start("b", 2)
+    asked = []
+    b.log.replacing = lambda *what: asked.append(what) or given(None)
+    cluster.run()
+    assert [discarded for _, discarded in asked] == [None]
+    assert b.joined

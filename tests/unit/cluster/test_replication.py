@@ -103,6 +103,16 @@ def test_of_two_members_without_a_link_the_younger_one_is_left_out():
     assert not cluster["c"].machine.views.fence.is_up
 
 
+def test_all_know_of_a_node_that_starts_and_that_one_of_them_has_a_link_with():
+    cluster = Cluster("abc")
+    cluster.start("d")
+    cluster.link("d", ["b"])
+    assert cluster["a"].view == "abc"
+    assert all("d" in cluster[name].machine.reached for name in "abc")
+    cluster.crash("d")
+    assert not any("d" in cluster[name].machine.reached for name in "abc")
+
+
 def test_a_member_that_cannot_reach_the_coordinator_takes_nobody_with_it():
     cluster = Cluster("abc")
     cluster.cut("a", "b")
@@ -244,6 +254,51 @@ def test_who_left_may_have_run_on_until_all_members_have_the_new_view():
     assert cluster["a"].companions == cluster["b"].companions == {"a", "b", "c"}
     cluster["b"].write()
     assert cluster["a"].companions == cluster["b"].companions == {"a", "b"}
+
+
+def test_what_all_had_before_a_node_joined_is_not_everywhere_until_that_node_has_it():
+    cluster = Cluster("ab")
+    cluster["b"].submit(b"declare q")
+    assert cluster["b"].machine.is_settled
+    cluster.start("c").has_slow_disk = True
+    cluster.link("c")
+    assert cluster["b"].view == "abc"
+    assert not cluster["b"].machine.is_settled
+    cluster["c"].write()
+    assert cluster["b"].machine.is_settled
+
+
+def test_a_view_holds_when_the_disk_of_its_proposer_names_the_members_as_companions():
+    cluster = Cluster("a")
+    cluster["a"].has_slow_disk = True
+    cluster.start("b")
+    cluster.link("b")
+    assert cluster["a"].view == "a"
+    assert cluster["b"].view == ""
+    cluster["a"].write()
+    assert cluster["a"].view == cluster["b"].view == "ab"
+
+
+def test_a_ram_node_lets_nobody_in_before_its_disk_names_them():
+    cluster = Cluster("a", is_disc=False)
+    cluster["a"].has_slow_disk = True
+    cluster.start("b")
+    cluster.link("b")
+    assert cluster["a"].view == "a"
+    cluster["a"].write()
+    assert cluster["a"].view == cluster["b"].view == "ab"
+
+
+def test_who_agreed_to_a_view_that_did_not_come_is_no_companion():
+    cluster = Cluster("a")
+    cluster["a"].has_slow_disk = True
+    cluster.start("b")
+    cluster.link("b")
+    assert cluster["a"].companions == {"a", "b"}
+    cluster.crash("b")
+    assert cluster["a"].companions == {"a"}
+    cluster["a"].write()
+    assert cluster["a"].view == "a"
 
 
 def test_no_more_is_ordered_while_a_member_is_a_window_behind():

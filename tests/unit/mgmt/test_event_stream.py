@@ -6,8 +6,7 @@ import json
 import pytest
 
 from leveret.mgmt.event_stream import EventStream, line_of
-
-PATIENCE_SECONDS = 5.0
+from tests.patience import PATIENCE_SECONDS
 
 
 def event(number, **facts):

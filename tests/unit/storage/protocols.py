@@ -1,4 +1,4 @@
-"""What a class lacks of a protocol, by comparing names and parameters."""
+"""What a class lacks of an interface, by comparing names and parameters."""
 
 import inspect
 
@@ -18,10 +18,10 @@ def _is_alike(protocol, implementation, name):
     if not hasattr(implementation, name):
         return False
     asked = getattr(protocol, name, None)
-    if not inspect.isfunction(asked):
-        return True
+    if not inspect.isroutine(asked):
+        return getattr(implementation, name) is not asked
     found = getattr(implementation, name)
-    if not callable(found):
+    if found is asked or not callable(found):  # inherited, as it is asked for
         return False
     try:
         given = _parameters(found)

@@ -5,6 +5,8 @@ import logging
 import pytest
 
 from leveret.storage.intervals import NO_POSITION
+from leveret.storage.message import Entry
+from tests.storage.reading import ready_entries
 from tests.unit.storage.fake_store import (
     EMBED_BELOW,
     FakeStore,
@@ -65,7 +67,9 @@ def test_large_bodies_follow_their_messages(store, queue):
 def test_single_messages_are_taken_out_of_the_middle(store, queue):
     publish_numbered(queue, 10)
     page_out(store, queue)
-    assert positions(queue.delta.take([3, 4, 8, 20])) == [3, 4, 8]
+    entries = ready_entries(queue)
+    gone = Entry(entries[0].message, 20)
+    assert positions(queue.delta.take([entries[3], entries[4], entries[8], gone])) == [3, 4, 8]
     assert queue.delta.count == 7
     assert positions(queue.delta.read(NO_POSITION)) == [0, 1, 2, 5, 6, 7, 9]
 
@@ -105,7 +109,7 @@ def test_a_missing_segment_loses_its_messages_and_no_others(store, queue):
 def test_ranges_that_are_on_disk_only(store, queue):
     publish_numbered(queue, 6)
     page_out(store, queue)
-    queue.delta.take([2])
+    queue.delta.take(ready_entries(queue)[2:3])
     assert queue.delta.next_range(0) == (0, 2)
     assert queue.delta.next_range(2) == (3, 6)
     assert queue.delta.next_range(6) == (NO_POSITION, NO_POSITION)

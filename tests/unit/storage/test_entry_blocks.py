@@ -4,7 +4,10 @@ import pytest
 
 from leveret.storage import entry_blocks
 from leveret.storage.entry_blocks import EntryBlocks
-from leveret.storage.message import Entry
+from leveret.storage.message import Entry, Message
+from tests.unit.storage.fakes import ADDRESS
+
+MESSAGE = Message(ADDRESS, None, b"")
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +18,7 @@ def _small_blocks(monkeypatch):
 def filled(*positions):
     blocks = EntryBlocks()
     for position in positions:
-        blocks.tail.append(Entry(None, position))
+        blocks.tail.append(Entry(MESSAGE, position))
         blocks.bound()
     return blocks
 
@@ -39,7 +42,7 @@ def test_entries_are_removed_from_the_front_and_added_at_the_end():
     blocks = filled(*range(5))
     assert positions(blocks.popleft() for _ in range(5)) == [0, 1, 2, 3, 4]
     assert (sizes(blocks), bool(blocks)) == ([0], False)
-    blocks.tail.append(Entry(None, 9))
+    blocks.tail.append(Entry(MESSAGE, 9))
     assert positions(blocks) == [9]
 
 
@@ -48,7 +51,7 @@ def test_blocks_are_removed_from_the_front_and_a_last_one_remains():
     assert positions(blocks.pop_block()) == [0, 1, 2]
     assert positions(blocks.pop_block()) == [3, 4]
     assert (sizes(blocks), bool(blocks)) == ([0], False)
-    blocks.tail.append(Entry(None, 9))
+    blocks.tail.append(Entry(MESSAGE, 9))
     assert positions(blocks) == [9]
 
 

@@ -5,10 +5,11 @@ import pytest
 from leveret.storage.in_memory import InMemory
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
+from tests.unit.storage.fakes import ADDRESS
 
 
 def entry(position, size=10):
-    return Entry(Message(None, None, bytes(size)), position)
+    return Entry(Message(ADDRESS, None, bytes(size)), position)
 
 
 def memory_with(q4=(), q1=(), requeued=()):

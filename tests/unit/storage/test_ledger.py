@@ -4,6 +4,7 @@ from leveret.storage.formats import UNCOUNTED, decode_progress, decode_state, re
 from leveret.storage.intervals import Intervals
 from leveret.storage.ledger import SEGMENT_POSITIONS, Ledger, positions_of, segment_number
 from leveret.storage.message import Entry, Message
+from tests.unit.storage.fakes import ADDRESS
 
 KEY = 7
 
@@ -17,7 +18,7 @@ def state_of(ledger):
 
 
 def entries_at(*positions, size=10):
-    return [Entry(Message(None, None, bytes(size)), position) for position in positions]
+    return [Entry(Message(ADDRESS, None, bytes(size)), position) for position in positions]
 
 
 def test_progress_is_recorded_once():

@@ -14,6 +14,7 @@ from leveret.storage.formats import (
     encode_oldest,
     read_records,
 )
+from leveret.storage.log import CONFIRMED_AT_ONCE
 from tests.unit.storage.fakes import LogUnderTest, NotesClient, Waiter
 
 OLDEST_BYTES = len(encode_oldest(1))
@@ -66,6 +67,26 @@ async def test_l2_nobody_is_called_before_the_sync(rig):
     assert rig.disk.done == [
         ("write", "0000000001.log"), ("sync", "metadata"), ("sync", "0000000001.log"),
     ]  # fmt: skip
+
+
+async def test_of_very_many_who_wait_some_are_told_in_each_turn(rig):
+    waiter, called = Waiter(), []
+    count = 2 * CONFIRMED_AT_ONCE + 1
+    rig.client.append(b"one")
+    for number in range(count):
+        rig.log.when_safe(waiter, number, "a queue")
+    rig.log.after_sync(lambda: called.append("after"))
+    await turn()
+    rig.worker.work()
+    told = [len(waiter.confirmed)]
+    rig.log.when_safe(waiter, count, "a queue")
+    while not called:
+        await asyncio.sleep(0)
+        told.append(len(waiter.confirmed))
+    assert told == [CONFIRMED_AT_ONCE, 2 * CONFIRMED_AT_ONCE, count]
+    await turn()
+    rig.worker.work()
+    assert waiter.confirmed == list(range(count + 1))
 
 
 async def test_l2_what_is_registered_during_a_batch_waits_for_the_next(rig):

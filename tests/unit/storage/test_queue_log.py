@@ -82,6 +82,11 @@ async def rig(tmp_path):
     return rig
 
 
+def append(rig, queue, position, messages):
+    body_bytes = sum(len(message.body) for message in messages)
+    rig.queue_log.append_run(queue, position, messages, body_bytes, 0)
+
+
 def records_of(rig, number=0):
     data = rig.files.files[number].path.read_bytes()
     records = [record for record in read_records(data, 40) if isinstance(record, Record)]
@@ -91,7 +96,7 @@ def records_of(rig, number=0):
 async def test_a_run_in_several_queues_is_one_record(rig):
     messages = persistent(b"a", b"b")
     for queue in rig.queues:
-        rig.queue_log.append_run(queue, 10, messages, 0)
+        append(rig, queue, 10, messages)
     await rig.write()
     (record,) = records_of(rig)
     assert decode_run(record.head).targets == [(256, 10), (512, 10)]
@@ -119,7 +124,7 @@ def watched(report, *bodies):
 async def test_a_large_body_is_encoded_when_it_is_written(rig):
     large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
     for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
-        rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
+        append(rig, rig.queues[0], 0, messages)
     file = rig.files.files[0]
     records = rig.queue_log.take_records(file, file.size)
     [is_later] = [place for place, each in enumerate(records) if isinstance(each, LargeRecord)]
@@ -130,7 +135,7 @@ async def test_a_large_body_is_encoded_when_it_is_written(rig):
 async def test_a_large_body_is_written_in_its_place(rig):
     large = persistent(bytes(LARGE_BODIES_BYTES), b"c")
     for messages in (persistent(b"a", b"b"), large, persistent(b"d")):
-        rig.queue_log.append_run(rig.queues[0], 0, messages, 0)
+        append(rig, rig.queues[0], 0, messages)
     await rig.write()
     runs = [decode_run(record.head) for record in records_of(rig)]
     assert [run.sizes for run in runs] == [(1, 1), (LARGE_BODIES_BYTES, 1), (1,)]
@@ -142,7 +147,7 @@ async def test_a_batch_of_very_many_messages_is_encoded_as_they_come(rig):
     count = 3 * UNENCODED_MAX
     for position in range(count):
         messages = watched(partial(encoded.add, position), b"%d" % position)
-        rig.queue_log.append_run(rig.queues[0], position, messages, 0)
+        append(rig, rig.queues[0], position, messages)
     before = len(encoded)
     await rig.write()
     assert before >= count - UNENCODED_MAX - 1
@@ -151,12 +156,35 @@ async def test_a_batch_of_very_many_messages_is_encoded_as_they_come(rig):
     assert rig.files.files[0].messages == rig.files.files[0].records == count
 
 
+async def test_a_message_of_very_many_queues_is_encoded_as_it_reaches_them(rig):
+    looked = []
+
+    class Looked(FakeQueue):
+        def are_gone(self, start, end):
+            looked.append(self.key)
+            return False
+
+    queues = [Looked(256 * number) for number in range(1, 3 * UNENCODED_MAX + 2)]
+    messages = persistent(b"body")
+    at_once = []
+    for queue in queues:
+        before = len(looked)
+        append(rig, queue, 0, messages)
+        at_once.append(len(looked) - before)
+    assert max(at_once) <= UNENCODED_MAX
+    before = len(looked)
+    records = rig.queue_log.take_records(rig.files.to_write()[0], 0)
+    assert len(looked) - before <= UNENCODED_MAX
+    assert looked == [queue.key for queue in queues]
+    assert sum(record == b"body" for record in records) == 4
+
+
 async def test_what_is_gone_before_its_batch_is_left_out(rig):
     first, second = rig.queues
     messages = persistent(b"a")
-    rig.queue_log.append_run(first, 0, messages, 0)
-    rig.queue_log.append_run(second, 5, messages, 0)
-    rig.queue_log.append_run(second, 6, persistent(b"b"), 0)
+    append(rig, first, 0, messages)
+    append(rig, second, 5, messages)
+    append(rig, second, 6, persistent(b"b"))
     first.fresh.add(0)
     second.fresh.add(6)
     for queue in rig.queues:
@@ -169,9 +197,9 @@ async def test_what_is_gone_before_its_batch_is_left_out(rig):
 
 async def test_q3_a_file_is_needed_while_it_speaks_of_a_queue_that_exists(rig):
     assert rig.queue_log.oldest_needed() is None
-    rig.queue_log.append_run(rig.queues[0], 0, persistent(b"a" * 100), 0)
+    append(rig, rig.queues[0], 0, persistent(b"a" * 100))
     await rig.write()
-    rig.queue_log.append_run(rig.queues[1], 0, persistent(b"b"), 0)
+    append(rig, rig.queues[1], 0, persistent(b"b"))
     await rig.write()
     assert rig.queue_log.oldest_needed() == 1
     del rig.mover.queues[256]
@@ -183,7 +211,7 @@ async def test_q3_a_file_is_needed_while_it_speaks_of_a_queue_that_exists(rig):
 async def test_q2_states_are_appended_after_the_segments_are_synced(rig):
     rig.queues[1].has_state = False
     for queue in rig.queues:
-        rig.queue_log.append_run(queue, 3, persistent(b"a" * 100), 0)
+        append(rig, queue, 3, persistent(b"a" * 100))
     await rig.write()
     await rig.queue_log.move_on(rig.files.files[0])
     assert rig.steps == [("moved", [(256, 4), (512, 4)]), "synced", "synced"]
@@ -193,7 +221,7 @@ async def test_q2_states_are_appended_after_the_segments_are_synced(rig):
 
 
 async def test_a_restart_knows_again_what_each_file_speaks_of(rig):
-    rig.queue_log.append_run(rig.queues[0], 0, persistent(b"a" * 100), 0)
+    append(rig, rig.queues[0], 0, persistent(b"a" * 100))
     await rig.write()
     rig.queues[0].fresh.add(0)
     rig.queue_log.note_dirty(rig.queues[0])
@@ -214,7 +242,7 @@ def test_kinds_are_those_of_queues():
 
 async def test_messages_without_a_body_wait_for_the_disk_like_others(rig):
     for _ in range(PENDING_BYTES_HIGH // ENTRY_BYTES // 1000):
-        rig.queue_log.append_run(rig.queues[0], 0, persistent(*[b""] * 1000), 0)
+        append(rig, rig.queues[0], 0, persistent(*[b""] * 1000))
     assert not rig.log.is_congested
-    rig.queue_log.append_run(rig.queues[0], 0, persistent(*[b""] * 1000), 0)
+    append(rig, rig.queues[0], 0, persistent(*[b""] * 1000))
     assert rig.log.is_congested

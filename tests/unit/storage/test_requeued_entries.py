@@ -8,6 +8,7 @@ from leveret.storage import requeued_entries
 from leveret.storage.intervals import NO_POSITION
 from leveret.storage.message import ENTRY_BYTES, Entry, Message
 from leveret.storage.requeued_entries import RequeuedEntries
+from tests.unit.storage.fakes import ADDRESS
 
 POSITIONS = st.lists(st.integers(0, 60), unique=True)
 OPERATIONS = st.lists(
@@ -16,7 +17,7 @@ OPERATIONS = st.lists(
 
 
 def entry(position):
-    return Entry(Message(None, None, b""), position)
+    return Entry(Message(ADDRESS, None, b""), position)
 
 
 def positions(entries):

@@ -94,6 +94,26 @@ class TestThePager:
         assert (queue.ready_count, queue.delta.count) == (0, 0)
 
 
+class TestPositionsOfAnotherQueue:
+    def test_an_empty_queue_leaves_none_out(self, store):
+        queue = store.queue(is_durable=False)
+        queue.go_on_at(7)
+        publish_numbered(queue, 3)
+        page_out(store, queue)
+        assert positions(queue.fetch(9, False)) == [7, 8, 9]
+        queue.leave_segments()
+        assert queue.next_position == 10
+
+    def test_those_that_are_left_out_before_it_goes_to_disk_are_gone(self, store):
+        queue = store.queue(is_durable=False)
+        publish_numbered(queue, 1)
+        queue.go_on_at(100_000)
+        publish_numbered(queue, 1)
+        page_out(store, queue)
+        assert list(queue.ledger.gone) == [(1, 100_000)]
+        assert positions(queue.fetch(9, False)) == [0, 100_000]
+
+
 class TestARestart:
     def test_what_segments_and_the_log_have_is_ready_again(self, store):
         queue = store.queue()

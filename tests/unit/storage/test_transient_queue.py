@@ -1,12 +1,13 @@
 """A queue in memory. tests/storage/backing_contract has the contract in any order of calls."""
 
-from leveret.storage.message import Message
+from leveret.storage.message import Entry, Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
+from tests.unit.storage.fakes import ADDRESS
 
 
 def message(body):
-    return Message(None, None, body)
+    return Message(ADDRESS, None, body)
 
 
 def queue_with(*bodies, expires_at_ms=0):
@@ -101,7 +102,8 @@ def test_purge_leaves_what_is_unacked():
 
 def test_entries_are_taken_out_of_the_middle_and_put_back():
     queue = queue_with(b"1", b"2", b"3", b"4")
-    taken = queue.take([1, 3, 9])
+    _, two, _, four = ready_entries(queue)
+    taken = queue.take([two, four, Entry(four.message, 9)])
     assert bodies(taken) == [b"2", b"4"]
     assert (queue.ready_count, queue.unacked_count) == (2, 2)
     queue.requeue(taken, redelivered=False)

@@ -11,25 +11,28 @@ from leveret.broker.amqp.content import (
     encode_address,
     header_frame,
 )
-from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, encode_frame
+from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, FrameSink, encode_frame
 from leveret.broker.amqp.methods import decode_method
 
 
-class Frames(list):
+class Frames(FrameSink):
     """A sink that stores frames."""
 
+    def __init__(self):
+        self.stored = []
+
     def on_frame(self, kind, channel, payload):
-        self.append((kind, channel, payload))
+        self.stored.append((kind, channel, payload))
 
 
 def scanned(data):
     """Return the frames in these bytes, which must contain nothing else."""
-    frames = Frames()
-    scanner = FrameScanner(frames, 0)
+    sink = Frames()
+    scanner = FrameScanner(sink, 0)
     scanner.add(data)
     scanner.scan()
-    assert sum(8 + len(payload) for _, _, payload in frames) == len(data)
-    return list(frames)
+    assert sum(8 + len(payload) for _, _, payload in sink.stored) == len(data)
+    return sink.stored
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"hello" * 100])

@@ -14,6 +14,7 @@ from leveret.broker.amqp.frames import (
     HEARTBEAT_FRAME,
     METHOD,
     FrameScanner,
+    FrameSink,
     encode_frame,
     is_known_frame,
     settlement_frame,
@@ -25,7 +26,7 @@ PROPERTIES = b"\x10\x00\x02"
 PUBLISH_METHOD = BASIC_PUBLISH.to_bytes(4, "big") + ARGUMENTS
 
 
-class Recorder:
+class Recorder(FrameSink):
     """A sink that records calls, and raises at the calls with the given numbers."""
 
     def __init__(self, *failures):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pamqp import commands
 
 from leveret.broker.amqp.errors import ConnectionFault
-from leveret.broker.amqp.frames import METHOD, FrameScanner
+from leveret.broker.amqp.frames import METHOD, FrameScanner, FrameSink
 from leveret.broker.amqp.methods import (
     METHODS,
     SECRET_METHODS,
@@ -187,7 +187,7 @@ def test_names(method, name):
 def test_a_method_in_its_frame():
     frames = []
 
-    class Sink:
+    class Sink(FrameSink):
         def on_frame(self, kind, channel, payload):
             frames.append((kind, channel, decode_method(payload)))
 

@@ -232,3 +232,38 @@ def test_a_holder_owes_nothing_to_publishers_it_has_confirmed():
     mirror.confirm(confirms, 3)
     mirror.die(is_settled=False)
     assert confirms.take() == [acked(2, True)]
+
+
+def test_what_is_held_out_of_order_is_confirmed_in_order():
+    confirms = published(6)
+    for first in (5, 1, 3):
+        confirms.hold(first, 1, LOG)
+    assert confirms.take() == [acked(2), acked(4), acked(6)]
+    confirms.confirm(3, LOG)
+    assert confirms.take() == [acked(3)]
+    confirms.confirm(1, LOG)
+    assert confirms.take() == [acked(1)]
+    confirms.confirm(5, LOG)
+    assert confirms.take() == [acked(5)]
+
+
+class Number(int):
+    """A message's number; compared: how often one was compared with another."""
+
+    compared = 0
+
+    def __lt__(self, other):
+        Number.compared += 1
+        return int(self) < other
+
+
+def test_what_is_due_is_found_without_a_look_at_all_that_is_held():
+    confirms = published(1000)
+    for number in range(1, 1001):
+        confirms.hold(Number(number), 1, LOG)
+    assert confirms.take() == []
+    Number.compared = 0
+    confirms.published = 1002
+    confirms.hold(Number(1001), 1, LOG)
+    assert confirms.take() == [acked(1002)]
+    assert Number.compared < 10

@@ -48,10 +48,14 @@ def test_a_message_that_needs_care_is_a_run_by_itself():
     assert bodies_of(runs({}, care, care, {}, {})) == [[b"0"], [b"1"], [b"2"], [b"3", b"4"]]
 
 
-def test_messages_that_expire_are_a_run_if_they_live_as_long():
+def test_messages_that_expire_are_a_run_with_a_part_for_each_time_to_live():
     soon, later = {"expiration": "5"}, {"expiration": "50"}
-    found = runs(soon, {**soon, "message_id": "1"}, later, {}, {})
-    assert bodies_of(found) == [[b"0", b"1"], [b"2"], [b"3", b"4"]]
+    expiring, others = runs(soon, {**soon, "message_id": "1"}, later, soon, {}, {})
+    parts = expiring.by_time_to_live()
+    assert [([message.body for message in part], ttl_ms) for part, ttl_ms in parts] == [
+        ([b"0", b"1"], 5), ([b"2"], 50), ([b"3"], 5),
+    ]  # fmt: skip
+    assert bodies_of([others]) == [[b"4", b"5"]]
 
 
 def test_the_same_properties_in_the_next_read_are_the_same_header():

@@ -4,11 +4,14 @@ from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE, Transactio
 from leveret.broker.channel.unacked import UnackedMessages
 from leveret.broker.channel.unacked_record import Unacked
 from leveret.broker.queues.confirm_holder import ConfirmHolder
-from leveret.storage.message import Entry
+from leveret.storage.message import Entry, Message
+from tests.unit.storage.fakes import ADDRESS
+
+MESSAGE = Message(ADDRESS, None, b"")
 
 
 def record(tag):
-    return Unacked(Entry(None, tag), None, None, 0)
+    return Unacked(Entry(MESSAGE, tag), None, None, 0)
 
 
 def test_a_new_transaction_is_empty():

@@ -5,14 +5,17 @@ from hypothesis import strategies as st
 
 from leveret.broker.channel.unacked import PUT_BACK_AT_ONCE, PUT_BACK_WORK, UnackedMessages
 from leveret.broker.channel.unacked_record import Unacked
-from leveret.storage.message import Entry
+from leveret.storage.message import Entry, Message
+from tests.unit.storage.fakes import ADDRESS
+
+MESSAGE = Message(ADDRESS, None, b"")
 
 RUN = settings(max_examples=200, deadline=None, database=None, derandomize=True)
 
 
 def record(tag):
     """A delivery, identified by its position."""
-    return Unacked(Entry(None, tag), None, None, 0)
+    return Unacked(Entry(MESSAGE, tag), None, None, 0)
 
 
 def delivered(*tags):

@@ -8,6 +8,7 @@ from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges.delayed import DELAY_MS_MAX, DelayedMessage, header_after_delay
 from leveret.broker.exchanges.recent_history import RecentHistory
+from tests.routes import matched
 
 HEADER = read_header(b"\0\0")
 DIRECT: Table = {"x-delayed-type": ("S", "direct")}
@@ -21,9 +22,9 @@ def header_with(**headers: Field) -> ContentHeader:
 def test_matches_as_its_inner_type_does() -> None:
     exchange = DelayedMessage({"x-delayed-type": ("S", "topic")})
     exchange.bind("queue", "a.*", {})
-    assert list(exchange.route("a.b", HEADER)) == ["queue"]
+    assert matched(exchange, "a.b", HEADER) == ["queue"]
     exchange.unbind("queue", "a.*", {})
-    assert not exchange.route("a.b", HEADER)
+    assert not matched(exchange, "a.b", HEADER)
 
 
 def test_the_inner_type_has_its_own_arguments_and_checks_bindings() -> None:

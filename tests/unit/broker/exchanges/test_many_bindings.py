@@ -5,6 +5,7 @@ import pytest
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges import create_exchange_type
+from tests.routes import looked_at, matched
 
 HEADER = read_header(b"\0\0")
 BINDINGS = 500
@@ -30,10 +31,10 @@ def test_no_change_looks_at_all_bindings(name: str) -> None:
     Destination.compared = 0
     for destination in destinations:
         table.bind(destination, "1", {})
-    assert len(table.route("1", HEADER)) >= 1
+    assert matched(table, "1", HEADER)
     for destination in reversed(destinations):
         table.unbind(destination, "1", {})
-    assert not table.route("1", HEADER)
+    assert not matched(table, "1", HEADER)
     assert Destination.compared < BINDINGS
 
 
@@ -70,11 +71,11 @@ def test_a_header_that_many_bindings_ask_for_does_not_make_them_all_be_compared(
     for number, one in enumerate(arguments):
         table.bind(number, "", one)
     header = read_header(encode_properties({"headers": arguments[7]}))
-    assert table.route("", header) == [7]
-    assert table.looked < 5
+    assert matched(table, "", header) == [7]
+    assert looked_at(table, "", header) < 12
     for number, one in enumerate(arguments):
         table.unbind(number, "", one)
-    assert table.route("", header) == []
+    assert matched(table, "", header) == []
 
 
 def test_the_work_of_a_route_is_what_it_looks_at() -> None:
@@ -82,7 +83,6 @@ def test_the_work_of_a_route_is_what_it_looks_at() -> None:
     for number in range(BINDINGS):
         headers.bind(str(number), "", {"x-match": ("S", "any"), "a": ("I", 1)})
         topic.bind(str(number), f"#.{number}.never", {})
-    headers.route("", read_header(encode_properties({"headers": {"a": ("I", 1)}})))
-    topic.route("some.key", HEADER)
-    assert headers.looked >= BINDINGS
-    assert 0 < topic.looked < 10
+    header = read_header(encode_properties({"headers": {"a": ("I", 1)}}))
+    assert looked_at(headers, "", header) >= BINDINGS
+    assert 0 < looked_at(topic, "some.key", HEADER) < 10

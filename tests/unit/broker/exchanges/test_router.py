@@ -7,7 +7,7 @@ from leveret.broker.amqp.field_table import Field, Table
 from leveret.broker.amqp.properties import encode_properties
 from leveret.broker.exchanges import create_exchange_type
 from leveret.broker.exchanges.recent_history import RecentHistory
-from leveret.broker.exchanges.router import route
+from tests.routes import route
 
 HEADER = read_header(b"\0\0")
 

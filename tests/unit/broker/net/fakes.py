@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from leveret.broker.config import Config
 from leveret.broker.resources.alarms import Alarms
 from leveret.broker.resources.flow import Flow
-from leveret.broker.turns import Turns
+from leveret.broker.turns import WORK_MAX, Turns
 from leveret.broker.virtual_clock import VirtualClock
 
 
@@ -14,6 +14,7 @@ class FakeTurns(Turns):
 
     def __init__(self):
         self.rounds = 0
+        self.work_left = WORK_MAX
         self.dirty, self.after = [], []
 
     def flush_later(self, flushable):

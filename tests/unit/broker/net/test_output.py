@@ -3,7 +3,7 @@
 import pytest
 from pamqp import commands
 
-from leveret.broker.net.output import LARGE_PIECE_BYTES, PROGRESS_MS_MAX, Output
+from leveret.broker.net.output import LARGE_PIECE_BYTES, OUTPUT_BYTES_MAX, PROGRESS_MS_MAX, Output
 from tests.unit.broker.net.fakes import Socket, make_services
 
 
@@ -42,16 +42,15 @@ def test_what_is_sent_in_a_round_is_written_at_its_end(output, socket, services)
 def test_large_pieces_are_not_joined(output, socket, services):
     pieces = [b"frame", bytes(2 * LARGE_PIECE_BYTES + 1)]
     output.pieces += pieces
-    output.gathered_bytes += sum(map(len, pieces))
-    output.flush_later()
+    output.gathered(sum(map(len, pieces)))
     services.turns.end_round()
     assert socket.written == pieces
 
 
 def test_output_of_one_round_that_was_too_much_is_over_with_the_round(output, services, caught_up):
     output.pieces.append(b"much")
-    output.is_congested = True
-    output.flush_later()
+    output.gathered(OUTPUT_BYTES_MAX + 1)
+    assert output.is_congested
     services.turns.end_round()
     assert not output.is_congested
     assert caught_up

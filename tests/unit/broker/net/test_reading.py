@@ -3,8 +3,14 @@
 import pytest
 
 from leveret.broker.net.output import Output
-from leveret.broker.net.reading import ROUND_READ_BYTES_MAX, Reading
+from leveret.broker.net.reading import (
+    BIG_READ_BYTES,
+    ROUND_READ_BYTES_MAX,
+    SHARED_WORK_MAX,
+    Reading,
+)
 from leveret.broker.resources.alarms import DISK, MEMORY
+from leveret.broker.turns import WORK_MAX
 from tests.unit.broker.net.fakes import Socket, make_services
 
 TIMEOUT_MS = 1000
@@ -111,9 +117,24 @@ def test_every_reason_has_to_be_gone(services, socket):
 
 def test_others_have_their_turn_after_so_many_bytes(services, socket):
     reading, _ = read(services, socket)
-    reading.pause_after_large_reads(ROUND_READ_BYTES_MAX - 1)
+    reading.pause_after_large_reads(ROUND_READ_BYTES_MAX - 1, others_publish_little=True)
     assert socket.is_read
-    reading.pause_after_large_reads(1)
+    reading.pause_after_large_reads(1, others_publish_little=False)
     assert not socket.is_read
+    services.turns.end_round()
+    assert socket.is_read
+
+
+@pytest.mark.parametrize(
+    ("others_publish_little", "work", "is_read"), [(True, SHARED_WORK_MAX, True),
+    (False, SHARED_WORK_MAX + 1, True), (True, SHARED_WORK_MAX + 1, False)]
+)  # fmt: skip
+def test_others_who_publish_little_have_their_turn_after_one_read_of_many_messages(
+    services, socket, others_publish_little, work, is_read
+):
+    reading, _ = read(services, socket)
+    services.turns.work_left = WORK_MAX - work
+    reading.pause_after_large_reads(BIG_READ_BYTES, others_publish_little)
+    assert socket.is_read == is_read
     services.turns.end_round()
     assert socket.is_read

@@ -5,6 +5,7 @@ from leveret.broker.amqp.content_header import read_header
 from leveret.broker.pending import Answer
 from leveret.broker.queues.classic_queue import ClassicQueue
 from leveret.broker.queues.priority import PriorityQueue
+from leveret.broker.queues.queue_client import Consumer
 from leveret.broker.queues.status import ConnectionFigures, ConsumerFigures
 from leveret.broker.requester import THE_NODE
 from leveret.broker.virtual_clock import VirtualClock
@@ -21,6 +22,7 @@ class FakeVhost:
     """Records dead letters and deletions."""
 
     name = "/"
+    places = None
 
     def __init__(self):
         self.turns = TurnsByHand()
@@ -56,17 +58,12 @@ class FakeVhost:
             consumer.tell_cancelled()
 
 
-class FakeConsumer:
+class FakeConsumer(Consumer):
     """A consumer with credit for so many messages."""
 
-    is_exclusive = False
-    is_waiting = False
-    priority = 0
-
     def __init__(self, tag="c", credit=1000, no_ack=False):
-        self.tag = tag
+        super().__init__(tag, no_ack, is_exclusive=False, priority=0)
         self.credit = credit
-        self.no_ack = no_ack
         self.entries = []
         self.is_without_queue = self.was_told = False
 
@@ -77,6 +74,9 @@ class FakeConsumer:
         assert len(entries) <= self.credit
         self.credit -= len(entries)
         self.entries += entries
+
+    def queue_replaced(self, queue):
+        self.queue = queue
 
     def queue_deleted(self):
         self.is_without_queue = True

@@ -3,17 +3,15 @@
 import pytest
 
 from leveret.broker.queues.dispatch import ConsumerRing
+from leveret.broker.queues.queue_client import Consumer
 
 
-class FakeConsumer:
+class FakeConsumer(Consumer):
     """A consumer with credit for so many messages."""
 
     def __init__(self, tag, room=1000, priority=0, is_exclusive=False):
-        self.tag = tag
+        super().__init__(tag, False, is_exclusive, priority)
         self.capacity = room
-        self.priority = priority
-        self.is_exclusive = is_exclusive
-        self.is_waiting = False
 
     def __repr__(self):
         return self.tag

@@ -135,6 +135,15 @@ def test_a_publisher_does_not_notice_that_older_messages_cannot_be_read(vhost):
     assert ready(queue) == [b"2"], "the limit is enforced later"
 
 
+def test_a_get_that_waits_gets_none_that_is_over_the_limit_by_then(vhost):
+    queue = failing(vhost, b"1", x_max_length=1)
+    answer = asked(queue)
+    publish(queue, b"2")
+    queue.backing.error = ""
+    vhost.clock.advance(0.1)
+    assert answer.result().entry.message.body == b"2"
+
+
 def test_messages_expire_when_they_can_be_read(vhost):
     queue = failing(vhost, b"1", ttl_ms=1000)
     vhost.clock.advance(2)

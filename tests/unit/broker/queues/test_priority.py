@@ -10,10 +10,11 @@ from leveret.storage.message import Message
 from leveret.storage.transient_queue import TransientQueue
 from tests.storage.reading import ready_entries
 from tests.unit.broker.queues.fakes import FakeVhost, declared, got, publish
+from tests.unit.storage.fakes import ADDRESS
 
 
 def message(body, priority=None):
-    return Message(None, read_header(encode_properties({"priority": priority})), body)
+    return Message(ADDRESS, read_header(encode_properties({"priority": priority})), body)
 
 
 def queue_with(*bodies_and_priorities, priority_max=9):

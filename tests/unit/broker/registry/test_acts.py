@@ -7,6 +7,7 @@ import pytest
 from leveret.broker.auth.users import with_hash
 from leveret.broker.declarations import (
     AnyDeclaration,
+    ChangeQueueMirrors,
     DeleteBinding,
     DeleteExchange,
     DeleteParameter,
@@ -26,6 +27,8 @@ from leveret.broker.declarations import (
     PutPermission,
     PutPolicy,
     PutQueue,
+    PutQueueHome,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -81,6 +84,11 @@ SAID = (
     (DeleteExchange("/", "x"), "Deleted exchange 'x' in vhost '/'"),
     (PutQueue("/", "p"), "Declared queue 'p' in vhost '/'"),
     (DeleteQueue("/", "q"), "Deleted queue 'q' in vhost '/' with 0 messages"),
+    (PutQueueHome("/", "q", "rabbit@two", 0), "Moved queue 'q' in vhost '/' to node 'rabbit@two'"),
+    (PutQueueMirrors("/", "q", 0, "rabbit@two", b"record"),
+     "Changed the mirrors of queue 'q' in vhost '/', which is led by node 'rabbit@two'"),
+    # It is told when it has been made one of the above.
+    (ChangeQueueMirrors("/", "q", 0, b"change"),),
     (PutBinding("/", "x", "q", "key"),
      "Bound queue 'q' to exchange 'x' in vhost '/' with routing key 'key'"),
     (DeleteBinding("/", "x", "q", "bound"),
@@ -88,7 +96,10 @@ SAID = (
     (DeleteUser("old"), "Deleted user 'old'"),
     (DeleteVhost("/"), "Deleting vhost '/'"),
 )  # fmt: skip
-IN_VHOST = (PutExchange, DeleteExchange, PutQueue, DeleteQueue, PutBinding, DeleteBinding)
+IN_VHOST = (
+    PutExchange, DeleteExchange, PutQueue, DeleteQueue, PutQueueHome, PutQueueMirrors,
+    ChangeQueueMirrors, PutBinding, DeleteBinding,
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from leveret.broker.declarations import (
     PutPermission,
     PutPolicy,
     PutQueue,
+    PutQueueMirrors,
     PutTopicPermission,
     PutUser,
     PutUserLimits,
@@ -86,6 +87,44 @@ def test_a_replaced_queue_gets_its_bindings_again():
     for one in changes(contents(mine.registry), theirs):
         mine.put(one)
     assert content(mine) == set(map(encode, theirs))
+
+
+MIRRORED = PutQueue("/", "m", True, node="a@host", identity=7, mirrors=b"first")
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        PutQueue("/", "m", True, node="a@host", identity=7, mirrors=b"second"),
+        PutQueue("/", "m", True, node="b@host", identity=7, mirrors=b"second"),
+        PutQueue("/", "m", True, node="b@host", identity=7),
+    ],
+)
+def test_a_mirrored_queue_stays_while_another_node_leads(theirs):
+    mine = declared([PutVhost("/"), MIRRORED])
+    made = changes(contents(mine.registry), [PutVhost("/"), theirs])
+    assert made == [PutQueueMirrors("/", "m", 7, theirs.node, theirs.mirrors)]
+    queue = mine.registry.vhosts["/"].queues["m"]
+    mine.put(*made)
+    assert list(contents(mine.registry)) == [PutVhost("/"), theirs]
+    assert mine.registry.vhosts["/"].queues["m"] is queue
+
+
+def test_a_queue_that_is_mirrored_from_now_on_stays():
+    alone = PutQueue("/", "m", True, node="a@host", identity=7)
+    made = changes([PutVhost("/"), alone], [PutVhost("/"), MIRRORED])
+    assert made == [PutQueueMirrors("/", "m", 7, "a@host", b"first")]
+
+
+def test_a_mirrored_queue_that_was_declared_again_is_another_one():
+    other = PutQueue("/", "m", True, node="a@host", identity=8, mirrors=b"other")
+    assert changes([MIRRORED], [other]) == [DeleteQueue("/", "m"), other]
+
+
+def test_a_mirrored_queue_that_goes_with_its_vhost_is_declared_as_a_whole():
+    made = changes([PutVhost("/"), MIRRORED], [PutVhost("v"), MIRRORED])
+    assert made[-1] == MIRRORED
+    assert changes([PutVhost("v")], [PutVhost("v"), MIRRORED]) == [MIRRORED]
 
 
 def test_a_vhost_that_is_gone_takes_what_is_in_it():

@@ -17,6 +17,7 @@ from leveret.broker.declarations import (
     PutVhost,
     User,
 )
+from leveret.broker.pending import Answer
 from leveret.storage.metadata import MetadataError, MetadataFull, SqliteMetadata
 from tests.declaring import Declared, state_of
 
@@ -88,6 +89,25 @@ class TestWriting:
     ):
         full_until_checkpoint.log.submit(DeleteExchange("/", "e")).result()
         assert "e" not in exchange_names(metadata)
+
+    def test_a_checkpoint_on_a_full_disk_is_waited_for_in_its_place(
+        self, full_until_checkpoint, metadata
+    ):
+        declared, answer = full_until_checkpoint, Answer()
+        declared.writer.checkpoint = lambda: answer
+        deleted = declared.log.submit(DeleteExchange("/", "e"))
+        again = declared.log.submit(PutExchange("/", "e", "fanout"))
+        assert not deleted.is_given
+        assert not again.is_given
+        assert "e" in exchange_names(metadata)
+        metadata.checkpoint()
+        answer.give(None)
+        for actor in declared.turns.woken:
+            actor.take_turn()
+        deleted.result()
+        again.result()
+        assert "e" not in exchange_names(metadata)
+        assert declared.vhost().exchanges["e"].type_name == "fanout"
 
     def test_nothing_new_is_written_to_a_full_disk(self, full_until_checkpoint, metadata):
         log, writer = full_until_checkpoint.log, full_until_checkpoint.writer

@@ -56,7 +56,7 @@ def vhost():
 
 @pytest.fixture
 def tracing():
-    return Tracing(MessageNumbers(1_700_000_000.5), "leveret@host")
+    return Tracing(MessageNumbers(lambda: 1_700_000_000.5), "leveret@host")
 
 
 def test_a_vhost_has_a_tracer_while_it_has_a_sink(tracing, vhost):
@@ -155,13 +155,13 @@ def test_a_sink_that_fails_is_told_no_more_and_hurts_nobody(tracing, vhost, capl
 
 def test_what_a_sink_does_not_override_is_not_called(monkeypatch):
     monkeypatch.setattr(Sink, "expired", lambda *arguments: pytest.fail("it was called"))
-    tracer = Tracer(MessageNumbers(0), [Listening()], lambda sink: None)
+    tracer = Tracer(MessageNumbers(lambda: 0), [Listening()], lambda sink: None)
     tracer.expired(SimpleNamespace(name="q"), message())
 
 
 def test_what_went_through_the_firehose_is_not_traced():
     sink = Listening()
-    tracer = Tracer(MessageNumbers(0), [sink], lambda sink: None)
+    tracer = Tracer(MessageNumbers(lambda: 0), [sink], lambda sink: None)
     copy = {"exchange": TRACE_EXCHANGE}
     tracer.published(None, [message(b"copy", **copy)], ["k"], [])
     entries = [entry(0, body=b"a", number=5), entry(1, body=b"copy", **copy), entry(2, body=b"b")]
@@ -176,7 +176,7 @@ def test_what_went_through_the_firehose_is_not_traced():
 
 def test_entries_that_are_delivered_together_are_told_together():
     sink = Listening()
-    tracer = Tracer(MessageNumbers(0), [sink], lambda sink: None)
+    tracer = Tracer(MessageNumbers(lambda: 0), [sink], lambda sink: None)
     tracer.delivered(None, None, "tag", [entry(0, body=b"a"), entry(1, body=b"b")], 4, True)
     assert sink.heard == [("delivered", [b"a", b"b"], 4)]
 

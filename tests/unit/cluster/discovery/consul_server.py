@@ -1,6 +1,7 @@
 """A Consul agent, as far as peer discovery uses it: services, TTL checks, sessions and one key."""
 
 import asyncio
+import itertools
 
 from tests.unit.cluster.discovery.json_server import Answer, JsonServer
 
@@ -15,6 +16,7 @@ class ConsulServer(JsonServer):
         self.token, self.unknown_status = token, 404
         self.services, self.statuses = {}, {}
         self.sessions, self.holder, self.index = {}, "", 100
+        self.session_numbers = itertools.count()
         self.changed = asyncio.Event()
 
     async def answer_to(self, asked):
@@ -71,7 +73,7 @@ class ConsulServer(JsonServer):
     def _session(self, path, asked):
         verb, _, name = path.partition("/")
         if verb == "create":
-            name = f"session-{len(self.sessions)}"
+            name = f"session-{next(self.session_numbers)}"
             self.sessions[name] = asked.body
             return Answer({"ID": name})
         if name not in self.sessions:

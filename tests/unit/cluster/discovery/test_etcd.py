@@ -207,7 +207,7 @@ async def test_a_lock_that_is_not_to_be_had_is_an_error_and_its_lease_ends(serve
     await make(server).lock.acquire()
     (held,) = server.leases
     endpoints = (server.url.removeprefix("http://"),)
-    api = EtcdApi(EtcdSettings(endpoints=endpoints), request_s=0.05)
+    api = EtcdApi(EtcdSettings(endpoints=endpoints), request_s=0.5)
     lock = EtcdLock(EtcdSettings(lock_timeout_s=0), api, timeout_min_s=0)
     with pytest.raises(
         DiscoveryError, match="the lock /rabbitmq/locks/.* another node is starting"

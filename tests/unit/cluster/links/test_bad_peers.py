@@ -13,12 +13,15 @@ from leveret.broker.node_address import NodeAddress
 from leveret.broker.virtual_clock import VirtualClock
 from leveret.cluster.links.admission import UNFINISHED_MAX
 from leveret.cluster.links.frames import HEADER, header_of
-from leveret.cluster.links.handshake import MAGIC
+from leveret.cluster.links.handshake import MAGIC, NONCE_OCTETS, Handshake
 from leveret.cluster.links.handshake_connection import LIMIT_MS
+from leveret.cluster.links.hello import Identity
 from leveret.cluster.links.log_limit import LINES_A_MINUTE
 from leveret.cluster.links.one_link import PROBE_MS
 from tests.patience import PATIENCE_SECONDS
+from tests.ports import free_port
 from tests.unit.cluster.links.fakes import (
+    COOKIE,
     LinkedNode,
     linked,
     linked_by_proxy,
@@ -79,6 +82,18 @@ async def test_a_port_scan_makes_few_lines(caplog):
                 pass
         await until(lambda: not a.links.admission.unfinished)
         assert len(lines(caplog, "closed the connection in the handshake")) == LINES_A_MINUTE
+
+
+async def test_a_node_that_is_dialled_gives_its_own_attempt_up_without_a_line(caplog):
+    async with nodes("a", "b") as (a, b):
+        a.links.dial(NodeAddress(b.name, free_port()))
+        for name, count in ((b.name, 0), ("c@127.0.0.1", 1)):
+            hello = Handshake(Identity(name, 1), COOKIE, bytes(NONCE_OCTETS), a.name).start()
+            async with connected(a) as (reader, writer):
+                writer.write(hello[0].data)
+                assert await reader.readexactly(len(MAGIC)) == MAGIC
+            await until(lambda: not a.links.admission.unfinished)
+            assert len(lines(caplog, "closed the connection in the handshake")) == count
 
 
 async def test_a_handshake_that_is_not_finished_in_time_is_dropped(caplog):

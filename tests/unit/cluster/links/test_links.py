@@ -8,7 +8,7 @@ import uvloop
 from leveret.broker.node_address import NodeAddress
 from leveret.cluster.links.addresses import AddressBook
 from leveret.cluster.links.compression import DEFLATE, readable_methods
-from leveret.cluster.links.link import BLOCK_OCTETS
+from leveret.cluster.links.link import PIECE_OCTETS
 from tests.ports import free_ports
 from tests.unit.cluster.links.fakes import (
     SERVICE,
@@ -115,7 +115,7 @@ async def test_a_stop_waits_for_what_was_sent_on_a_link_that_was_made_again():
 
 
 async def test_large_pieces_are_written_as_they_are_and_in_order():
-    large = bytes(BLOCK_OCTETS)
+    large = bytes(PIECE_OCTETS)
     async with nodes("a", "b") as (a, b):
         a.dial(b)
         await linked(a, b)
@@ -124,7 +124,7 @@ async def test_large_pieces_are_written_as_they_are_and_in_order():
         a.send(b, b"one", large, b"two", large)
         a.send(b, b"three")
         await until(lambda: link.unsent_octets == 0)
-        assert [len(one) for one in writes] == [8, BLOCK_OCTETS, 3, BLOCK_OCTETS, 10]
+        assert [len(one) for one in writes] == [8, PIECE_OCTETS, 3, PIECE_OCTETS, 10]
         assert writes[1] is large
         link._transport = transport
 

@@ -147,14 +147,14 @@ def test_nothing_is_routed_to_a_queue_whose_node_is_down():
     program = Program()
     vhost = program.nodes.by_name[A].vhost
     generation = vhost.generation
-    assert queues_by_key(vhost.exchanges[""], "q") == [program.remote]
+    assert queues_by_key(vhost, vhost.exchanges[""], "q") == [program.remote]
     program.nodes.unlink(A, B)
     assert vhost.generation > generation
-    assert queues_by_key(vhost.exchanges[""], "q") == []
+    assert queues_by_key(vhost, vhost.exchanges[""], "q") == []
     program.publish(2)
     assert program.publishers[-1].refused == [1, 2]
     program.nodes.link(A, B)
-    assert queues_by_key(vhost.exchanges[""], "q") == [program.remote]
+    assert queues_by_key(vhost, vhost.exchanges[""], "q") == [program.remote]
 
 
 def test_exclusive_queues_of_a_node_that_is_gone_are_deleted():

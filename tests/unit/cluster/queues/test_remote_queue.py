@@ -215,3 +215,36 @@ class TestConsumers:
         nodes.settle()
         assert sorted(near.bodies + far.bodies) == [b"1", b"2", b"3", b"4"]
         assert len(near.bodies) == len(far.bodies) == 2
+
+
+class TestLeaderOfAMirroredQueue:
+    """A remote queue whose consumers go on with the next leader when its link is down."""
+
+    FIRST_TAG = 1 << 61
+
+    @pytest.fixture
+    def lost(self):
+        """The consumers that were left, each time the link went down."""
+        return []
+
+    @pytest.fixture
+    def leader(self, nodes, remote, lost):
+        return RemoteQueue(
+            nodes.by_name[A].queues._home(B), "/", remote.kind, "q", False, False, {}, None,
+            remote.home, self.FIRST_TAG, lost.append,
+        )  # fmt: skip
+
+    def test_tags_begin_where_they_are_to(self, nodes, leader, real):
+        publish(real, b"1")
+        consumer = consuming(nodes, leader, FakeConsumer())
+        assert consumer.entries[0].position == self.FIRST_TAG
+        assert leader.next_tag == self.FIRST_TAG + 1
+        leader.ack(consumer.entries)
+        nodes.settle()
+        assert real.backing.unacked_count == 0
+
+    def test_its_consumers_are_left_untold(self, nodes, leader, lost):
+        consumer = consuming(nodes, leader, FakeConsumer())
+        nodes.unlink(A, B)
+        assert lost == [[consumer]]
+        assert not consumer.is_without_queue

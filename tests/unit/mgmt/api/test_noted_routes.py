@@ -18,8 +18,6 @@ CHANGES_NOTHING = {
     "/login": "a login has lines of its own",
     "/node/check-password": "a login has lines of its own",
     "/feature-flags/{name}/enable": "all are enabled",
-    "/rebalance/queues": "there is one node",
-    "/queues/{vhost}/{queue}/actions": "there are no mirrors",
     "/vhosts/{vhost}/start/{node}": "vhosts always run",
     "/node/collect-garbage": "the process itself",
     "/node/rotate-logs": "the process itself",

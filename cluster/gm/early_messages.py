@@ -1,0 +1,63 @@
+"""Messages from members that have applied a newer record of the group than this one.
+
+They wait for that record. If very much would wait, it is given up, and a catch-up is wanted in its
+place: the left neighbour keeps all that is not acknowledged. What a member sends after a message
+that was given up has the same version or a newer one, and is not taken either, up to that catch-up.
+"""
+
+from leveret.cluster.gm.activity import CATCH_UP_END, Head
+
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""Some seconds of a fast publisher, or its whole window of unconfirmed messages."""
+
+
+class EarlyMessages:
+    """What waits, in the order in which it came.
+
+    lost_from, lost_through: the versions of what was given up; 0 if nothing was.
+    """
+
+    __slots__ = ("_bytes_max", "_waiting", "_waiting_bytes", "lost_from", "lost_through")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._waiting: list[tuple[str, Head, bytes]] = []
+        self._waiting_bytes = 0
+        self._bytes_max = bytes_max
+        self.lost_from = self.lost_through = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def messages(self) -> list[tuple[str, bytes]]:
+        """What waits, with the nodes that have sent it."""
+        return [(node, message) for node, _, message in self._waiting]
+
+    def add(self, node: str, head: Head, message: bytes) -> None:
+        """Keep a message of a node; or, if it is too much, nothing but requests."""
+        self._waiting.append((node, head, message))
+        self._waiting_bytes += len(message)
+        if self.lost_from or self._waiting_bytes > self._bytes_max:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        lost = [head.version for _, head, _ in self._waiting if head.kind <= CATCH_UP_END]
+        if lost:
+            self.lost_from = min(self.lost_from or lost[0], *lost)
+            self.lost_through = max(self.lost_through, *lost)
+        self._keep([one for one in self._waiting if one[1].kind > CATCH_UP_END])
+
+    def _keep(self, waiting: list[tuple[str, Head, bytes]]) -> None:
+        self._waiting = waiting
+        self._waiting_bytes = sum([len(message) for _, _, message in waiting])
+
+    def caught_up(self, version: int) -> None:
+        """A catch-up has come: it replaces what was given up, unless that was newer."""
+        if version >= self.lost_through:
+            self.lost_from = self.lost_through = 0
+
+    def take(self, version: int) -> list[tuple[str, Head, bytes]]:
+        """Take out those that wait for no record newer than this version."""
+        taken = [one for one in self._waiting if one[1].version <= version]
+        self._keep([one for one in self._waiting if one[1].version > version])
+        return taken

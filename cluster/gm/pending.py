@@ -1,0 +1,88 @@
+"""What a member keeps of one sender: the broadcasts that are not acknowledged yet.
+
+Broadcasts are numbered from 1. Three numbers say how far the sender's broadcasts are here:
+
+    ... acknowledged | kept ........ delivered |
+                          sent to the right |
+
+All that is kept is a run of consecutive numbers (GM1), so a message of the ring says how far its
+sender is, and has the payloads at the end of that; what overlaps is found by subtraction.
+
+Invariants:
+
+GM1  After the beginning `acknowledged` and `delivered` only grow; what is between them is kept.
+GM2  A broadcast is taken right after the one before it.
+"""
+
+from leveret.cluster.gm.group import Member
+
+
+class Pending:
+    """One sender's broadcasts at one member.
+
+    born: the sender's place. sent: the last number that the right neighbour was sent. turns_here,
+    turns_right: this member, or the right neighbour, turns the broadcasts into acknowledgements.
+    has_news: the right neighbour is to be told.
+    """
+
+    __slots__ = (
+        "_payloads", "acknowledged", "born", "delivered", "has_news", "is_alive",
+        "is_erasure_asked", "member", "sent", "turns_here", "turns_right",
+    )  # fmt: skip
+
+    def __init__(self, born: int, member: Member) -> None:
+        self.born = born
+        self.member = member
+        self.is_alive = True
+        self.acknowledged = self.delivered = self.sent = 0
+        self.turns_here = self.turns_right = False
+        self.has_news = self.is_erasure_asked = False
+        self._payloads: list[bytes] = []
+
+    def __repr__(self) -> str:
+        return f"<Pending of {self.member}: {self.acknowledged} to {self.delivered}>"
+
+    def begin(self, acknowledged: int) -> None:
+        """Begin, or begin again, after a number: who joins gets what is not acknowledged."""
+        self._payloads.clear()
+        self.acknowledged = self.delivered = acknowledged
+
+    def add(self, payload: bytes) -> int:
+        """One more broadcast of this member's own; its number."""
+        self._payloads.append(payload)
+        self.delivered += 1
+        return self.delivered
+
+    def extend(self, delivered: int, payloads: list[bytes]) -> list[bytes]:
+        """Add what is new of the broadcasts up to a number; returns it.
+
+        payloads: of the broadcasts up to `delivered`; some or all may be here already.
+        """
+        count = delivered - self.delivered
+        if count <= 0:
+            return []
+        assert count <= len(payloads), "GM2: broadcasts in between are missing"
+        new = payloads if count == len(payloads) else payloads[len(payloads) - count :]
+        self._payloads += new
+        self.delivered = delivered
+        return new
+
+    def acknowledge(self, through: int) -> bool:
+        """Drop what is acknowledged; whether that is more than before."""
+        assert through <= self.delivered, "GM6: acknowledged before it was delivered here"
+        count = through - self.acknowledged
+        if count <= 0:
+            return False
+        self.acknowledged = through
+        if through == self.delivered:
+            self._payloads.clear()
+        else:
+            del self._payloads[:count]
+        return True
+
+    def after(self, number: int) -> list[bytes]:
+        """The payloads of the broadcasts after a number."""
+        assert number >= self.acknowledged, "GM1: they are kept no more"
+        if number == self.acknowledged:
+            return self._payloads
+        return self._payloads[number - self.acknowledged :]

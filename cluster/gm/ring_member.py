@@ -1,0 +1,467 @@
+"""The machine of one member of a group: what comes in, and what its service has to do for it.
+
+**Promises.** G1 to G7 of docs/design/replication.md. **Not promised.** An order between senders;
+anything for a member that the record does not have as living: it is expelled.
+
+**Mechanism.** Each member knows how far every sender's broadcasts are with it (pending.py), and
+tells its right neighbour, once a round, what has changed, with the payloads that the neighbour
+lacks. A catch-up tells everything. Both are read in the same way: what is beyond the own state is
+taken over. So a catch-up that says too much does no harm, and one is sent whenever the right
+neighbour may have missed something: when it is another one, after its link was down, and when
+records were skipped.
+
+    sender ──► member ──► member ──► sender       broadcast n: kept by each
+    sender ──► member ──► member                  n is acknowledged: dropped by each
+
+How far a member is falls from the sender's place round to its left neighbour, since each has all
+from the one before. So when the sender, or its heir, is told by its left neighbour that it has n,
+everybody has. It then says so, and that goes round the same way (GM4).
+
+Members learn of changes at different times. Each message has the version of the record that its
+sender knew. Who has an older one waits for that (early_messages.py), so versions only grow along
+the way. Who has a newer one takes the message only if it came from its left neighbour, and
+was sent after that had become its left neighbour (`_left_since`, GM3).
+
+A new member gets its starting state, a whole catch-up, from its left neighbour, and has the record
+say so. If the one directly to its left dies before, the record has it die as well (group.py), and
+its node comes again as another member.
+
+The service calls `flush` at the end of each round in which it called anything else, and carries out
+what is returned, in order.
+
+Invariants:
+
+GM2  A broadcast is delivered right after the one before it (asserted in pending.py).
+GM3  What is sent goes to the right neighbour in the newest record that was applied; what is taken
+     comes from the left one.
+GM4  Acknowledgements and broadcasts of one sender go the same way, in one message or in order.
+GM6  Only the sender, or its heir, acknowledges what its left neighbour has.
+"""
+
+from leveret.cluster.gm.activity import (
+    ACTIVITY,
+    CATCH_UP,
+    CATCH_UP_END,
+    CATCH_UP_WANTED,
+    HEAD_BYTES,
+    JOIN,
+    Head,
+    MessageWriter,
+    Progress,
+    check_body,
+    read_head,
+    read_join,
+    read_progress,
+    write_join,
+)
+from leveret.cluster.gm.early_messages import WAITING_BYTES_MAX, EarlyMessages
+from leveret.cluster.gm.group import Added, Died, Erased, Group, HasJoined, Member, Place
+from leveret.cluster.gm.neighbour_watch import NeighbourWatch
+from leveret.cluster.gm.outputs import (
+    Confirmed,
+    Deliver,
+    Expelled,
+    Joined,
+    MembersChanged,
+    Output,
+    Send,
+    StartPause,
+    Submit,
+)
+from leveret.cluster.gm.pending import Pending
+
+MESSAGE_BYTES = 4 * 1024 * 1024
+"""A message that is larger than this is ended: a catch-up may be several messages."""
+NOBODY = -1
+"""No place was born with this version."""
+
+
+class RingMember:
+    """One member of one group.
+
+    is_joined: it has its starting state. is_expelled: it has returned `Expelled`, and does nothing
+    any more. early_bytes_max: how much waits for a newer record.
+    """
+
+    def __init__(self, member: Member, early_bytes_max: int = WAITING_BYTES_MAX) -> None:
+        self.member = member
+        self.is_joined = self.is_expelled = False
+        self._group: Group | None = None
+        self._version = 0
+        self._place: Place | None = None
+        self._born = 0
+        self._left: Place | None = None
+        self._left_born = NOBODY
+        self._left_since = 0
+        self._right: Place | None = None
+        self._own = Pending(0, member)
+        self._senders: dict[int, Pending] = {}
+        self._news: list[Pending] = []
+        self._is_catch_up_due = False
+        self._asked: Member | None = None
+        self._early = EarlyMessages(early_bytes_max)
+        self._watch = NeighbourWatch(member)
+
+    # What the service asks
+
+    @property
+    def group(self) -> Group | None:
+        """The newest record that was applied."""
+        return self._group
+
+    @property
+    def left(self) -> Member | None:
+        """The left neighbour; None if there is none."""
+        return self._left.member if self._left is not None else None
+
+    @property
+    def right(self) -> Member | None:
+        """The right neighbour; None if there is none."""
+        return self._right.member if self._right is not None else None
+
+    @property
+    def pending_count(self) -> int:
+        """How many broadcasts are kept, of all senders."""
+        return sum([one.delivered - one.acknowledged for one in self._senders.values()])
+
+    @property
+    def early(self) -> list[tuple[str, bytes]]:
+        """The messages of nodes that wait for a newer record, in their order."""
+        return self._early.messages
+
+    def senders(self) -> list[Pending]:
+        """How far each sender's broadcasts are here. They must not be changed."""
+        return list(self._senders.values())
+
+    # Broadcasts
+
+    def broadcast(self, payload: bytes) -> int:
+        """Broadcast at the end of the round; the number that `Confirmed` will speak of."""
+        assert self.is_joined, "only who has joined broadcasts"
+        number = self._own.add(payload)
+        self._note(self._own)
+        return number
+
+    def flush(self) -> list[Output]:
+        """The end of a round: tell the right neighbour what it does not know."""
+        if not self.is_joined or self.is_expelled:
+            return []
+        right = self._right
+        if right is None:
+            return self._settle_alone()
+        if not self._watch.is_reachable(right.member):
+            return []
+        if not self._is_catch_up_due:
+            return self._send_news(right) if self._news else []
+        self._is_catch_up_due = False
+        writer = self._message(CATCH_UP, right)
+        for sender in self._senders.values():
+            sender.sent = sender.acknowledged
+            writer.add(sender.born, sender.acknowledged, sender.acknowledged, [])
+            if sender.delivered > sender.sent:
+                self._note(sender)
+        end = self._message(CATCH_UP_END, right)
+        return [
+            Send(right.member, writer.end()),
+            *self._send_news(right),
+            Send(right.member, end.end()),
+        ]
+
+    def _note(self, sender: Pending) -> None:
+        """Tell the right neighbour of a sender at the end of the round."""
+        if not sender.has_news:
+            sender.has_news = True
+            self._news.append(sender)
+
+    def _message(self, kind: int, target: Place) -> MessageWriter:
+        group = self._group
+        assert group is not None
+        return MessageWriter(Head(kind, group.identity, self._version, self._born, target.born))
+
+    def _send_news(self, right: Place) -> list[Output]:
+        """Tell the right neighbour of those of whom there is news, in as many messages as needed.
+
+        A payload goes to everybody but back to who turns it: that one has it.
+        """
+        outputs: list[Output] = []
+        writer = self._message(ACTIVITY, right)
+        for sender in self._news:
+            sender.has_news = False
+            payloads = [] if sender.turns_right else sender.after(sender.sent)
+            sent = sender.delivered - len(payloads)
+            while (count := _count_within(payloads, MESSAGE_BYTES - writer.size)) < len(payloads):
+                sent += count
+                writer.add(sender.born, sender.acknowledged, sent, payloads[:count])
+                payloads = payloads[count:]
+                outputs.append(Send(right.member, writer.end()))
+                writer = self._message(ACTIVITY, right)
+            writer.add(sender.born, sender.acknowledged, sender.delivered, payloads)
+            sender.sent = sender.delivered
+        self._news.clear()
+        outputs.append(Send(right.member, writer.end()))
+        return outputs
+
+    def _settle_alone(self) -> list[Output]:
+        """There is no other member: what this one has, everybody has."""
+        for sender in self._news:
+            sender.has_news = False
+        self._news.clear()
+        outputs: list[Output] = []
+        for sender in self._senders.values():
+            is_more = sender.acknowledge(sender.delivered)
+            if is_more and sender is self._own:
+                outputs.append(Confirmed(sender.delivered))
+        return outputs + self._erase()
+
+    def _erase(self) -> list[Output]:
+        """Erase the dead members all of whose broadcasts everybody has.
+
+        An heir has the most of them, and acknowledges what has come round to it.
+        """
+        if not self.is_joined:
+            return []
+        erased: list[Member] = []
+        for sender in self._senders.values():
+            if sender.is_alive or not sender.turns_here or sender.is_erasure_asked:
+                continue
+            if sender.acknowledged == sender.delivered:
+                sender.is_erasure_asked = True
+                erased.append(sender.member)
+        return [Submit(Erased(tuple(erased)))] if erased else []
+
+    # Messages
+
+    def received(self, node: str, message: bytes) -> list[Output]:
+        """A message of a linked node. Raises ValueError, and changes nothing, if it is damaged."""
+        head = read_head(message)
+        if self.is_expelled:
+            return []
+        if head.version > self._version:
+            check_body(head, message)
+            self._early.add(node, head, message)
+            return []
+        return self._take(node, head, message)
+
+    def _take(self, node: str, head: Head, message: bytes) -> list[Output]:
+        place = self._place
+        if place is None or head.target != self._born:
+            return []
+        if head.kind == JOIN:
+            incarnation, number = read_join(message)
+            return [Submit(Added(Member(node, incarnation, number), self.member))]
+        if head.kind == CATCH_UP_WANTED:
+            right = self._right
+            self._is_catch_up_due |= right is not None and right.born == head.origin
+            return []
+        if head.origin != self._left_born or head.version < self._left_since:
+            return []  # GM3
+        progress = read_progress(message)
+        if head.kind == CATCH_UP:
+            self._early.caught_up(head.version)
+        if 0 < self._early.lost_from <= head.version:
+            return []
+        if head.kind == CATCH_UP_END:
+            return [] if self.is_joined else self._join()
+        if self.is_joined:
+            return self._advance(progress)
+        for one in progress:
+            self._start(one, head.kind == CATCH_UP)
+        return []
+
+    def _advance(self, progress: list[Progress]) -> list[Output]:
+        """Take over what the left neighbour has."""
+        outputs: list[Output] = []
+        confirmed = has_settled = False
+        for one in progress:
+            sender = self._senders.get(one.born)
+            if sender is None:
+                continue  # It is erased: everybody has all of it.
+            if not sender.turns_here:
+                new = self._take_over(sender, one)
+                if new:
+                    outputs.append(Deliver(sender.member, new))
+                continue
+            assert one.delivered <= sender.delivered, "GM6: it turns what it has not"
+            if sender.acknowledge(one.delivered):
+                self._note(sender)
+                confirmed |= sender is self._own
+                has_settled |= not sender.is_alive
+        if confirmed:
+            # After all that the same message delivers: G7.
+            outputs.append(Confirmed(self._own.acknowledged))
+        return outputs + self._erase() if has_settled else outputs
+
+    def _take_over(self, sender: Pending, one: Progress) -> list[bytes]:
+        """Take over how far a sender is that somebody else turns; returns the new broadcasts."""
+        new = sender.extend(one.delivered, one.payloads)
+        is_acknowledged = sender.acknowledge(one.acknowledged)
+        # Who turns broadcasts has made the acknowledgement.
+        if new or (is_acknowledged and not sender.turns_right):
+            self._note(sender)
+        return new
+
+    # Joining
+
+    def _start(self, one: Progress, is_first: bool) -> None:
+        """Take over a part of the starting state, the first one of a sender or another."""
+        sender = self._senders.get(one.born)
+        if sender is None:
+            return
+        if is_first:
+            sender.begin(one.acknowledged)
+        else:
+            self._take_over(sender, one)
+
+    def _join(self) -> list[Output]:
+        """The starting state is complete."""
+        self.is_joined = self._is_catch_up_due = True
+        others = [one for one in self._senders.values() if one is not self._own]
+        outputs: list[Output] = [Joined(tuple([(one.member, one.acknowledged) for one in others]))]
+        for sender in others:
+            payloads = sender.after(sender.acknowledged)
+            if payloads:
+                outputs.append(Deliver(sender.member, payloads[:]))
+        outputs.append(Submit(HasJoined(self.member)))
+        return outputs
+
+    def _ask(self) -> list[Output]:
+        """Ask a member of the record to be added on its right, unless one is asked already."""
+        group = self._group
+        if group is None or self._place is not None:
+            return []
+        places = [
+            one for one in group.living if one.has_joined and self._watch.is_reachable(one.member)
+        ]
+        if self._asked in [one.member for one in places]:
+            return []
+        if not places:
+            self._asked = None
+            return []
+        place = places[-1]
+        self._asked = place.member
+        head = Head(JOIN, group.identity, group.version, 0, place.born)
+        pieces = write_join(head, self.member.incarnation, self.member.number)
+        return [Send(place.member, pieces)]
+
+    # Links
+
+    def link_up(self, node: str, incarnation: int) -> list[Output]:
+        """A node is linked: the start of it that has this number (`Peer.incarnation`)."""
+        if self.is_expelled:
+            return []
+        self._watch.link_up(node, incarnation)
+        if self._right is not None and self._right.member.node == node:
+            self._is_catch_up_due = True
+        return self._look() + self._ask()
+
+    def link_down(self, node: str) -> list[Output]:
+        """The link to a node is down."""
+        if self.is_expelled:
+            return []
+        self._watch.link_down(node)
+        return self._look() + self._ask()
+
+    def pause_over(self, member: Member) -> list[Output]:
+        """The pause that was asked for with `StartPause` is over."""
+        if self.is_expelled:
+            return []
+        self._watch.pause_over(member)
+        return self._look()
+
+    def _look(self) -> list[Output]:
+        """See which neighbours are gone."""
+        group, place = self._group, self._place
+        if group is None or place is None:
+            return []
+        others = [one.member for one in group.circle(place)[:-1] if one.is_alive]
+        to_wait, dead = self._watch.look(others)
+        outputs: list[Output] = [StartPause(member) for member in to_wait]
+        if dead:
+            outputs.append(Submit(Died(tuple(dead), self.member)))
+        return outputs
+
+    # The record
+
+    def group_changed(self, group: Group) -> list[Output]:
+        """The record has changed: a newer one is applied on this node."""
+        before = self._group
+        if self.is_expelled or group.version <= self._version:
+            return []
+        place, is_new = group.place_of(self.member), self._place is None
+        self._group, self._version = group, group.version
+        if place is None and not group.has_had(self.member):
+            return self._ask()
+        if place is None or not place.is_alive:
+            self.is_expelled = True
+            return [Expelled()]
+        self._enter(place)
+        outputs = self._members_changed(before, group)
+        self._set_neighbours(group, place, before)
+        self._set_senders(group)
+        if place.has_joined and not self.is_joined:
+            # There is nobody from whom it could get a starting state.
+            self.is_joined = self._is_catch_up_due = True
+            outputs.append(Joined(()))
+        for node, head, message in self._early.take(group.version):
+            outputs += self._take(node, head, message)
+        # Its node may have had no use for what was sent before it began here.
+        is_wanted = (is_new and not self.is_joined) or 0 < self._early.lost_from <= group.version
+        if is_wanted and self._left is not None:
+            wanted = self._message(CATCH_UP_WANTED, self._left)
+            outputs.append(Send(self._left.member, wanted.end()))
+        return outputs + self._erase() + self._look()
+
+    def _enter(self, place: Place) -> None:
+        """Take the place that the record gives."""
+        if not self._born:
+            self._born = place.born
+            self._own = self._senders[place.born] = Pending(place.born, self.member)
+        self._place = place
+
+    def _members_changed(self, before: Group | None, group: Group) -> list[Output]:
+        if before is None or before.place_of(self.member) is None:
+            return []
+        old = [place.member for place in before.living]
+        new = [place.member for place in group.living]
+        born = tuple([member for member in new if member not in old])
+        died = tuple([member for member in old if member not in new])
+        return [MembersChanged(born, died)] if born or died else []
+
+    def _set_senders(self, group: Group) -> None:
+        """Know the senders of the record, and who turns their broadcasts."""
+        right = self._right.born if self._right is not None else NOBODY
+        senders: dict[int, Pending] = {}
+        for place in group.places:
+            sender = self._senders.get(place.born) or Pending(place.born, place.member)
+            senders[place.born] = sender
+            turner = group.turner_of(place).born
+            sender.is_alive = place.is_alive
+            sender.turns_here = turner == self._born
+            sender.turns_right = turner == right
+        self._senders = senders
+        self._news = [sender for sender in self._news if sender.born in senders]
+
+    def _set_neighbours(self, group: Group, place: Place, before: Group | None) -> None:
+        left, right = group.left_of(place), group.right_of(place)
+        is_alone = right.born == self._born
+        if is_alone:
+            self._left, self._left_born, self._right = None, NOBODY, None
+            return
+        if left.born != self._left_born:
+            self._left_born = left.born
+            self._left_since = before.version + 1 if before is not None else 1
+        is_another = self._right is None or self._right.born != right.born
+        # The right neighbour may have had another left one in a record that was skipped.
+        if is_another or before is None or group.version > before.version + 1:
+            self._is_catch_up_due = True
+        self._left, self._right = left, right
+
+
+def _count_within(payloads: list[bytes], room: int) -> int:
+    """How many payloads fit into the rest of a message; into an empty one, one at least."""
+    is_empty = room == MESSAGE_BYTES - HEAD_BYTES
+    for index, payload in enumerate(payloads):
+        room -= len(payload)
+        if room < 0 and (index or not is_empty):
+            return index
+    return len(payloads)

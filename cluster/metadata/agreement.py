@@ -1,0 +1,106 @@
+"""What one node agrees to: the proposals of others that it may accept, and the one that binds it.
+
+A node agrees to proposals in the order of their ids, and is bound to the last one until it is
+installed or withdrawn (V1). While it is bound it takes no entries of its view.
+"""
+
+from leveret.cluster.metadata.messages import (
+    RUNNING,
+    STARTING,
+    Accept,
+    Entry,
+    Propose,
+    Refuse,
+    View,
+    ViewId,
+)
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.standing import Standing
+
+
+class Agreement:
+    """What a node has agreed to, and not heard the end of: `accepted`, or None.
+
+    promised: the highest id that it has proposed or agreed to, or was refused with.
+    """
+
+    def __init__(self, standing: Standing, log: OrderedLog) -> None:
+        self.accepted: View | None = None
+        self.promised = standing.view.id
+        self._standing = standing
+        self._log = log
+
+    def promise(self, view: ViewId) -> None:
+        """A proposal has this id: lower ones are refused."""
+        self.promised = max(self.promised, view)
+
+    def is_to(self, view: ViewId) -> bool:
+        """Whether the node is bound to the proposal with this id."""
+        return self.accepted is not None and self.accepted.id == view
+
+    def objection(self, sender: str, propose: Propose, is_proposing: bool) -> Refuse | None:
+        """Why this node cannot agree to a proposal. is_proposing: one of its own is under way."""
+        standing, view = self._standing, propose.view
+
+        def refuse(reason: str, *, is_outdated: bool = False) -> Refuse:
+            return Refuse(view.id, reason, self.promised, is_outdated)
+
+        if view.id <= self.promised:
+            is_free = self.accepted is None and not is_proposing
+            return refuse("agreed to a later proposal", is_outdated=is_free)
+        if standing.me not in view.members:
+            return refuse("it names another run of this node")
+        unlinked = standing.unlinked_of(view.members)
+        if unlinked:
+            return refuse(f"no link with {', '.join(unlinked)}")
+        if standing.phase == STARTING:
+            takes_from = standing.takes_from
+            if takes_from and set(takes_from).isdisjoint(view.names):
+                return refuse(f"starts with {' or '.join(takes_from)}")
+            return None
+        if view.members[0] == standing.view.members[0]:
+            return None
+        left_out = self._left_out(sender, propose)
+        return refuse(f"{left_out} is in the same view and left out") if left_out else None
+
+    def _left_out(self, sender: str, propose: Propose) -> str:
+        """A member of this node's view that the proposer has to take in, and does not, or "".
+
+        Within the view: one that joined before the proposer, who decides first. A proposer from
+        another view takes in all whom this node can reach, so that a view moves as a whole.
+        """
+        view = self._standing.view
+        for member in view.members:
+            if member.name == sender and propose.source == view.id:
+                return ""
+            linked = self._standing.linked_member(member)
+            is_there = linked is not None and linked.is_still_in(view)
+            if is_there and member not in propose.view.members:
+                return member.name
+        return ""
+
+    def agree(self, sender: str, propose: Propose) -> None:
+        """Be bound to a proposal, and no more to an earlier one of another node."""
+        standing = self._standing
+        if self.accepted is not None and self.accepted.id.coordinator != sender:
+            withdrawn = Refuse(self.accepted.id, "agreed to another proposal", propose.view.id)
+            standing.send(self.accepted.id.coordinator, withdrawn)
+        self.accepted = propose.view
+        self.promised = propose.view.id
+        entries: tuple[Entry, ...] = ()
+        if self._log.contains(propose.position):
+            entries = self._log.after(propose.position.index) or ()
+        is_starting = standing.phase == STARTING
+        source, position = standing.view.id, self._log.position
+        standing.send(sender, Accept(propose.view.id, source, position, is_starting, entries))
+
+    def release(self) -> bool:
+        """The proposal came to nothing: the node is free to agree to any other one.
+
+        Whether it may have missed something of its view. If its coordinator had proposed, it has
+        not.
+        """
+        accepted, self.accepted = self.accepted, None
+        assert accepted is not None
+        standing = self._standing
+        return standing.phase == RUNNING and accepted.members[0] != standing.view.members[0]

@@ -1,0 +1,57 @@
+"""What happens to the replication of a node: one thing after the other, and very many by the turn.
+
+One read of a link may bring a thousand messages, and one sync the end of as many writes. Each of
+them asks for little, and all of them for much more than a turn may take (broker/turns.py). So they
+wait here when the turn's work is used up, and clients have their turns in between.
+
+IN1. Inputs are given in the order in which they came.
+IN2. An input that comes while another one is given, is given after it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from leveret.broker.turns import Actor, Turns
+
+INPUT_WORK = 120
+"""The work of an input without that of what it asks for, in the units of broker/turns.py."""
+
+Give = Callable[[], object]
+
+
+class Inputs(Actor):
+    """An actor that is awake while inputs wait."""
+
+    __slots__ = ("_is_giving", "_turns", "_waiting")
+
+    def __init__(self, turns: Turns) -> None:
+        super().__init__()
+        self._turns = turns
+        self._waiting: deque[Give] = deque()
+        self._is_giving = False
+
+    def __repr__(self) -> str:
+        return "<Inputs: what other nodes and the disk tell the declarations of the cluster>"
+
+    def add(self, give: Give) -> None:
+        """Give an input after those that wait; at once if there is none, and work is left."""
+        self._waiting.append(give)
+        if not self._is_giving and not self.is_awake:
+            self.take_turn()
+
+    def take_turn(self) -> None:
+        """Give inputs while there is work left."""
+        turns = self._turns
+        self._is_giving = True
+        try:
+            while self._waiting and turns.work_left > 0:
+                turns.work_left -= INPUT_WORK
+                self._waiting.popleft()()
+        finally:
+            self._is_giving = False
+            if self._waiting:
+                turns.wake(self)
+
+    def close(self) -> None:
+        """Give nothing more."""
+        self._waiting.clear()

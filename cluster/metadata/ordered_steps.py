@@ -1,0 +1,90 @@
+"""Things that are done one after the other, each in steps, and very much of them by the turn.
+
+What a node applies has an order, and some of it takes long: the deletion of a virtual host with
+20,000 queues, a snapshot. Clients of the node have their turns in between (broker/long_work.py).
+What takes little is done when `add` returns.
+
+OS1. A thing is begun when the one before it is done, whatever is added meanwhile.
+OS2. After one has failed nothing else is done: it would follow on what is missing.
+OS3. A thing that is put back until an answer is given is done then, before all that waits.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import Generic, TypeVar
+
+from leveret.broker.long_work import Step, begin
+from leveret.broker.pending import Answer
+from leveret.broker.turns import Turns
+
+WORK_AT_ONCE = 2000
+"""What is done before `add` returns, in the units of broker/turns.py."""
+
+Thing = TypeVar("Thing")
+Steps = Generator[Step, None, None]
+
+
+class OrderedSteps(Generic[Thing]):
+    """steps_of: does one thing; yields the work of each step. failed: called with its error."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        name: str,
+        steps_of: Callable[[Thing], Steps],
+        failed: Callable[[Exception], object],
+    ) -> None:
+        self._turns = turns
+        self._name = name
+        self._steps_of = steps_of
+        self._failed = failed
+        self._waiting: deque[Thing] = deque()
+        self._steps: Steps | None = None
+        self._has_failed = False
+        self._awaited: Answer[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is being done, and what is added has to wait."""
+        return self._steps is not None
+
+    def add(self, things: Iterable[Thing]) -> None:
+        """Do these after what was added before. Raises the error of one that fails at once."""
+        if self._has_failed:
+            # OS2
+            return
+        self._waiting += things
+        if self._steps is None and self._waiting and not self._is_held:
+            self._begin()
+
+    def put_back(self, thing: Thing, until: Answer[None]) -> None:
+        """In the steps of a thing, which end then: begin it again when the answer is given."""
+        self._waiting.appendleft(thing)
+        self._awaited = until
+        until.when_given(lambda: self.add(()))
+
+    @property
+    def _is_held(self) -> bool:
+        return self._awaited is not None and not self._awaited.is_given
+
+    def close(self) -> None:
+        """Do nothing more; what is half done is given up."""
+        self._waiting.clear()
+        if self._steps is not None:
+            self._steps.close()
+
+    def _begin(self) -> None:
+        steps = self._steps = self._all()
+        begin(self._turns, self._name, steps, WORK_AT_ONCE)
+
+    def _all(self) -> Steps:
+        try:
+            while self._waiting and not self._is_held:
+                yield from self._steps_of(self._waiting.popleft())
+        except Exception as error:
+            self._has_failed = True
+            self._waiting.clear()
+            self._failed(error)
+            raise
+        finally:
+            self._steps = None

@@ -1,0 +1,90 @@
+"""What is declared and does not survive the end of its node: D3 and D4 of replicated_declarations.
+
+A node that joins gets all of it from the coordinator, right after the entries that it missed: no
+store has it. What was on a node goes with it: the coordinator deletes what was on nodes that are
+not in its view, and a node that is back what was on itself. Not so queues that are mirrored: their
+records say what becomes of them (cluster/mirrors/mirror_record.py).
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from leveret.broker.declarations import Declaration, DeleteQueue
+from leveret.broker.long_work import LongWork, Step
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.registry.contents import contents
+from leveret.broker.registry.registry import Registry
+from leveret.broker.turns import Turns
+from leveret.cluster.metadata.messages import AnyMessage, Install, View
+from leveret.cluster.metadata.operations import decode_all, encoding_all
+
+PASSING = b"P"
+"""Before what is declared and not durable (D3). MessagePack structs begin with another octet."""
+SUBMIT_WORK = 100
+"""The work of submitting a deletion, in the units of broker/turns.py."""
+
+
+class Passing(NamedTuple):
+    """What another node has declared that is not durable, to be applied here (D3)."""
+
+    declarations: Sequence[Declaration]
+
+
+def read(payload: bytes) -> Passing | None:
+    """A frame of what is not durable; None for another one. Raises ValueError."""
+    return Passing(decode_all(payload[1:])) if payload[:1] == PASSING else None
+
+
+class PassingDeclarations:
+    """What is not durable, of all nodes. submit: submits a deletion."""
+
+    def __init__(
+        self, registry: Registry, turns: Turns, submit: Callable[[Declaration], object]
+    ) -> None:
+        self._registry = registry
+        self._turns = turns
+        self._submit = submit
+        self._newcomers: set[str] = set()
+
+    def view_begins(self, view: View, before: View | None) -> None:
+        """Those who were not in the view before lack what is not durable."""
+        known = () if before is None else before.members
+        self._newcomers = {member.name for member in view.members if member not in known}
+
+    def lacked(self, name: str, message: AnyMessage) -> Generator[Step, None, bytes | None]:
+        """What a node lacks besides a message to it, to follow after PASSING; None for nothing."""
+        if isinstance(message, Install) and message.snapshot is None and name in self._newcomers:
+            return (yield from encoding_all(contents(self._registry), self._is_passing))
+        return None
+
+    def _is_passing(self, it: Declaration) -> bool:
+        return not self._registry.is_durable(it)
+
+    def delete_own(self, name: str) -> None:
+        """Delete what was on this node before it ended, all of it before a client can use it."""
+        for _ in self._deleting(self._on(lambda node: node in ("", name))):
+            pass
+
+    def delete_of_away(self, view: View) -> None:
+        """As the coordinator, delete what was on nodes that are not in the view, by the turn."""
+        gone = self._on(lambda node: node not in ("", *view.names))
+        LongWork(self._turns, "deleting queues of nodes that ended", self._deleting(gone)).start()
+
+    def _on(self, is_gone: Callable[[str], bool]) -> list[tuple[str, QueueClient]]:
+        """The queues that are not durable of nodes that have ended, or begun again; with vhosts."""
+        return [
+            (vhost.name, queue)
+            for vhost in self._registry.vhosts.values()
+            for queue in vhost.queues.values()
+            if (queue.is_exclusive or not queue.durable)
+            and queue.name not in vhost.mirrors
+            and is_gone(queue.home.node)
+        ]
+
+    def _deleting(self, gone: Iterable[tuple[str, QueueClient]]) -> Iterator[int]:
+        """Delete queues that are still the same ones."""
+        for vhost_name, queue in gone:
+            vhost = self._registry.vhosts.get(vhost_name)
+            if vhost is not None and vhost.queues.get(queue.name) is queue:
+                self._submit(DeleteQueue(vhost_name, queue.name))
+            yield SUBMIT_WORK

@@ -1,0 +1,80 @@
+"""Carries declarations out on one node: rows, registry, events, and the consumers that end.
+
+Very much is done in steps (ordered_steps.py). What another node has submitted has no events here:
+D2 of replicated_declarations.py.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TypeVar
+
+from leveret.broker.declarations import Declaration
+from leveret.broker.events.events import Events
+from leveret.broker.long_work import LongWork, Step
+from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.registry.declaration_writer import DeclarationWriter
+from leveret.broker.requester import THE_NODE, Requester
+from leveret.broker.turns import Turns
+from leveret.cluster.metadata.member_records import change_members
+from leveret.cluster.metadata.ordered_steps import Steps
+
+Result = TypeVar("Result")
+TELL_WORK = 20
+"""The work of telling one consumer, in the units of broker/turns.py."""
+
+
+class Performing:
+    """members_changed: called when the nodes of the cluster have changed."""
+
+    def __init__(
+        self,
+        writer: DeclarationWriter,
+        events: Events,
+        turns: Turns,
+        members_changed: Callable[[], object],
+    ) -> None:
+        self._members_changed = members_changed
+        self._writer = writer
+        self._events = events
+        self._turns = turns
+
+    def perform(
+        self,
+        declarations: Sequence[Declaration],
+        requester: Requester,
+        alongside: Callable[[], None] | None = None,
+    ) -> Generator[Step, None, Sequence[Consumer]]:
+        """Carry out what this node has submitted. Returns the consumers of deleted queues, to be
+        told. See `DeclarationWriter.performing`.
+        """
+        cancelled = yield from self._writer.performing(declarations, requester, alongside)
+        if change_members(declarations):
+            self._members_changed()
+        return cancelled
+
+    def perform_silently(
+        self, declarations: Sequence[Declaration], alongside: Callable[[], None] | None = None
+    ) -> Steps:
+        """Carry out what others have submitted (D2), and tell consumers of deleted queues."""
+        self.tell((yield from self._silenced(self.perform(declarations, THE_NODE, alongside))))
+
+    def _silenced(self, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
+        while True:
+            with self._events.silenced():
+                try:
+                    step = next(steps)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
+            yield step
+
+    def tell(self, cancelled: Sequence[Consumer]) -> None:
+        """Tell consumers whose queue was deleted."""
+        if cancelled:
+            name = "telling consumers of a deleted queue"
+            LongWork(self._turns, name, _telling(cancelled)).start()
+
+
+def _telling(cancelled: Sequence[Consumer]) -> Iterator[int]:
+    for consumer in cancelled:
+        consumer.tell_cancelled()
+        yield TELL_WORK

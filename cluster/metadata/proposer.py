@@ -1,0 +1,140 @@
+"""The proposals of one node: it asks the others to agree to the next view, and installs it.
+
+A proposal ends in one of three ways: all have agreed, and the view is installed; somebody refuses,
+or the link with somebody is lost, and it is withdrawn, to be tried again at the next tick with what
+is known by then; or some cannot follow from where they are (proposal.py), and are told.
+"""
+
+from collections.abc import Callable
+
+from leveret.cluster.metadata.agreement import Agreement
+from leveret.cluster.metadata.companions import Companions
+from leveret.cluster.metadata.messages import (
+    Accept,
+    Cancel,
+    Install,
+    Member,
+    Obsolete,
+    Propose,
+    Refuse,
+    View,
+    ViewId,
+)
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outbox import Outbox
+from leveret.cluster.metadata.outputs import SendSnapshot
+from leveret.cluster.metadata.proposal import Proposal
+from leveret.cluster.metadata.standing import Standing
+
+Begin = Callable[[Install], None]
+"""A view begins at this node, with what its log lacks."""
+
+
+class Proposer:
+    """is_held: the last proposal was refused, and the next one waits for a tick."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        agreement: Agreement,
+        log: OrderedLog,
+        companions: Companions,
+        out: Outbox,
+        begin: Begin,
+    ) -> None:
+        self.is_held = False
+        self._standing = standing
+        self._agreement = agreement
+        self._log = log
+        self._companions = companions
+        self._out = out
+        self._begin = begin
+        self._proposal: Proposal | None = None
+
+    @property
+    def is_proposing(self) -> bool:
+        """Whether a proposal is under way."""
+        return self._proposal is not None
+
+    @property
+    def proposed_names(self) -> tuple[str, ...]:
+        """The nodes in the proposal that is under way; none if there is none."""
+        return () if self._proposal is None else self._proposal.view.names
+
+    def proposes(self, view: ViewId) -> bool:
+        """Whether the proposal with this id is under way."""
+        return self._proposal is not None and self._proposal.view.id == view
+
+    def propose(self, members: tuple[Member, ...]) -> None:
+        """Propose a view with these members, of which this node is the first."""
+        standing = self._standing
+        statuses = (linked.status for linked in standing.peers.values())
+        known = (status.view.epoch for status in statuses if status is not None)
+        epoch = 1 + max(self._agreement.promised.epoch, standing.view.id.epoch, *known)
+        view = View(ViewId(epoch, standing.me.name, standing.me.incarnation), members)
+        self._agreement.promise(view.id)
+        self._proposal = Proposal(view, standing.view, self._log)
+        self._companions.widen(frozenset(view.names))
+        for name in view.names[1:]:
+            standing.send(name, Propose(view, standing.view.id, self._log.position))
+        self.conclude()
+
+    def withdraw(self) -> None:
+        """Withdraw the proposal that is under way, if there is one."""
+        if self._proposal is None:
+            return
+        proposal, self._proposal = self._proposal, None
+        for name in proposal.view.names[1:]:
+            self._standing.send(name, Cancel(proposal.view.id))
+
+    def unlinked(self, name: str) -> None:
+        """The link with a node is lost: it cannot agree."""
+        if self._proposal is not None and name in self._proposal.view.names:
+            self.withdraw()
+
+    def accepted(self, sender: str, accept: Accept) -> None:
+        """A node agrees."""
+        if self._proposal is not None and self._proposal.view.id == accept.view:
+            self._proposal.accept(sender, accept)
+            self.conclude()
+
+    def refused(self, refuse: Refuse) -> None:
+        """A node does not agree to the proposal that is under way."""
+        self.withdraw()
+        self._agreement.promise(refuse.promised)
+        self.is_held = not refuse.is_outdated
+
+    def conclude(self) -> None:
+        """If all have agreed to the proposal, and this node's disk names them (V10), end it."""
+        proposal = self._proposal
+        if (
+            proposal is not None
+            and proposal.is_complete
+            and self._companions.hold(frozenset(proposal.view.names))
+        ):
+            self._conclude(proposal)
+
+    def _conclude(self, proposal: Proposal) -> None:
+        """All have agreed: install the view, or leave out those that cannot follow."""
+        standing = self._standing
+        tail = proposal.tail()
+        obsolete, diverged = proposal.obsolete(tail), proposal.diverged(tail)
+        if obsolete or diverged:
+            for name in obsolete:
+                standing.send(name, Obsolete(proposal.view.id))
+                standing.peers[name].status = None
+            for name in diverged:
+                accept = proposal.accepts[name]
+                standing.peers[name].correct(accept.source, accept.position)
+            self.withdraw()
+            return
+        self._proposal = None
+        base = self._log.last + len(tail)
+        self._begin(Install(proposal.view, (), base, tail))
+        for name in proposal.view.names[1:]:
+            entries = proposal.lacks(name)
+            install = Install(proposal.view, self._log.starts, base, entries or ())
+            if entries is None:
+                self._out.add(SendSnapshot(name, install))
+            else:
+                standing.send(name, install)

@@ -1,0 +1,85 @@
+"""How one node stands: its view, its phase, its links, and what it tells the others of them.
+
+The parts of views.py share it. A link counts for the run of a node that it leads to: a member of
+the view is *linked* if the link is with the run that joined (`linked_member`).
+"""
+
+from leveret.cluster.metadata.companions import Companions
+from leveret.cluster.metadata.fence import Fence
+from leveret.cluster.metadata.messages import STARTING, AnyMessage, Member, Status, View
+from leveret.cluster.metadata.next_view import Linked
+from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.outbox import Outbox
+
+
+class Standing:
+    """The state of one run of a node. takes_from: see `Replication`.
+
+    view: the one that was installed last. peers: the linked nodes by name.
+    """
+
+    def __init__(
+        self,
+        me: Member,
+        view: View,
+        log: OrderedLog,
+        companions: Companions,
+        fence: Fence,
+        out: Outbox,
+        takes_from: tuple[str, ...],
+    ) -> None:
+        self.me = me
+        self.view = view
+        self.phase = STARTING
+        self.peers: dict[str, Linked] = {}
+        self.takes_from = takes_from
+        self._log = log
+        self._companions = companions
+        self._fence = fence
+        self._out = out
+        self._told: object = None
+
+    def linked_member(self, member: Member) -> Linked | None:
+        """The link with this run of a node, if there is one."""
+        linked = self.peers.get(member.name)
+        return linked if linked is not None and linked.incarnation == member.incarnation else None
+
+    def member_at(self, name: str) -> Member | None:
+        """The member of the view that the link with a node leads to."""
+        for member in self.view.members:
+            if member.name == name and self.linked_member(member) is not None:
+                return member
+        return None
+
+    def unlinked_of(self, members: tuple[Member, ...]) -> list[str]:
+        """The names of those, other than this node, that it has no link with."""
+        return [one.name for one in members if one != self.me and self.linked_member(one) is None]
+
+    def send(self, name: str, message: AnyMessage) -> None:
+        """A message to a node, if there is a link with it."""
+        if name in self.peers:
+            self._out.send(name, message)
+
+    def status(self, asked: int = 0) -> Status:
+        """How this node stands. asked: the number of the question that this answers."""
+        return Status(
+            view=self.view.id,
+            members=self.view.members,
+            member=self.me,
+            position=self._log.position,
+            phase=self.phase,
+            is_fenced=self._fence.is_up,
+            links=tuple(self.peers),
+            asked=asked,
+            takes_from=self.takes_from,
+            companions=tuple(sorted(self._companions.names)) if self.phase == STARTING else (),
+        )
+
+    def tell(self) -> None:
+        """Tell all linked nodes how this one stands, if that has changed."""
+        links = tuple((name, linked.incarnation) for name, linked in self.peers.items())
+        state = (self.view.id, self.phase, self._fence.is_up, links)
+        if state != self._told:
+            self._told = state
+            for name in self.peers:
+                self.send(name, self.status())

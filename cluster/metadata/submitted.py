@@ -1,0 +1,90 @@
+"""What became of a submission of this node, for whoever submitted it."""
+
+from collections.abc import Callable, Sequence
+
+from leveret.broker.pending import Answer, Synced
+from leveret.broker.queues.queue_client import Consumer
+from leveret.broker.registry.declaration_log import NotTaken
+from leveret.broker.requester import Requester
+from leveret.cluster.metadata.messages import SubmissionId
+from leveret.cluster.metadata.operations import decode_refusal
+from leveret.cluster.metadata.outputs import DONE, REFUSED, Answered
+from leveret.storage.metadata import MetadataError
+
+Callback = Callable[[Exception | None], object]
+
+
+class Submitted:
+    """A submission of this node that is not answered. cancelled: consumers of deleted queues."""
+
+    __slots__ = ("_callbacks", "_outcome", "answer", "cancelled", "requester")
+
+    def __init__(self, answer: Answer[None], requester: Requester) -> None:
+        self.answer = answer
+        self.requester = requester
+        self.cancelled: list[Consumer] = []
+        self._callbacks: list[Callback] | None = []
+        self._outcome: Exception | None = None
+
+    def applied(self) -> None:
+        """It is applied on this node: who submitted it goes on, and replies when all have it."""
+        self.answer.give(None, Synced(self.when_everywhere))
+
+    def everywhere(self) -> None:
+        """All nodes have it."""
+        self.answer.give(None)
+        self._end(None)
+
+    def failed(self, error: Exception) -> None:
+        """It is refused, or nobody can tell what became of it."""
+        self.answer.refuse(error)
+        self._end(error)
+
+    def when_everywhere(self, callback: Callback) -> None:
+        """Call back when all nodes have it, or with the error that ended it."""
+        if self._callbacks is None:
+            callback(self._outcome)
+        else:
+            self._callbacks.append(callback)
+
+    def _end(self, error: Exception | None) -> None:
+        callbacks, self._callbacks, self._outcome = self._callbacks, None, error
+        for callback in callbacks or ():
+            callback(error)
+
+
+class SubmittedHere:
+    """The submissions of this node that are not answered."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[SubmissionId, Submitted] = {}
+
+    def add(self, submission: SubmissionId, submitted: Submitted) -> None:
+        """Something is submitted under this id."""
+        self._by_id[submission] = submitted
+
+    def get(self, submission: SubmissionId) -> Submitted | None:
+        """What was submitted under an id, if this node did so."""
+        return self._by_id.get(submission)
+
+    def answered(self, it: Answered) -> Sequence[Consumer]:
+        """Pass an answer on. Returns the consumers of deleted queues, to be told."""
+        submitted = self._by_id.pop(it.submission, None)
+        if submitted is None:
+            return ()
+        if it.outcome == DONE:
+            submitted.everywhere()
+        elif it.outcome == REFUSED:
+            submitted.failed(decode_refusal(it.detail))
+        else:
+            submitted.failed(NotTaken(it.detail.decode()))
+        return submitted.cancelled
+
+    def refuse_all(self, reason: str) -> Sequence[Consumer]:
+        """Refuse what is not answered. Returns the consumers of deleted queues, to be told."""
+        by_id, self._by_id = self._by_id, {}
+        cancelled: list[Consumer] = []
+        for one in by_id.values():
+            one.failed(MetadataError(reason))
+            cancelled += one.cancelled
+        return cancelled

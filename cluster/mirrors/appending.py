@@ -1,0 +1,44 @@
+"""Publishes single messages at their positions, in runs as long as possible.
+
+A backing queue takes a run of messages that have one address, one delivery mode, priority and time
+of expiry, and consecutive numbers if they have numbers. They get consecutive positions.
+"""
+
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Entry
+
+
+def append_entries(queue: BackingQueue, found: list[tuple[int, Entry]]) -> bool:
+    """Publish the messages of entries at positions, which grow. Returns whether some of them are
+    safe only later (see `BackingQueue.publish`).
+    """
+    is_later = False
+    start = 0
+    for end in range(1, len(found) + 1):
+        if end < len(found) and _follows(found[end - 1], found[end]):
+            continue
+        position, first = found[start]
+        messages = [entry.message for _, entry in found[start:end]]
+        body_bytes = sum([len(message.body) for message in messages])
+        queue.go_on_at(position)
+        is_later |= queue.publish(messages, body_bytes, first.expires_at_ms)
+        start = end
+    return is_later
+
+
+def _follows(before: tuple[int, Entry], after: tuple[int, Entry]) -> bool:
+    """Two messages may be in one run."""
+    one, two = before[1].message, after[1].message
+    number = one.number and one.number + 1
+    return (
+        after[0] == before[0] + 1
+        and one.address is two.address
+        and number == two.number
+        and before[1].expires_at_ms == after[1].expires_at_ms
+        and (one.header is two.header or _are_alike(before[1], after[1]))
+    )
+
+
+def _are_alike(before: Entry, after: Entry) -> bool:
+    one, two = before.message.header, after.message.header
+    return one.is_persistent == two.is_persistent and one.priority == two.priority

@@ -1,0 +1,146 @@
+"""Which decisions each mirror has kept, and the publishers' runs that wait for that.
+
+The decisions of a turn are kept by a mirror when they are applied there and what they published is
+on its disk. Mirrors report that turn by turn; the node's own log reports what was published here. A
+run is confirmed when both have come for it. Runs are confirmed in the order in which they were
+published.
+
+Invariants:
+MQ6. A run is confirmed after every member that was in the record when its turn ended has kept that
+     turn, and after this node's log has it.
+MQ7. A member that is removed from the record is waited for until its removal is stable: applied
+     on all nodes of the view, on disk. Before that the removal may be lost with its coordinator,
+     and the member be promoted without the run.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from leveret.cluster.gm.group import Member
+from leveret.storage.backing_queue import Waiter
+
+
+class Logged(Protocol):
+    """The backing queue of this node."""
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """See `BackingQueue.when_safe`."""
+
+
+class WaitingRun:
+    """A run that is not confirmed. turn: whose decisions name it. is_logged: this node's log has
+    it, or need not have it. number, count: of its messages, among those of their node.
+    """
+
+    __slots__ = ("count", "first", "holder", "is_logged", "number", "turn", "waiter")
+
+    def __init__(
+        self,
+        turn: int,
+        is_logged: bool,
+        waiter: Waiter,
+        first: int,
+        holder: object,
+        number: int,
+        count: int,
+    ) -> None:
+        self.turn = turn
+        self.is_logged = is_logged
+        self.waiter = waiter
+        self.first = first
+        self.holder = holder
+        self.number = number
+        self.count = count
+
+
+class Kept:
+    """The mirrors of a leader. See the module, and `Replication` in leading_queue.py."""
+
+    __slots__ = ("_due", "_logged", "_logging", "_mirrors", "_runs")
+
+    def __init__(self, logged: Logged, due: Callable[[], object]) -> None:
+        """due: called when the first decision of a turn was noted."""
+        self._due = due
+        self._logged = logged
+        self._mirrors: dict[Member, int] = {}
+        self._runs: deque[WaitingRun] = deque()
+        self._logging: dict[int, WaitingRun] = {}
+
+    def __len__(self) -> int:
+        """How many runs wait."""
+        return len(self._runs)
+
+    @property
+    def has_mirrors(self) -> bool:
+        """Some mirror is waited for."""
+        return bool(self._mirrors)
+
+    @property
+    def turn(self) -> int | None:
+        """All mirrors have kept the decisions through this turn; None without mirrors."""
+        return min(self._mirrors.values(), default=None)
+
+    def joined(self, mirror: Member, turn: int) -> None:
+        """A mirror begins with the decisions of this turn."""
+        self._mirrors[mirror] = turn - 1
+
+    def kept(self, mirror: Member, turn: int) -> None:
+        """A mirror reports a turn. Those of one that is removed do not count any more."""
+        if turn > self._mirrors.get(mirror, turn):
+            self._mirrors[mirror] = turn
+            self._confirm()
+
+    def removed(self, mirror: Member) -> None:
+        """The removal of a mirror from the record is stable (MQ7)."""
+        if self._mirrors.pop(mirror, None) is not None:
+            self._confirm()
+
+    def remove_all(self) -> None:
+        """The queue has no mirrors any more, which is stable."""
+        self._mirrors.clear()
+        self._confirm()
+
+    def release(self) -> list[WaitingRun]:
+        """The leader hands over: returns the runs that wait, which are not confirmed here."""
+        runs = list(self._runs)
+        self._runs.clear()
+        return runs
+
+    def decided(self) -> None:
+        """The first decision of a turn was noted."""
+        self._due()
+
+    def when_kept(
+        self,
+        turn: int,
+        is_logged: bool,
+        waiter: Waiter,
+        first: int,
+        holder: object,
+        number: int = 0,
+        count: int = 0,
+    ) -> None:
+        """Confirm a run to the waiter, in the holder's name, when it is kept.
+
+        is_logged: this node's log gets it, too. number, count: see `WaitingRun`.
+        """
+        run = WaitingRun(turn, not is_logged, waiter, first, holder, number, count)
+        self._runs.append(run)
+        if is_logged:
+            key = id(run)
+            self._logging[key] = run
+            self._logged.when_safe(self, key, self)
+        elif self.turn is None:
+            self._confirm()
+
+    def confirm(self, first: int, holder: object) -> None:
+        """The log of this node has a run. See `Waiter`."""
+        self._logging.pop(first).is_logged = True
+        self._confirm()
+
+    def _confirm(self) -> None:
+        runs, turn = self._runs, self.turn
+        while runs and runs[0].is_logged and (turn is None or runs[0].turn <= turn):
+            run = runs.popleft()
+            run.waiter.confirm(run.first, run.holder)

@@ -1,0 +1,216 @@
+"""A queue that is led on this node: contents of all nodes are published, and confirmed when kept.
+
+A sender is a node in one life; `sender_number` names it in decisions. Its contents are numbered
+from 1. What is missing in between was lost with a link: those who wait for it are refused, and
+mirrors are told that it is void.
+
+Invariants:
+LD1. Contents of a sender are published in the order of their numbers, each once (MQ5).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.queue_client import Consumer, Publisher
+from leveret.cluster.gm.group import Member
+from leveret.cluster.mirrors.batches import Batch
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.mirrored_queue import STALE
+from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.refusals import Refusals
+from leveret.cluster.mirrors.senders import Undecided
+from leveret.cluster.mirrors.synchronisation import read_batch
+from leveret.cluster.mirrors.synchronising import Synchronising
+from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.message import Entry, Message
+from leveret.storage.transient_queue import TransientQueue
+
+
+def sender_number(node: str, incarnation: int) -> int:
+    """The number of a node in one life: the same on all nodes, below 2**62."""
+    name = f"{node} {incarnation}".encode("utf-8", "surrogateescape")
+    return int.from_bytes(blake2b(name, digest_size=8).digest()) >> 2
+
+
+class EndedQueue(TransientQueue):
+    """The backing queue of a queue that leads no more: it is empty, and what clients still settle
+    has no effect.
+    """
+
+    __slots__ = ()
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Do nothing."""
+
+
+class Leading:
+    """See the module. queue: the leader; its backing queue is `backing`.
+
+    kept: what the mirrors have. synchronising: what they lack. refused: of each sender, what was
+    refused before it is known who waits for it.
+    """
+
+    __slots__ = ("_first_turn", "backing", "kept", "queue", "refused", "synchronising")
+
+    def __init__(
+        self,
+        queue: ClassicQueue,
+        backing: LeadingQueue,
+        kept: Kept,
+        mirroring: Callable[[], Mirroring],
+        synchronised: Callable[[Member], object],
+        flush_later: Callable[[], object],
+        refused: dict[int, Intervals] | None = None,
+    ) -> None:
+        """mirroring: what the policies ask for now. synchronised: called with a mirror that has all
+        messages. flush_later: has `batches` called at the end of the round.
+        """
+        self.queue = queue
+        self.backing = backing
+        self.kept = kept
+        self.synchronising = Synchronising(backing, mirroring, synchronised, flush_later)
+        self.refused = {} if refused is None else refused
+        self._first_turn = backing.turn
+
+    # Publishing
+
+    def publish(
+        self,
+        sender: int,
+        number: int,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Publish contents of a sender. number: theirs; first: the publisher's."""
+        backing = self.backing
+        expected = backing.decided.get(sender, 1)
+        assert number >= expected, "LD1: contents come once, in order"
+        if number > expected:
+            self._lose(sender, expected, number)
+        backing.begin_run(sender, number, messages)
+        self.queue.publish(messages, body_bytes, ttl_ms, publisher, first)
+        backing.end_run()
+
+    def refuse(self, sender: int, number: int) -> None:
+        """A message of a sender is refused, which it may not hear of."""
+        self.refused.setdefault(sender, Intervals()).add(number)
+
+    def told(self, sender: int, settled: int) -> None:
+        """A sender knows what became of its contents below a number."""
+        refused = self.refused.get(sender)
+        if refused is not None:
+            refused.remove_range(0, settled)
+            if not refused:
+                del self.refused[sender]
+
+    def publish_undecided(self, undecided: list[Undecided]) -> None:
+        """Publish what no decision of the leader before has named."""
+        for sender, run in undecided:
+            refusals = Refusals(self.refused.setdefault(sender, Intervals()))
+            self.publish(
+                sender, run.first, run.messages, run.body_bytes, run.ttl_ms, refusals, run.first
+            )
+
+    def settle(self, sender: int, number: int, count: int, publisher: Publisher) -> None:
+        """Tell a publisher what becomes of a run of which its node has not heard.
+
+        Decided, it is safe when everything is that is decided so far. What has not come by now, in
+        the order of the link, never comes.
+        """
+        expected = self.backing.decided.get(sender, 1)
+        end = number + count
+        refused = self.refused.get(sender)
+        for one in range(number, end):
+            if one >= expected or (refused is not None and one in refused):
+                publisher.refuse(one)
+        if expected < end:
+            self._lose(sender, expected, end)
+        publisher.hold(number, count, self)
+        backing = self.backing
+        turn = backing.turn if backing.has_decisions else backing.turn - 1
+        self.kept.when_kept(turn, True, publisher, number, self)
+
+    def _lose(self, sender: int, start: int, end: int) -> None:
+        """Contents of a sender never come: whoever waits for them is refused."""
+        self.backing.skip(sender, start, end - start)
+        self.refused.setdefault(sender, Intervals()).add_range(start, end)
+
+    # Mirrors
+
+    def mirror_joined(self, mirror: Member, born: int) -> None:
+        """A mirror is in the ring: it begins with the decisions of this turn. born: its place."""
+        self.kept.joined(mirror, self.backing.turn)
+        self.synchronising.joined(mirror, self.backing.joined(born))
+
+    def mirror_follows(self, mirror: Member) -> None:
+        """A mirror of the leader before goes on with the decisions of this turn."""
+        self.backing.has_mirrors = True
+        self.kept.joined(mirror, self.backing.turn)
+
+    def mirror_lacks(self, mirror: Member, term: int, lacked: list[Range]) -> None:
+        """A mirror that was there before says what it lacks. term: of the leader that it follows;
+        it says it again when it follows this one.
+        """
+        if term == self.backing.term:
+            self.synchronising.lacks(mirror, lacked)
+
+    def mirror_kept(self, mirror: Member, turn: int, batch: int) -> None:
+        """A mirror has decisions and batches through these numbers on its disk.
+
+        Before it has decisions of this leader, its batches are those of the one before.
+        """
+        self.kept.kept(mirror, turn)
+        if turn >= self._first_turn:
+            self.synchronising.kept(mirror, batch)
+
+    def mirror_gone(self, mirror: Member) -> None:
+        """The removal of a mirror from the record is stable."""
+        self.kept.removed(mirror)
+        if not self.kept.has_mirrors:
+            self.backing.has_mirrors = False
+
+    def batches(self) -> Iterator[tuple[Member, Batch]]:
+        """The batches of this round, after the decisions of the turn were taken."""
+        return self.synchronising.batches()
+
+    def messages(self, start: int, end: int) -> Batch:
+        """The messages at positions, for a mirror that asks; after the decisions were taken."""
+        cursor = self.backing.cursor(start)
+        try:
+            return read_batch(self.backing, start, end, end - start, cursor)
+        finally:
+            cursor.close()
+
+    # Ending
+
+    def end_mirroring(self) -> None:
+        """The queue goes on without mirrors: what waits for them is confirmed."""
+        self.kept.remove_all()
+        self.queue.backing = self.backing.inner
+        self.backing.has_mirrors = False
+
+    def end(self) -> list[Consumer]:
+        """Another member leads: returns the consumers, which are not told.
+
+        What they hold is ready again, as other entries: settling theirs has no effect.
+        """
+        consumers = self.queue.ring.clear()
+        backing = self.backing
+        held = [entry for _, entry in backing.unacked_between(0, NO_POSITION)]
+        backing.inner.requeue([copy_of(entry) for entry in held])
+        for entry in held:
+            entry.position = STALE
+        self.queue.close()
+        self.queue.backing = EndedQueue()
+        return consumers
+
+
+def copy_of(entry: Entry) -> Entry:
+    """Another entry of the same message."""
+    return Entry(entry.message, entry.position, True, entry.expires_at_ms)

@@ -1,0 +1,416 @@
+"""The leader's backing queue: a decorator that notes what is done to it, for its mirrors.
+
+It passes each call on to the backing queue that it is made around, and notes what came of it as a
+decision (decisions.py). Nothing is noted while there are no mirrors. The first decision of a turn
+is announced by `Replication.decided`; at the end of the turn, `take_decisions` returns its bytes.
+
+What a node has sent to all members is published between `begin_run` and `end_run`. Messages
+that are published meanwhile are known by their identity: those of the run are noted by their
+numbers, others (dead letters that a limit makes, in a queue that dead-letters to itself) with
+their bytes. Messages of the run that were not published by then were refused.
+
+An entry that awaits settlement is kept, by its position: a mirror that joins needs its message,
+and nobody else on the leader's node knows all of them.
+
+Invariants:
+
+LQ1  `_unacked` has exactly the entries that await settlement, by `position_of`, but for those that
+     a channel was about to give back when the queue began to be mirrored. A mirror to which they
+     come back differs, and joins anew.
+LQ2  The decisions of a run are in the order of its numbers, and name each of them once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from mypy_extensions import i64, mypyc_attr
+
+from leveret.cluster.mirrors.decisions import (
+    DROPPED,
+    FETCHED,
+    REQUEUED,
+    RETURNED,
+    SETTLED,
+    TAKEN,
+    DecisionWriter,
+    Range,
+)
+from leveret.cluster.mirrors.senders import Run
+from leveret.cluster.queues.message_runs import RunWriter
+from leveret.storage.backing_queue import BackingQueue, Cursor, Head, Purged, Waiter
+from leveret.storage.chained_queue import ChainedQueue
+from leveret.storage.message import Entry, Message
+from leveret.storage.queue_status import StorageCounts
+from leveret.storage.tiered_queue import TieredQueue
+from leveret.storage.transient_queue import TransientQueue
+
+NO_MESSAGES: list[Message] = []
+
+
+class Replication(Protocol):
+    """What a leading queue needs of its group."""
+
+    def decided(self) -> None:
+        """The first decision of a turn was noted: call `take_decisions` when it ends."""
+
+    def when_kept(
+        self,
+        turn: int,
+        is_logged: bool,
+        waiter: Waiter,
+        first: int,
+        holder: object,
+        number: int,
+        count: int,
+    ) -> None:
+        """Confirm a run when every mirror has kept the decisions through this turn, and, if
+        is_logged, what was published so far is safe on this node.
+
+        number, count: of its messages, among those of their sender.
+        """
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LeadingQueue(BackingQueue):
+    """See `leveret.storage.backing_queue.BackingQueue`.
+
+    inner: the backing queue that it is made around. wall_offset_ms: what is added to a time of the
+    broker's clock to get that of the wall clock. term: grows from leader to leader. turn: the
+    number of the first turn. held: the
+    entries of `inner` that await settlement, if the queue was in use before it was mirrored.
+    has_mirrors: decisions are noted, and confirms wait for mirrors. decided: for each sender, the
+    number below which its contents are decided.
+    """
+
+    __slots__ = (
+        "_has_levels", "_is_logged", "_place", "_replication", "_run", "_run_first", "_sender",
+        "_unacked", "_wall_offset_ms", "_writer", "decided", "has_mirrors", "inner", "term",
+    )  # fmt: skip
+
+    needs_identities: bool = False
+
+    def __init__(
+        self,
+        inner: BackingQueue,
+        replication: Replication,
+        wall_offset_ms: int,
+        term: int = 0,
+        turn: int = 1,
+        held: Iterable[Entry] = (),
+    ) -> None:
+        self.inner = inner
+        self._replication = replication
+        self._wall_offset_ms = wall_offset_ms
+        self._writer = DecisionWriter(turn)
+        self._has_levels = not isinstance(inner, (TransientQueue, TieredQueue, ChainedQueue))
+        self._unacked: dict[int, Entry] = {inner.position_of(entry): entry for entry in held}
+        assert len(self._unacked) <= inner.unacked_count, "LQ1"
+        self._is_logged = False
+        self._sender = self._run_first = self._place = 0
+        self._run = NO_MESSAGES
+        self.has_mirrors = False
+        self.term = term
+        self.decided: dict[int, int] = {}
+
+    @property
+    def ready_count(self) -> int:
+        """See `BackingQueue.ready_count`."""
+        return self.inner.ready_count
+
+    @property
+    def ready_bytes(self) -> int:
+        """See `BackingQueue.ready_bytes`."""
+        return self.inner.ready_bytes
+
+    @property
+    def unacked_count(self) -> int:
+        """See `BackingQueue.unacked_count`."""
+        return self.inner.unacked_count
+
+    @property
+    def unacked_bytes(self) -> int:
+        """See `BackingQueue.unacked_bytes`."""
+        return self.inner.unacked_bytes
+
+    @property
+    def has_expiring(self) -> bool:
+        """See `BackingQueue.has_expiring`."""
+        return self.inner.has_expiring
+
+    def next_position_of(self, message: Message) -> int:
+        """See `BackingQueue.next_position_of`."""
+        return self.inner.next_position_of(message)
+
+    def position_of(self, entry: Entry) -> int:
+        """See `BackingQueue.position_of`."""
+        return self.inner.position_of(entry)
+
+    def given_positions(self) -> list[Range]:
+        """See `BackingQueue.given_positions`."""
+        return self.inner.given_positions()
+
+    def go_on_at(self, position: int) -> None:
+        """See `BackingQueue.go_on_at`. Publishes are noted with their positions anyway."""
+        self.inner.go_on_at(position)
+
+    def set_lazy(self, is_lazy: bool) -> None:
+        """See `BackingQueue.set_lazy`. Each member keeps its messages where its own policy says."""
+        self.inner.set_lazy(is_lazy)
+
+    # Decisions
+
+    @property
+    def has_decisions(self) -> bool:
+        """Something was decided since `take_decisions`."""
+        return not self._writer.is_empty
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn whose decisions are being noted."""
+        return self._writer.turn
+
+    def take_decisions(self) -> bytes:
+        """The decisions of the turn that ends; none if nothing was decided."""
+        return self._writer.take()
+
+    def joined(self, member: int) -> list[Range]:
+        """A mirror joins: it is told of all decisions from here on. Returns what it lacks."""
+        self.has_mirrors = True
+        given = self.inner.given_positions()
+        lacked = sorted([(start, end) for start, end in given if start < end])
+        self._deciding().joined(member, self.term, self.decided, lacked)
+        return lacked
+
+    def leads(self, void: list[Range]) -> None:
+        """Note the first decision of a new leader, who lacks these positions."""
+        self._deciding().leads(self.term, void)
+
+    def sender_ended(self, sender: int, first: int) -> None:
+        """The contents of a sender from this number on have not come, and will not."""
+        if self.has_mirrors:
+            self._deciding().sender_ended(sender, first)
+
+    def _deciding(self) -> DecisionWriter:
+        """Where the next decision is noted."""
+        writer = self._writer
+        if writer.is_empty:
+            self._replication.decided()
+        return writer
+
+    # Publishing
+
+    def undecided(self, sender: int, run: Run) -> Run | None:
+        """The part of contents about which nothing was decided, by this leader or one before it."""
+        decided = self.decided.get(sender, 0)
+        if run.first >= decided:
+            return run
+        return run.part(decided, run.end) if run.end > decided else None
+
+    def begin_run(self, sender: int, first: int, messages: list[Message]) -> None:
+        """A run that a sender has sent to all is about to be published to the queue.
+
+        first: the sender's number of the first message.
+        """
+        assert self._run is NO_MESSAGES, "LQ2: a run inside of another"
+        self._sender, self._run_first, self._place = sender, first, 0
+        self._run = messages
+
+    def end_run(self) -> None:
+        """The run was published. What was not, was refused."""
+        count = len(self._run)
+        self._refuse_to(count)
+        self.decided[self._sender] = self._run_first + count
+        self._run = NO_MESSAGES
+
+    def skip(self, sender: int, first: int, count: int) -> None:
+        """The next contents of a sender are lost: they are never published."""
+        if self.has_mirrors:
+            self._deciding().refused(sender, first, count)
+        self.decided[sender] = first + count
+
+    def repeat_refusals(self, sender: int, refused: Iterable[Range]) -> None:
+        """A new leader tells its mirrors which contents it refuses that were decided before."""
+        if self.has_mirrors:
+            for start, end in refused:
+                self._deciding().refused(sender, start, end - start)
+
+    def _refuse_to(self, place: int) -> None:
+        """The messages of the run up to a place in it were refused, as far as they are left."""
+        count = place - self._place
+        if count and self.has_mirrors:
+            self._deciding().refused(self._sender, self._run_first + self._place, count)
+        self._place = place
+
+    def _is_of_run(self, messages: list[Message]) -> bool:
+        """These are messages of the run; those before them were refused."""
+        run, first = self._run, messages[0]
+        for place in range(self._place, len(run)):
+            if run[place] is first:
+                assert run[place + len(messages) - 1] is messages[-1], "LQ2"
+                self._refuse_to(place)
+                return True
+        return False
+
+    def is_duplicate(self, message: Message) -> bool:
+        """False: contents are published once (MQ5)."""
+        return False
+
+    def publish(self, messages: list[Message], body_bytes: int, expires_at_ms: int) -> bool:
+        """Append messages; whether they will be safe only later (see `when_safe`)."""
+        inner = self.inner
+        if not self.has_mirrors:
+            return inner.publish(messages, body_bytes, expires_at_ms)
+        first = inner.next_position_of(messages[0])
+        position = inner.position_of(Entry(messages[0], first)) if self._has_levels else first
+        self._is_logged = inner.publish(messages, body_bytes, expires_at_ms)
+        expires = expires_at_ms and expires_at_ms + self._wall_offset_ms
+        count = len(messages)
+        if self._run is not NO_MESSAGES and self._is_of_run(messages):
+            number = self._run_first + self._place
+            self._deciding().published(self._sender, number, count, position, expires)
+            self._place += count
+        else:
+            run = RunWriter(b"").publish(messages)
+            self._deciding().published_here(count, position, expires, run)
+        return True
+
+    def discard(self, message: Message) -> None:
+        """Do nothing: what is left of a run when it ends was refused."""
+
+    def when_safe(self, waiter: Waiter, first: int, holder: object) -> None:
+        """Confirm a run when all members have kept it."""
+        if self.has_mirrors:
+            self._replication.when_kept(
+                self.turn, self._is_logged, waiter, first, holder, self._run_first, len(self._run)
+            )
+        else:
+            self.inner.when_safe(waiter, first, holder)
+
+    # Taking
+
+    def peek(self) -> Entry | None:
+        """See `BackingQueue.peek`."""
+        return self.inner.peek()
+
+    def heads(self) -> list[Head]:
+        """See `BackingQueue.heads`."""
+        return self.inner.heads()
+
+    def fetchable(self, count: int) -> int:
+        """See `BackingQueue.fetchable`."""
+        return self.inner.fetchable(count)
+
+    def unexpired(self, count: int, now_ms: int) -> int:
+        """See `BackingQueue.unexpired`."""
+        return self.inner.unexpired(count, now_ms)
+
+    def fetch(self, count: int, ack_required: bool) -> list[Entry]:
+        """Take the first entries."""
+        entries = self.inner.fetch(count, ack_required)
+        if ack_required:
+            self._note(FETCHED, entries, True)
+        elif self.has_mirrors:
+            self._note(DROPPED, entries, False)
+        return entries
+
+    def drop(self) -> Entry | None:
+        """Remove the first ready entry and return it."""
+        entry = self.inner.drop()
+        if entry is not None and self.has_mirrors:
+            self._note(DROPPED, [entry], False)
+        return entry
+
+    def take(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Take entries out of the middle of the queue."""
+        taken = self.inner.take(entries)
+        self._note(TAKEN, taken, True)
+        return taken
+
+    def _note(self, kind: int, entries: list[Entry], are_kept: bool) -> None:
+        """Entries were taken, in the order of their positions. are_kept: until they are settled."""
+        if not entries:
+            return
+        unacked, has_levels, inner = self._unacked, self._has_levels, self.inner
+        writer = self._deciding() if self.has_mirrors else None
+        start: i64 = -1
+        end: i64 = -1
+        for entry in entries:
+            position: i64 = inner.position_of(entry) if has_levels else entry.position
+            if are_kept:
+                unacked[position] = entry
+            if position != end:
+                if writer is not None and start >= 0:
+                    writer.ranged(kind, start, end)
+                start = position
+            end = position + 1
+        if writer is not None:
+            writer.ranged(kind, start, end)
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Unacked entries are gone."""
+        self._settle(SETTLED, entries)
+        self.inner.ack(entries)
+
+    def requeue(self, entries: Sequence[Entry], redelivered: bool = True) -> None:
+        """Unacked entries become ready again, each at its old position."""
+        self._settle(REQUEUED if redelivered else RETURNED, entries)
+        self.inner.requeue(entries, redelivered)
+
+    def _settle(self, kind: int, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        unacked, has_levels, inner = self._unacked, self._has_levels, self.inner
+        writer = self._deciding() if self.has_mirrors else None
+        start: i64 = -1
+        end: i64 = -1
+        for entry in entries:
+            position: i64 = inner.position_of(entry) if has_levels else entry.position
+            unacked.pop(position, None)
+            if position != end:
+                if writer is not None and start >= 0:
+                    writer.ranged(kind, start, end)
+                start = position
+            end = position + 1
+        if writer is not None:
+            writer.ranged(kind, start, end)
+
+    def purge(self) -> Purged:
+        """Drop every ready entry."""
+        if self.has_mirrors and self.inner.ready_count:
+            self._deciding().purged()
+        return self.inner.purge()
+
+    # Looking
+
+    def unacked_between(self, start: int, end: int) -> list[tuple[int, Entry]]:
+        """The entries that await settlement at positions from `start` up to, not including, `end`,
+        in order, with their positions.
+        """
+        unacked = self._unacked
+        if len(unacked) <= end - start:
+            found = [(place, entry) for place, entry in unacked.items() if start <= place < end]
+            found.sort(key=_place)
+            return found
+        return [(place, unacked[place]) for place in range(start, end) if place in unacked]
+
+    def cursor(self, position: int = 0) -> Cursor:
+        """See `BackingQueue.cursor`."""
+        return self.inner.cursor(position)
+
+    def counts(self) -> StorageCounts:
+        """See `BackingQueue.counts`."""
+        return self.inner.counts()
+
+    def status(self) -> dict[str, Any]:
+        """See `BackingQueue.status`."""
+        return self.inner.status()
+
+    def delete(self) -> Iterator[int]:
+        """Delete the leader's messages. Mirrors delete theirs when the record is deleted."""
+        return self.inner.delete()
+
+
+def _place(found: tuple[int, Entry]) -> int:
+    return found[0]

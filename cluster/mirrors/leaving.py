@@ -1,0 +1,116 @@
+"""What a node that is stopped does for its mirrored queues first.
+
+Each queue that it leads is handed over to a synchronised mirror, if there is one, and then each of
+its members is reported as stopped. So no mirror is promoted after a pause of the ring, the next
+leaders have this node's last decisions, and the records know in which order the nodes stopped. A
+queue without a synchronised mirror waits for this node, or is led by a mirror that lacks messages,
+as `ha-promote-on-shutdown` says.
+
+All of it takes `SECONDS_MAX` at most: what is not done by then is for the others as if the node had
+died.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.declarations import ChangeQueueMirrors, Submit
+from leveret.broker.pending import Answer
+from leveret.cluster.gm.group import Died
+from leveret.cluster.mirrors.record_changes import Change, InRing, Promote, encode
+from leveret.cluster.mirrors.replica import Replica
+from leveret.storage.metadata import MetadataError
+
+SECONDS_MAX = 10.0
+LOOK_SECONDS = 0.01
+"""How often it is seen whether the next leaders lead."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class Leaving:
+    """See the module. replicas: those of this node. unable: nodes that shall not lead."""
+
+    def __init__(
+        self,
+        replicas: Callable[[], Iterable[Replica]],
+        submit: Submit,
+        unable: Callable[[], frozenset[str]],
+    ) -> None:
+        self._replicas = replicas
+        self._submit = submit
+        self._unable = unable
+
+    async def leave(self) -> None:
+        """Hand over what is led here, and report all members as stopped."""
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                await self._hand_over()
+                await self._change(self._deaths())
+        except TimeoutError:
+            logger.warning(
+                "the node stops before all of its mirrored queues were handed over, "
+                "which took longer than %d seconds",
+                SECONDS_MAX,
+            )
+
+    async def _hand_over(self) -> None:
+        leading = [one for one in self._replicas() if one.leading is not None]
+        terms = {one: one.leading.backing.term for one in leading if one.leading is not None}
+        changes = list(self._promotions(leading))
+        if not changes:
+            return
+        await self._change(changes)
+        handed_over = [one for one, _ in changes]
+        while any(_is_expecting(one, terms[one]) for one in handed_over):
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _promotions(self, leading: Iterable[Replica]) -> Iterator[tuple[Replica, Change]]:
+        unable = self._unable()
+        for replica in leading:
+            mirrors = () if replica.record is None else replica.record.mirrors
+            able = (one.id for one in mirrors if one.is_synchronised and one.id.node not in unable)
+            successor = next(able, None)
+            if successor is not None:
+                yield replica, Promote(successor)
+
+    def _deaths(self) -> Iterator[tuple[Replica, Change]]:
+        for replica in self._replicas():
+            member = replica.member
+            if member is not None:
+                yield replica, InRing(Died((member,), member), is_stopped=True)
+
+    async def _change(self, changes: Iterable[tuple[Replica, Change]]) -> None:
+        """Ask for changes, and wait for all answers. One that is refused is made otherwise."""
+        asked: list[asyncio.Future[None]] = []
+        for replica, change in changes:
+            asked.append(self._ask_for(replica, change))
+        for future in asked:
+            await future
+
+    def _ask_for(self, replica: Replica, change: Change) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue = replica.queue
+        answer: Answer[None] = Answer()
+
+        def answered() -> None:
+            try:
+                answer.result()
+            except (Fault, MetadataError) as error:
+                logger.info("%r is not handed over, or left: %s", queue, error)
+            if not done.done():
+                done.set_result(None)
+
+        answer.when_given(answered)
+        self._submit(
+            ChangeQueueMirrors(replica.vhost.name, queue.name, queue.home.identity, encode(change)),
+            answer=answer,
+        )
+        return done
+
+
+def _is_expecting(replica: Replica, term: int) -> bool:
+    """Whether a queue that was handed over has not heard of its next leader. term: of its own."""
+    mirror = replica.mirror
+    return mirror is not None and mirror.term <= term

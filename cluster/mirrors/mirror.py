@@ -1,0 +1,394 @@
+"""A mirror: applies the decisions of its queue's leader to a backing queue of its own.
+
+The decisions of a turn are applied in order, and those of the next turn after them. The same calls
+take the same messages from two queues that began alike (BQ2 in storage/backing_queue.py), so most
+decisions are one call for a range of positions (mirror_messages.py).
+
+The stream of decisions waits, in its order, for
+
+- contents that a node has sent and that have not come (`waits_for`);
+- messages that the mirror has asked the leader for, since their contents never come: the node is
+  gone, or sent them before it knew of this mirror;
+- the disk, if messages to be fetched are on it. Another try follows when they were read, or with
+  `go_on`.
+
+A mirror that joins ignores all decisions before the one with which it begins. It lacks what the
+leader had then; batches bring that (lacked.py, mirror_storage.py). A batch waits for the decisions
+of the turn that it was read after.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from mypy_extensions import mypyc_attr
+
+from leveret.cluster.mirrors.batches import Batch
+from leveret.cluster.mirrors.decisions import (
+    DROPPED,
+    FETCHED,
+    JOINED,
+    LEADS,
+    PUBLISHED,
+    PUBLISHED_HERE,
+    PURGED,
+    REFUSED,
+    REQUEUED,
+    RETURNED,
+    SENDER_ENDED,
+    SETTLED,
+    TAKEN,
+    Decision,
+    DecisionReader,
+    Range,
+)
+from leveret.cluster.mirrors.mirror_messages import MirrorDiffers, MirrorMessages
+from leveret.cluster.mirrors.senders import Run, Senders, Undecided
+from leveret.cluster.queues.message_runs import RunReader
+from leveret.storage.addresses import Addresses
+from leveret.storage.backing_queue import BackingQueue, BeingRead, Unreadable
+from leveret.storage.intervals import Intervals
+
+
+class Surroundings(Protocol):
+    """What a mirror needs of its node."""
+
+    def ask(self, start: int, end: int) -> None:
+        """Ask the leader for the messages from one position up to, not including, another.
+
+        `answered` is called with them. When the leader has changed, `ask_again`.
+        """
+
+    def may_send(self, sender: int) -> bool:
+        """Whether contents of a sender may still come. It calls `sender_gone` when that ends."""
+
+    def free(self, steps: Iterator[int]) -> None:
+        """Take the steps of freeing the memory of a purge, in turns of the event loop."""
+
+    def applied(self) -> None:
+        """Decisions or batches were applied: see `turn` and `batch_number`."""
+
+
+class Contents(NamedTuple):
+    """Contents that the stream of decisions waits for. size: how many they are."""
+
+    sender: int
+    first: int
+    size: int
+
+
+class Promoted(NamedTuple):
+    """What the next leader needs.
+
+    backing: everything is ready that awaited settlement. turn: the last that was applied.
+    undecided: contents that no decision has named, to be published. decided: for each sender, the
+    number below which decisions have named its contents. refused: those of them that its sender may
+    not know to be refused. void: positions of messages that the next leader may not have.
+    """
+
+    backing: BackingQueue
+    turn: int
+    undecided: list[Undecided]
+    decided: dict[int, int]
+    refused: dict[int, Intervals]
+    void: list[Range]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Mirror:
+    """A mirror of one queue.
+
+    member: its number in the group. make_queue: makes its backing queue, given the positions that
+    it lacks. turn: the decisions through it are applied. unsafe_turn: the last turn in which
+    something was published that is safe only later. batch_number: of the last batch of the present
+    leader that was applied. waits_for: the contents that are waited for. failed_read: why a message
+    cannot be read.
+    """
+
+    def __init__(
+        self,
+        member: int,
+        make_queue: Callable[[list[Range]], BackingQueue],
+        surroundings: Surroundings,
+        addresses: Addresses,
+        wall_offset_ms: int,
+    ) -> None:
+        self.member = member
+        self._make_queue = make_queue
+        self._surroundings = surroundings
+        self._addresses = addresses
+        self._wall_offset_ms = wall_offset_ms
+        self.senders = Senders()
+        self.messages: MirrorMessages | None = None
+        self._turns: deque[tuple[int, list[Decision]]] = deque()
+        self._at = 0
+        self._asked: Range | None = None
+        self._batches: deque[Batch] = deque()
+        self._is_going = self._is_promoted = False
+        self.turn = self.unsafe_turn = self.batch_number = 0
+        self.waits_for: Contents | None = None
+        self.failed_read: Unreadable | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """The decision with which it begins was applied."""
+        return self.messages is not None
+
+    @property
+    def lacks(self) -> list[Range]:
+        """The positions that it lacks: it is synchronised when it has begun and there are none."""
+        return [] if self.messages is None else list(self.messages.lacked.positions)
+
+    @property
+    def term(self) -> int:
+        """That of the leader whose decisions were applied last; 0 before it has begun."""
+        return 0 if self.messages is None else self.messages.lacked.term
+
+    @property
+    def is_behind(self) -> bool:
+        """Some decisions were not applied yet."""
+        return bool(self._turns)
+
+    def has_led(
+        self,
+        queue: BackingQueue,
+        term: int,
+        turn: int,
+        decided: dict[int, int],
+        refused: dict[int, Intervals],
+    ) -> None:
+        """Begin as the leader that hands over: with its messages, all of which are ready.
+
+        turn: its last one. decided, refused: see `Promoted`.
+        """
+        self.messages = MirrorMessages(queue, [], term)
+        self.turn = self.unsafe_turn = turn
+        for sender in decided.keys() | refused.keys():
+            self.senders.led(sender, decided.get(sender, 0), refused.get(sender, Intervals()))
+
+    # What comes
+
+    def contents(self, sender: int, run: Run) -> None:
+        """Contents have come from a sender. Their numbers follow those that came before."""
+        self.senders.add(sender, run)
+        if self.waits_for is not None:
+            self.go_on()
+
+    def sender_begins(self, sender: int, first: int) -> None:
+        """The first contents of a sender will have this number."""
+        self.senders.begins(sender, first)
+        self.go_on()
+
+    def sender_gone(self, sender: int) -> None:
+        """The link of a sender has ended: none of its contents will come any more."""
+        self.senders.gone(sender)
+        self.go_on()
+
+    def decided(self, data: bytes) -> None:
+        """The decisions of the next turn. Raises DecisionError, RunError, MirrorDiffers."""
+        reader = DecisionReader(data)
+        self._turns.append((reader.turn, reader.decisions()))
+        if len(self._turns) == 1:
+            self.go_on()
+
+    def batch(self, batch: Batch) -> None:
+        """Messages that it lacks."""
+        self._batches.append(batch)
+        if not self._is_going and self._apply_batches():
+            self._surroundings.applied()
+
+    def answered(self, batch: Batch) -> None:
+        """The messages that were asked for, as far as the leader has them."""
+        if self._asked != (batch.start, batch.end):
+            return
+        assert self.messages is not None, "a mirror that has begun asks"
+        decision = self._turns[0][1][self._at]
+        self._asked = None
+        if self.messages.publish_answer(batch):
+            self.unsafe_turn = self.turn + 1
+        self.senders.skip(decision.sender, decision.first + decision.count)
+        self._at += 1
+        self.go_on()
+
+    def ask_again(self) -> None:
+        """Another member leads: ask it for what the one before did not answer."""
+        if self._is_promoted:
+            # This one was to lead, and does not any more.
+            self._is_promoted = False
+            self.go_on()
+        elif self._asked is not None:
+            self._surroundings.ask(*self._asked)
+
+    # The stream of decisions
+
+    def go_on(self) -> None:
+        """Apply what can be applied. Raises MirrorDiffers."""
+        if self._is_going or (self._asked is not None and not self._is_promoted):
+            return
+        self._is_going = True
+        before = self.turn
+        self.waits_for = self.failed_read = None
+        try:
+            while self._turns and self._apply_turn(*self._turns[0]):
+                self._turns.popleft()
+            has_batch = self._apply_batches()
+        finally:
+            self._is_going = False
+        if self.turn != before or has_batch:
+            self._surroundings.applied()
+
+    def _apply_turn(self, turn: int, decisions: list[Decision]) -> bool:
+        """Apply the decisions of a turn; False if the stream has to wait."""
+        messages = self.messages
+        if messages is not None and turn != self.turn + 1:
+            raise MirrorDiffers(f"the decisions of turn {turn} follow those of turn {self.turn}")
+        while self._at < len(decisions):
+            decision = decisions[self._at]
+            if messages is None:
+                messages = self._pass_over(decision)
+            elif not self._apply(messages, decision, turn):
+                return False
+            self._at += 1
+        self._at = 0
+        if messages is not None:
+            self.turn = turn
+        return True
+
+    def _pass_over(self, decision: Decision) -> MirrorMessages | None:
+        """A decision before this mirror began, or the one with which it begins."""
+        if decision.kind in (PUBLISHED, REFUSED):
+            self.senders.skip(decision.sender, decision.first + decision.count)
+        elif decision.kind == JOINED and decision.member == self.member:
+            for sender, number in decision.decided.items():
+                self.senders.skip(sender, number)
+            queue = self._make_queue(decision.ranges)
+            self.messages = MirrorMessages(queue, decision.ranges, decision.term)
+            self.turn = self._turns[0][0] - 1
+        return self.messages
+
+    def _apply(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
+        """Apply a decision; False if it has to wait."""
+        kind = decision.kind
+        if kind == PUBLISHED:
+            return self._publish(messages, decision, turn)
+        if kind == SETTLED:
+            messages.queue.ack(messages.settled(kind, decision.ranges))
+        elif kind in (REQUEUED, RETURNED):
+            entries = messages.settled(kind, decision.ranges)
+            messages.queue.requeue(entries, kind == REQUEUED)
+        elif kind == PUBLISHED_HERE:
+            self._publish_here(messages, decision, turn)
+        elif kind == REFUSED:
+            self.senders.refuse(decision.sender, decision.first, decision.count)
+        elif kind == PURGED:
+            self._surroundings.free(messages.purge(turn).freeing)
+        elif kind == SENDER_ENDED:
+            self.senders.end(decision.sender, decision.first)
+        else:
+            return self._take(messages, decision, turn)
+        return True
+
+    def _take(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
+        """Apply a decision for which messages may have to be read; False if that takes long."""
+        kind = decision.kind
+        try:
+            if kind in (FETCHED, DROPPED):
+                messages.take_first(kind, decision.ranges)
+            elif kind == TAKEN:
+                messages.take_anywhere(decision.ranges)
+            elif kind == LEADS:
+                messages.led(decision.ranges, turn, decision.term)
+                self.batch_number = 0
+        except Unreadable as error:
+            self.failed_read = error
+            if isinstance(error, BeingRead):
+                error.when_done(self.go_on)
+            return False
+        return True
+
+    # Publishing
+
+    def _publish(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
+        sender, first, count = decision.sender, decision.first, decision.count
+        senders = self.senders
+        if not senders.has(sender, first, count):
+            is_coming = self._surroundings.may_send(sender)
+            if is_coming and not senders.lacks(sender, first, count):
+                self.waits_for = Contents(sender, first, count)
+                return False
+            if not self._is_promoted:
+                self._asked = decision.position, decision.position + count
+                self._surroundings.ask(*self._asked)
+                return False
+        place = decision.position
+        offset = place - first
+        expires_at_ms = self._expires_at_ms(decision)
+        for run in senders.take(sender, first, count):
+            position = run.first + offset
+            self._leave_out(messages, decision, place, position)
+            if messages.publish(position, run.messages, run.body_bytes, expires_at_ms):
+                self.unsafe_turn = turn
+            place = run.end + offset
+        self._leave_out(messages, decision, place, decision.position + count)
+        return True
+
+    def _leave_out(
+        self, messages: MirrorMessages, decision: Decision, start: int, end: int
+    ) -> None:
+        """Contents of a decision are not here, from one position up to, not including, another."""
+        if start < end:
+            messages.leave_out(start, end)
+            offset = decision.first - decision.position
+            self.senders.lost(decision.sender, start + offset, end + offset)
+
+    def _publish_here(self, messages: MirrorMessages, decision: Decision, turn: int) -> None:
+        reader = RunReader(decision.run, 0, self._addresses)
+        run = reader.messages(decision.count)
+        expires_at_ms = self._expires_at_ms(decision)
+        if messages.publish(decision.position, run, reader.body_bytes, expires_at_ms):
+            self.unsafe_turn = turn
+
+    def _expires_at_ms(self, decision: Decision) -> int:
+        expires = decision.expires_wall_ms
+        return expires and max(1, expires - self._wall_offset_ms)
+
+    # Batches, leaders
+
+    def _apply_batches(self) -> bool:
+        """Apply the batches whose turn has come; whether there was one."""
+        batches, messages = self._batches, self.messages
+        has_batch = False
+        while batches and messages is not None:
+            term = messages.lacked.term
+            if batches[0].term > term or (batches[0].term == term and batches[0].turn > self.turn):
+                break
+            batch = batches.popleft()
+            if batch.term < term or messages.lacked.lacks_before(batch.start):
+                # Of a leader that is not the leader any more, or behind one that a link has lost:
+                # it is sent again.
+                continue
+            if messages.merge(batch):
+                self.unsafe_turn = self.turn
+            self.batch_number = batch.number
+            has_batch = True
+        return has_batch
+
+    def promote(self) -> Promoted | None:
+        """Hand over what the next leader needs. None as long as decisions wait for contents that
+        are still to come, or for the disk: to be called again when they were applied.
+
+        Nobody is asked any more: the messages that this mirror waits for, and that never come, are
+        missing.
+        """
+        self._is_promoted = True
+        self._asked = None
+        self.go_on()
+        if self._turns:
+            return None
+        messages = self.messages or MirrorMessages(self._make_queue([]), [], 0)
+        messages.requeue_all()
+        senders = self.senders
+        return Promoted(
+            messages.queue, self.turn, list(senders.undecided()), senders.decided(),
+            senders.refusals(), messages.void(),
+        )  # fmt: skip

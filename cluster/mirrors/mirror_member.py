@@ -1,0 +1,249 @@
+"""A mirror on this node: what it is sent, and what it tells the leader.
+
+It takes contents from all nodes, and decisions and batches from the leader (mirror.py), and reports
+once a round through which of them everything is on disk: P1 needs that for each mirror.
+
+A mirror whose messages turn out to differ from the leader's (MQ4) does nothing more, and leaves:
+its node comes again with another, empty one. If the disk does not let it read a message, that is
+tried again every `AGAIN_MS`.
+
+It says what it lacks when it begins, when another member leads, who does not know it, and when the
+leader is linked again, whose batches may have been lost.
+
+Invariants:
+MM2. A turn is reported after what was published through it is on the disk of this node.
+MM3. What a leader is not told to be lacked is on the disk of this node.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.batches import decode
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.mirror import Mirror, Promoted
+from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
+from leveret.cluster.mirrors.senders import Run
+from leveret.cluster.queues.queue_frames import packed
+from leveret.storage.addresses import Addresses
+from leveret.storage.backing_queue import BackingQueue, BeingRead
+from leveret.storage.message import Message
+
+AGAIN_MS = 1000
+NO_TERM: Final = -1
+"""In place of a leader's, before the first decision."""
+
+
+class MirrorUser(Protocol):
+    """The replica of the queue on this node. identity: the queue's."""
+
+    identity: int
+
+    def tell_leader(self, *pieces: bytes) -> None:
+        """Send a frame to the leader, if it is linked."""
+
+    def is_linked(self, sender: int) -> bool:
+        """Whether this sender is a linked node, or this one."""
+
+    def flush_later(self) -> None:
+        """Call `report` at the end of the round."""
+
+    def leave(self, error: MirrorDiffers) -> None:
+        """The mirror differs: have its node come again with another one."""
+
+    def after_ms(self, delay_ms: int, callback: Callable[[], object]) -> None:
+        """Call back after a time."""
+
+    def make_backing(self, lacked: list[Range]) -> BackingQueue:
+        """A new backing queue for a mirror that lacks these positions."""
+
+    def work(self, steps: Iterator[int]) -> None:
+        """Take the steps of freeing memory in turns of the event loop."""
+
+
+class Lacking(NamedTuple):
+    """What the mirror lacked when this much was applied (MM3). term: of the leader then."""
+
+    applied: tuple[int, int]
+    term: int
+    ranges: list[Range]
+
+
+class MirrorMember:
+    """See the module, `Surroundings` in mirror.py, and `Waiter`."""
+
+    __slots__ = (
+        "_addresses", "_has_left", "_is_waiting", "_lacking", "_last_unsafe", "_mirror", "_safe",
+        "_term", "_told", "_unsafe", "_user", "_wall_offset_ms",
+    )  # fmt: skip
+
+    def __init__(
+        self, born: int, user: MirrorUser, addresses: Addresses, wall_offset_ms: int
+    ) -> None:
+        """born: the member's place in the ring."""
+        self._user = user
+        self._addresses = addresses
+        self._wall_offset_ms = wall_offset_ms
+        self._mirror = Mirror(born, user.make_backing, self, addresses, wall_offset_ms)
+        self._safe = self._told = (0, 0)
+        self._unsafe: dict[int, tuple[int, int]] = {}
+        self._last_unsafe = 0
+        self._has_left = self._is_waiting = False
+        self._term = NO_TERM
+        self._lacking: Lacking | None = None
+
+    def has_led(self, leading: Leading) -> None:
+        """Begin as the leader that hands over, whose queue has ended."""
+        backing = leading.backing
+        last = backing.turn - 1
+        self._mirror.has_led(backing.inner, backing.term, last, backing.decided, leading.refused)
+        self.applied()
+
+    @property
+    def queue(self) -> BackingQueue | None:
+        """Its messages; None before it has begun."""
+        messages = self._mirror.messages
+        return None if messages is None else messages.queue
+
+    @property
+    def term(self) -> int:
+        """Of the leader whose decisions were applied last. It grows from leader to leader."""
+        return self._mirror.term
+
+    def give_up(self) -> BackingQueue | None:
+        """The member has ended: its messages, all of them ready; None before it has begun."""
+        messages = self._mirror.messages
+        if messages is None:
+            return None
+        messages.requeue_all()
+        return messages.queue
+
+    @property
+    def held_bytes(self) -> int:
+        """Of contents that no decision has named yet."""
+        return self._mirror.senders.bytes_held
+
+    # What comes
+
+    def contents(
+        self,
+        sender: int,
+        number: int,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        settled: int,
+    ) -> None:
+        """Contents have come. number: of the first one, among those of the sender. settled: it
+        knows what became of all below this number.
+        """
+        mirror = self._mirror
+        mirror.senders.told(sender, settled)
+        self.sender_begins(sender, number)
+        self._do(lambda: mirror.contents(sender, Run(number, messages, body_bytes, ttl_ms)))
+
+    def sender_begins(self, sender: int, number: int) -> None:
+        """What a sender has sent before this number never comes. Raises ValueError."""
+        if number != self._mirror.senders.next_of(sender):
+            self._do(lambda: self._mirror.sender_begins(sender, number))
+
+    def sender_gone(self, sender: int) -> None:
+        """The link of a sender has ended."""
+        self._do(lambda: self._mirror.sender_gone(sender))
+
+    def decided(self, payload: bytes) -> None:
+        """The decisions of a turn. Raises ValueError."""
+        self._do(lambda: self._mirror.decided(payload))
+
+    def batch(self, kind: int, payload: bytes) -> None:
+        """Messages that it lacks, or has asked for. Raises ValueError."""
+        batch = decode(payload, self._addresses, self._wall_offset_ms)
+        take = self._mirror.batch if kind == frames.BATCH else self._mirror.answered
+        self._do(lambda: take(batch))
+
+    def leader_changed(self) -> None:
+        """Another member leads, or is linked again: tell it and ask it what it may not know."""
+        self._told = (0, 0)
+        self._note_lacking()
+        self._user.flush_later()
+        self._do(self._mirror.ask_again)
+
+    def promote(self) -> Promoted | None:
+        """See `Mirror.promote`."""
+        promoted: list[Promoted | None] = []
+        self._do(lambda: promoted.append(self._mirror.promote()))
+        return promoted[0] if promoted else None
+
+    def _do(self, action: Callable[[], object]) -> None:
+        """Do something after which decisions may be applied."""
+        if self._has_left:
+            return
+        try:
+            action()
+        except MirrorDiffers as error:
+            self._has_left = True
+            self._user.leave(error)
+            return
+        failed = self._mirror.failed_read
+        if failed is not None and not isinstance(failed, BeingRead) and not self._is_waiting:
+            self._is_waiting = True
+            self._user.after_ms(AGAIN_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._is_waiting = False
+        self._do(self._mirror.go_on)
+
+    # What the mirror does (Surroundings)
+
+    def may_send(self, sender: int) -> bool:
+        """Whether a sender's contents may still come: it is linked."""
+        return self._user.is_linked(sender)
+
+    def ask(self, start: int, end: int) -> None:
+        """Ask the leader for messages whose contents never come."""
+        user = self._user
+        user.tell_leader(frames.WANTED_FRAME.pack(frames.WANTED, user.identity, start, end))
+
+    def free(self, steps: Iterator[int]) -> None:
+        """Free the memory of a purge."""
+        self._user.work(steps)
+
+    def applied(self) -> None:
+        """Decisions or batches were applied."""
+        mirror, queue = self._mirror, self.queue
+        assert queue is not None, "a mirror that has begun applies"
+        applied = mirror.turn, mirror.batch_number
+        if mirror.term != self._term:
+            self._term = mirror.term
+            self._note_lacking()
+        if self._unsafe or mirror.unsafe_turn > self._safe[0]:
+            number = self._last_unsafe = self._last_unsafe + 1
+            self._unsafe[number] = applied
+            queue.when_safe(self, number, self)
+        else:
+            self._safe = applied
+        self._user.flush_later()
+
+    def confirm(self, first: int, holder: object) -> None:
+        """What was applied by then is on disk. See `Waiter`."""
+        self._safe = max(self._safe, self._unsafe.pop(first))
+        self._user.flush_later()
+
+    def _note_lacking(self) -> None:
+        mirror = self._mirror
+        if mirror.has_begun:
+            applied = mirror.turn, mirror.batch_number
+            self._lacking = Lacking(applied, mirror.term, mirror.lacks)
+
+    def report(self) -> None:
+        """The end of a round: tell the leader what is lacked, and what is on disk (MM2)."""
+        user, lacking = self._user, self._lacking
+        if lacking is not None and self._safe >= lacking.applied:
+            self._lacking = None
+            start = frames.LACKS_START.pack(frames.LACKS, user.identity, lacking.term)
+            ends = [position for one in lacking.ranges for position in one]
+            user.tell_leader(start, packed(ends))
+        if self._safe != self._told:
+            self._told = self._safe
+            user.tell_leader(frames.KEPT_FRAME.pack(frames.KEPT, user.identity, *self._safe))

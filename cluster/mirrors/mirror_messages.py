@@ -1,0 +1,259 @@
+"""The messages of a mirror: its backing queue, what awaits settlement, and what it does not have.
+
+What the leader decided on positions is done to the backing queue, by the range. Entries that were
+fetched are kept by their positions, until they are settled.
+
+Two kinds of positions have no message here, and decisions about them are not applied to the
+backing queue: those that are *lacked* get theirs with a batch (lacked.py); those that are *missing*
+never do, because nobody could send the message, or because it was lost from this node's disk. If
+the leader that was asked for messages dies, and what it decided last with it, those that it did not
+have any more may be there again: then the mirror differs.
+
+Invariants:
+
+MQ4  The messages here, with those that are lacked and those that are missing, are the leader's, at
+     the same positions. A decision that does not fit raises `MirrorDiffers`: the member has to
+     leave, and to join anew.
+MM1  `_unacked` has exactly the entries that await settlement, by `position_of`.
+"""
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from leveret.cluster.mirrors.appending import append_entries
+from leveret.cluster.mirrors.batches import Batch
+from leveret.cluster.mirrors.decisions import DROPPED, FETCHED, SETTLED, TAKEN, Range
+from leveret.cluster.mirrors.lacked import Lacked
+from leveret.storage.backing_queue import BackingQueue, Purged
+from leveret.storage.intervals import Intervals
+from leveret.storage.message import Entry, Message
+
+READ_BYTES: Final = 256 * 1024
+
+
+class MirrorDiffers(Exception):
+    """A decision does not fit the messages of this mirror (MQ4)."""
+
+
+class MirrorMessages:
+    """The messages of one mirror.
+
+    queue: the backing queue. lacked, missing: see above. A method that raises Unreadable is called
+    again with the same decision.
+    """
+
+    __slots__ = (
+        "_answers", "_left", "_unacked", "lacked", "missing", "queue",
+    )  # fmt: skip
+
+    def __init__(self, queue: BackingQueue, lacked: list[Range], term: int) -> None:
+        self.queue = queue
+        self.lacked = Lacked(lacked, term)
+        self.missing = Intervals()
+        self._unacked: dict[int, Entry] = {}
+        self._left: deque[Range] | None = None
+        self._answers: dict[int, int] = {}
+
+    # Publishing
+
+    def publish(
+        self, position: int, messages: list[Message], body_bytes: int, expires_at_ms: int
+    ) -> bool:
+        """Publish a run from a position on. See `BackingQueue.publish`."""
+        queue = self.queue
+        queue.go_on_at(position)
+        return queue.publish(messages, body_bytes, expires_at_ms)
+
+    def publish_answer(self, batch: Batch) -> bool:
+        """Publish what the leader has sent for positions that come next. The others are missing."""
+        for start, end in batch.held.gaps(batch.start, batch.end):
+            self.missing.add_range(start, end)
+            self._answers[batch.term] = batch.turn
+        found = list(zip(batch.positions, batch.entries, strict=True))
+        is_later = append_entries(self.queue, found)
+        self.queue.go_on_at(batch.end)
+        return is_later
+
+    def leave_out(self, start: int, end: int) -> None:
+        """The messages that were published at these positions, which come next, never come."""
+        if start < end:
+            self.missing.add_range(start, end)
+            self.queue.go_on_at(end)
+
+    # Taking
+
+    def _present(self, kind: int, ranges: list[Range]) -> list[Range]:
+        """The parts of a decision's ranges that are neither lacked nor missing."""
+        ranges = self.lacked.split(kind, ranges)
+        if not self.missing:
+            return ranges
+        found: list[Range] = []
+        for start, end in ranges:
+            found += self.missing.gaps(start, end)
+            if kind in (SETTLED, DROPPED):
+                self.missing.remove_range(start, end)
+        return found
+
+    def take_first(self, kind: int, ranges: list[Range]) -> None:
+        """Take the first entries, which are at these positions.
+
+        Raises Unreadable, MirrorDiffers.
+        """
+        left = self._left
+        if left is None:
+            left = self._left = deque(self._present(kind, ranges))
+        queue = self.queue
+        while left:
+            start, end = left[0]
+            entries = queue.fetch(end - start, kind == FETCHED)
+            start = self._taken(kind, entries, start, end)
+            if start == end:
+                left.popleft()
+            else:
+                left[0] = start, end
+        self._left = None
+
+    def _taken(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
+        """Entries were taken for a range of positions; where it goes on."""
+        position_of = self.queue.position_of
+        unacked = self._unacked
+        next_position: i64 = start
+        for entry in entries:
+            position: i64 = position_of(entry)
+            if position != next_position:
+                return self._taken_otherwise(kind, entries, start, end)
+            next_position += 1
+        if not entries:
+            # They are lost from this node's disk, and were the last.
+            self._note_missing(kind, start, end)
+            return end
+        if kind == FETCHED:
+            for entry, place in zip(entries, range(start, next_position)):  # noqa: B905 - as many
+                unacked[place] = entry
+        return next_position
+
+    def _taken_otherwise(self, kind: int, entries: list[Entry], start: int, end: int) -> int:
+        """As `_taken`, but some entries are not the ones that were wanted next.
+
+        One before them was lost from the leader's disk: it is gone. If one comes too early, those
+        before it were lost from this node's disk.
+        """
+        queue = self.queue
+        for entry in entries:
+            position = queue.position_of(entry)
+            if position < start:
+                if kind == FETCHED:
+                    queue.ack([entry])
+            elif position < end:
+                self._note_missing(kind, start, position)
+                start = position + 1
+                if kind == FETCHED:
+                    self._unacked[position] = entry
+            elif kind == FETCHED:
+                self._note_missing(kind, start, end)
+                start = end
+                queue.requeue([entry], False)
+            else:
+                raise MirrorDiffers(f"the message at {position} was dropped for one below {end}")
+        return start
+
+    def _note_missing(self, kind: int, start: int, end: int) -> None:
+        if kind == FETCHED:
+            self.missing.add_range(start, end)
+
+    def take_anywhere(self, ranges: list[Range]) -> None:
+        """Take entries that need not be the first. Raises Unreadable."""
+        left = self._left
+        if left is None:
+            left = self._left = deque(self._present(TAKEN, ranges))
+        queue = self.queue
+        while left:
+            start, end = left[0]
+            for entry in queue.take(self._read(start, end)):
+                self._unacked[queue.position_of(entry)] = entry
+            left.popleft()
+        self._left = None
+
+    def _read(self, start: int, end: int) -> list[Entry]:
+        """The ready entries at positions from `start` up to `end`, without taking them."""
+        queue = self.queue
+        cursor = queue.cursor(start)
+        found: list[Entry] = []
+        try:
+            while entries := cursor.read(READ_BYTES):
+                found += [entry for entry in entries if queue.position_of(entry) < end]
+                if queue.position_of(entries[-1]) >= end - 1:
+                    break
+        finally:
+            cursor.close()
+        return found
+
+    # Settling
+
+    def settled(self, kind: int, ranges: list[Range]) -> list[Entry]:
+        """The entries at positions that a decision settles, or makes ready again.
+
+        Raises MirrorDiffers.
+        """
+        unacked = self._unacked
+        found: list[Entry] = []
+        try:
+            for start, end in self._present(kind, ranges):
+                for position in range(start, end):
+                    found.append(unacked.pop(position))
+        except KeyError as error:
+            raise MirrorDiffers(f"no message at {error} awaits settlement") from None
+        return found
+
+    def requeue_all(self) -> None:
+        """All that awaited settlement is ready again, and marked as redelivered."""
+        entries = list(self._unacked.values())
+        self._unacked.clear()
+        self.queue.requeue(entries)
+
+    def purge(self, turn: int) -> Purged:
+        """Drop all that is ready. turn: of the decision."""
+        self.lacked.purged(turn)
+        return self.queue.purge()
+
+    def led(self, void: list[Range], turn: int, term: int) -> None:
+        """A new leader begins, who lacks some positions. Raises Unreadable, MirrorDiffers."""
+        for earlier, answered in self._answers.items():
+            if earlier < term and answered >= turn:
+                raise MirrorDiffers(f"messages were gone after turn {answered}, which is void")
+        self.requeue_all()
+        queue = self.queue
+        for start, end in self.lacked.led(void, term):
+            queue.ack(queue.take(self._read(start, end)))
+            self.missing.remove_range(start, end)
+
+    # What was lacked
+
+    def merge(self, batch: Batch) -> bool:
+        """Publish a batch, and take those of its messages that await settlement. See `publish`.
+
+        Nothing is read from disk: what has just been published is in memory.
+        """
+        queue = self.queue
+        arrived = self.lacked.arrived(batch)
+        is_later = append_entries(queue, [(one.position, one.entry) for one in arrived])
+        marked = {one.position for one in arrived if one.is_unacked or one.entry.redelivered}
+        if not marked:
+            return is_later
+        ready = self._read(batch.start, batch.end)
+        chosen = [entry for entry in ready if queue.position_of(entry) in marked]
+        taken = {queue.position_of(entry): entry for entry in queue.take(chosen)}
+        for one in arrived:
+            if one.is_unacked:
+                entry = self._unacked[one.position] = taken.pop(one.position)
+                entry.redelivered = one.entry.redelivered
+        queue.requeue(list(taken.values()))
+        return is_later
+
+    def void(self) -> list[Range]:
+        """The positions of messages that the leader may have and that are not here."""
+        positions = self.lacked.positions.copy()
+        positions.update(self.missing)
+        return list(positions)

@@ -1,0 +1,338 @@
+"""Who leads a mirrored queue, who mirrors it, and who could lead it after a return.
+
+The record of a queue is a part of the metadata. All nodes make the same changes to it in one order
+(docs/design/replication.md), so each change is a function from record to record that gives the same
+result everywhere. One that was made already, or is about a member that is gone, changes nothing.
+One that is not possible raises `Refused`, with a text for who has asked.
+
+    first           a queue begins to be mirrored: its node leads
+    joined          a node has a new, empty member
+    synchronised    a member has all messages
+    died            members are gone, as the ring says
+    vanished        no member lives, as the coordinator of the view says
+    dropped         the leader has no use for a mirror any more
+    promoted        the leader hands over to a mirror
+    returned        the node that a queue waits for leads again, with the messages on its disk
+    forgotten       a node is removed from the cluster
+    renamed         nodes have other names
+    ring_changed    what else happens in the ring
+
+A queue without a leader is down, and waits for one node: `awaited`. It is the last one that led it.
+`has_copy` names the nodes whose disks have messages of the queue though they have no living member,
+the last one to go at the end. `forgotten` takes the next to wait for from there.
+
+The ring of a queue without living members is that of the last ones. Its version goes on from there
+when a node returns.
+
+MQ1. A record has a leader, which is a living, synchronised member, or it waits for a node that has
+     a copy, but not both.
+MQ2. A synchronised member stays synchronised for its life.
+MQ3. A member that lacks messages leads only if the change says that it may.
+MQ9. The living members of the ring are those of `members`, unless there are none. A node has at
+     most one, and no other copy.
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from leveret.cluster.gm import group as ring
+from leveret.cluster.gm.group import Group, Member
+from leveret.cluster.refused import Refused
+
+
+class MirrorMember(msgspec.Struct, frozen=True, array_like=True):
+    """One replica in one life."""
+
+    id: Member
+    is_synchronised: bool
+
+
+class Copy(msgspec.Struct, frozen=True, array_like=True):
+    """A node whose disk has messages of the queue. was_synchronised: when it went."""
+
+    node: str
+    was_synchronised: bool
+
+
+class MirrorRecord(msgspec.Struct, frozen=True, array_like=True):
+    """See the module.
+
+    group: their ring. members: those that live, the oldest first. awaited: empty, or a node.
+    """
+
+    group: Group
+    leader: Member | None
+    members: tuple[MirrorMember, ...]
+    awaited: str = ""
+    has_copy: tuple[Copy, ...] = ()
+
+    @property
+    def mirrors(self) -> tuple[MirrorMember, ...]:
+        """The members that do not lead, the oldest first."""
+        return tuple(one for one in self.members if one.id != self.leader)
+
+    @property
+    def home(self) -> str:
+        """The node that leads, or that the queue waits for."""
+        return self.awaited if self.leader is None else self.leader.node
+
+    @property
+    def successor(self) -> Member | None:
+        """Who leads after the leader: the oldest synchronised mirror (P4)."""
+        return next((one.id for one in self.mirrors if one.is_synchronised), None)
+
+    def find(self, member: Member) -> MirrorMember | None:
+        """A living member; None if it is none."""
+        return next((one for one in self.members if one.id == member), None)
+
+    def on(self, node: str) -> MirrorMember | None:
+        """The living member of a node; None if it has none."""
+        return next((one for one in self.members if one.id.node == node), None)
+
+
+def _checked(record: MirrorRecord) -> MirrorRecord:
+    """The record, which keeps the invariants."""
+    leading = None if record.leader is None else record.find(record.leader)
+    copies = {copy.node for copy in record.has_copy}
+    leads = leading is not None and leading.is_synchronised
+    waits = record.leader is None and record.awaited in copies
+    assert leads != waits, f"MQ1: {record}"
+    assert leads != bool(record.awaited), f"MQ1: {record}"
+    living = {place.member for place in record.group.living}
+    assert not record.members or living == {one.id for one in record.members}, f"MQ9: {record}"
+    nodes = {one.id.node for one in record.members}
+    assert len(nodes) == len(record.members), f"MQ9: {record}"
+    assert copies.isdisjoint(nodes), f"MQ9: {record}"
+    return record
+
+
+def first(name: str, identity: int, leader: Member) -> MirrorRecord:
+    """The record of a queue that begins to be mirrored. name, identity: the ring's."""
+    group = ring.founded(name, identity, leader)
+    return _checked(MirrorRecord(group, leader, (MirrorMember(leader, True),)))
+
+
+# Who comes
+
+
+def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
+    """A node has a new, empty member. What its disk had is of no use any more."""
+    new = change.new
+    if record.find(new) is not None:
+        return record
+    if record.leader is None:
+        raise Refused(f"{new.node} cannot mirror a queue that waits for {record.awaited}")
+    if record.on(new.node) is not None:
+        raise Refused(f"{new.node} has a living member of this queue already")
+    return _checked(
+        replace(
+            record,
+            group=ring.changed(record.group, change),
+            members=(*record.members, MirrorMember(new, False)),
+            has_copy=_without(record.has_copy, {new.node}),
+        )
+    )
+
+
+def synchronised(record: MirrorRecord, member: Member, leader: Member) -> MirrorRecord:
+    """A member has all messages, as its leader says; one that leads no more cannot know."""
+    if record.leader != leader:
+        raise Refused(f"{leader} does not lead the queue, and cannot say who is synchronised")
+    members = tuple(
+        MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+    )
+    return _checked(replace(record, members=members))
+
+
+def returned(record: MirrorRecord, member: Member) -> MirrorRecord:
+    """The awaited node leads, alone, with the messages on its disk.
+
+    Members that live are not synchronised. They join again without messages.
+    """
+    if record.leader == member:
+        return record
+    if record.awaited != member.node:
+        raise Refused(f"the queue does not wait for {member.node}")
+    left = [one for one in record.members if one.id.node != member.node]
+    return _checked(
+        MirrorRecord(
+            ring.changed(record.group, ring.Renewed(member)),
+            member,
+            (MirrorMember(member, True),),
+            has_copy=_with(_without(record.has_copy, {member.node}), left),
+        )
+    )
+
+
+# Who goes
+
+
+def died(record: MirrorRecord, change: ring.Died, *, may_lead_unsynchronised: bool) -> MirrorRecord:
+    """Members are gone, as a member of their ring says, or the one that goes.
+
+    may_lead_unsynchronised: as the policy's `ha-promote-on-shutdown` or `ha-promote-on-failure`
+    says for the way in which the leader went (MQ3).
+    """
+    living = {one.id for one in record.members}
+    if living.isdisjoint(change.members):
+        return record
+    if change.by not in living:
+        raise Refused(f"{change.by} does not live, and cannot declare others dead")
+    if living.issubset(change.members):
+        return vanished(record, living, frozenset())
+    return _left(record, ring.changed(record.group, change), may_lead_unsynchronised)
+
+
+def vanished(
+    record: MirrorRecord, dead: Collection[Member], running: Collection[str]
+) -> MirrorRecord:
+    """No member lives. dead: those that do not; if that is not all, their ring will say so.
+
+    running: the nodes that run; one of them was perhaps synchronised, and has all that was
+    confirmed, while the leader's does not run. Without one the queue waits for the leader.
+    """
+    if not record.members or not all(one.id in dead for one in record.members):
+        return record
+    has_copy = _with(record.has_copy, _leader_last(record, record.members))
+    awaited = record.awaited
+    if record.leader is not None:
+        able = [record.leader, *(one.id for one in record.members if one.is_synchronised)]
+        there = [member.node for member in able if member.node in running]
+        awaited = (*there, record.leader.node)[0]
+    return _checked(MirrorRecord(record.group, None, (), awaited, has_copy))
+
+
+def dropped(record: MirrorRecord, member: Member) -> MirrorRecord:
+    """The leader has no use for a mirror, whose messages are deleted."""
+    if record.find(member) is None:
+        return record
+    leader = record.leader
+    if leader is None or leader == member:
+        raise Refused(f"{member} cannot be dropped: it does not mirror what another member leads")
+    group = ring.changed(record.group, ring.Died((member,), leader))
+    after = _left(record, group, may_lead_unsynchronised=False)
+    return _checked(replace(after, has_copy=_without(after.has_copy, {member.node})))
+
+
+def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> MirrorRecord:
+    """The record with a ring of which members have gone, and others live."""
+    living = {place.member for place in group.living}
+    left = tuple(one for one in record.members if one.id in living)
+    gone = [one for one in record.members if one.id not in living]
+    has_copy = _with(record.has_copy, _leader_last(record, gone))
+    after = replace(record, group=group, members=left, has_copy=has_copy)
+    if record.leader is None or record.leader in living:
+        return _checked(after)
+    able = [one.id for one in left if one.is_synchronised]
+    if not able and may_lead_unsynchronised:
+        able = [_oldest(after)]
+    if able:
+        return _led_by(after, able[0])
+    return _checked(replace(after, leader=None, awaited=record.leader.node))
+
+
+def _led_by(record: MirrorRecord, member: Member) -> MirrorRecord:
+    """A member leads. What it has is what there is, so it lacks nothing."""
+    members = tuple(
+        MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
+    )
+    return _checked(replace(record, leader=member, members=members, awaited=""))
+
+
+def _oldest(record: MirrorRecord) -> Member:
+    """The oldest member that has its starting state in the ring."""
+    has_joined = {place.member for place in record.group.living if place.has_joined}
+    return next(one.id for one in record.members if one.id in has_joined)
+
+
+def promoted(record: MirrorRecord, member: Member) -> MirrorRecord:
+    """The leader hands over to a synchronised mirror, and becomes a mirror.
+
+    The version of the ring grows, so that nobody takes what the next leader broadcasts before the
+    one that hands over has stopped leading.
+    """
+    if record.leader == member:
+        return record
+    found = record.find(member)
+    if found is None or record.leader is None:
+        raise Refused(f"{member} cannot lead the queue: it does not mirror it")
+    if not found.is_synchronised:
+        raise Refused(f"{member} cannot lead the queue: it is not synchronised")
+    return _checked(replace(record, group=ring.advanced(record.group), leader=member))
+
+
+# Nodes and rings
+
+
+def forgotten(record: MirrorRecord, node: str, running: Collection[str]) -> MirrorRecord | None:
+    """A node is removed from the cluster, and what it has with it. None if the queue is lost.
+
+    If the queue waits for it, the node that went last of those that were synchronised is waited for
+    next. If there is none, the oldest member leads that lives, although it lacks messages; without
+    one the node that went last is waited for.
+    """
+    member = record.on(node)
+    if member is not None:
+        # It does not run, so it is as good as dead, whether its ring has noticed or not.
+        others = [one.id for one in record.members if one is not member]
+        if others:
+            change = ring.Died((member.id,), others[0])
+            record = died(record, change, may_lead_unsynchronised=False)
+        else:
+            record = vanished(record, (member.id,), running)
+    copies = _without(record.has_copy, {node})
+    if record.awaited != node:
+        return _checked(replace(record, has_copy=copies))
+    synchronised_last = [copy.node for copy in copies if copy.was_synchronised]
+    if synchronised_last:
+        return _checked(replace(record, awaited=synchronised_last[-1], has_copy=copies))
+    if record.members:
+        return _led_by(replace(record, has_copy=copies), _oldest(record))
+    if not copies:
+        return None
+    return _checked(replace(record, awaited=copies[-1].node, has_copy=copies))
+
+
+def ring_changed(record: MirrorRecord, change: ring.HasJoined | ring.Erased) -> MirrorRecord:
+    """Something happens in the ring that changes nothing else."""
+    if not record.members:
+        raise Refused(f"no member of {record.group.name} lives")
+    return _checked(replace(record, group=ring.changed(record.group, change)))
+
+
+def renamed(record: MirrorRecord, names: Mapping[str, str]) -> MirrorRecord:
+    """Nodes have other names. names: the new ones, by the old ones."""
+
+    def name(node: str) -> str:
+        return names.get(node, node)
+
+    def rename(member: Member) -> Member:
+        return replace(member, node=name(member.node))
+
+    group = record.group
+    places = tuple(replace(place, member=rename(place.member)) for place in group.places)
+    return _checked(
+        MirrorRecord(
+            replace(group, places=places, newest=tuple(map(rename, group.newest))),
+            None if record.leader is None else rename(record.leader),
+            tuple(MirrorMember(rename(one.id), one.is_synchronised) for one in record.members),
+            name(record.awaited),
+            tuple(Copy(name(copy.node), copy.was_synchronised) for copy in record.has_copy),
+        )
+    )
+
+
+def _leader_last(record: MirrorRecord, members: Collection[MirrorMember]) -> list[MirrorMember]:
+    """Members that go at once: of their copies the leader's is the newest."""
+    return sorted(members, key=lambda one: one.id == record.leader)
+
+
+def _with(copies: tuple[Copy, ...], going: Collection[MirrorMember]) -> tuple[Copy, ...]:
+    """Copies, and those of members that go now."""
+    return (*copies, *(Copy(one.id.node, one.is_synchronised) for one in going))
+
+
+def _without(copies: tuple[Copy, ...], nodes: Collection[str]) -> tuple[Copy, ...]:
+    return tuple(copy for copy in copies if copy.node not in nodes)

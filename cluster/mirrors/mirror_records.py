@@ -1,0 +1,103 @@
+"""The records of this node's queues, for the broker: `QueueMirrors`.
+
+Completes changes with what the queue and its policies are at that moment, and tells the listener,
+which has the members of this node, of records and policies.
+"""
+
+from typing import Protocol
+
+from leveret.broker.amqp.errors import precondition_failed
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
+from leveret.broker.policies.policy_table import PolicyTable, merged
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.queue_kind import CLASSIC
+from leveret.broker.queues.queue_mirrors import DeclaredQueue, MirrorsOutcome
+from leveret.cluster.mirrors import record_changes
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirroring import (
+    NOT_MIRRORED,
+    SYNC_BATCH_SIZE,
+    Mirroring,
+    read_mirroring,
+)
+from leveret.cluster.mirrors.record_changes import QueueFacts
+from leveret.cluster.refused import Refused
+
+
+class Listener(Protocol):
+    """Who follows the records. Calls come in the order of the log, while an entry is applied."""
+
+    def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
+        """See `QueueMirrors.make_queue`."""
+
+    def record_changed(
+        self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
+    ) -> None:
+        """A queue was declared with a record, has another one, or none any more.
+
+        storage_id: see `QueueMirrors.changed`.
+        """
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """Other policies are in force for a queue, or it was just declared and has some."""
+
+
+class MirrorRecords:
+    """policies: of this node. sync_batch_size: as configured. listener: is to be set before
+    anything is declared.
+    """
+
+    listener: Listener
+
+    def __init__(self, policies: PolicyTable, sync_batch_size: int = SYNC_BATCH_SIZE) -> None:
+        self._policies = policies
+        self._sync_batch_size = sync_batch_size
+
+    def mirroring_of(self, vhost: str, queue: QueueClient) -> Mirroring:
+        """What the policies ask for that match a queue now."""
+        if not may_be_mirrored(queue):
+            return NOT_MIRRORED
+        policy, operator_policy = (
+            self._policies.of_queue(component, vhost, queue.name, queue.kind)
+            for component in (POLICY, OPERATOR_POLICY)
+        )
+        return read_mirroring(merged(policy, operator_policy), self._sync_batch_size)
+
+    def complete(
+        self, vhost: str, queue: QueueClient, record: bytes, change: bytes
+    ) -> MirrorsOutcome | None:
+        """See `QueueMirrors.complete`."""
+        # A name in AMQP may be any bytes; a record has text.
+        title = resource(QUEUE, queue.name, vhost).encode(errors="replace").decode()
+        facts = QueueFacts(
+            title,
+            queue.home.node,
+            queue.durable,
+            may_be_mirrored(queue),
+            self.mirroring_of(vhost, queue),
+        )
+        try:
+            return record_changes.complete(record, change, facts)
+        except Refused as error:
+            raise precondition_failed(str(error)) from None
+
+    def make_queue(self, declared: DeclaredQueue, record: bytes) -> QueueClient:
+        """See `QueueMirrors.make_queue`."""
+        decoded = record_changes.decode_record(record)
+        assert decoded is not None, "a queue without a record is of its kind"
+        return self.listener.make_queue(declared, decoded)
+
+    def changed(self, vhost: str, queue: QueueClient, record: bytes, storage_id: int) -> None:
+        """See `QueueMirrors.changed`."""
+        decoded = record_changes.decode_record(record)
+        self.listener.record_changed(vhost, queue, decoded, storage_id)
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """See `QueueMirrors.policies_changed`."""
+        self.listener.policies_changed(vhost, queue)
+
+
+def may_be_mirrored(queue: QueueClient) -> bool:
+    """Whether a queue is of the kind that is mirrored, and not exclusive."""
+    return queue.kind.name == CLASSIC and not queue.is_exclusive

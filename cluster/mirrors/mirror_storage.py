@@ -1,0 +1,34 @@
+"""The backing queue of a mirror, with a head where it lacks messages (storage/chained_queue.py)."""
+
+from collections.abc import Callable, Iterable
+
+from leveret.broker.queues.levels import Levels
+from leveret.broker.queues.priority import PriorityQueue
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.chained_queue import ChainedQueue
+
+MakePart = Callable[[int, bool], BackingQueue]
+"""Makes the queue of a level: of its head, if the flag is set, else of its tail."""
+
+
+def make_mirror_queue(
+    lacked: Iterable[tuple[int, int]], levels: Levels | None, make_part: MakePart
+) -> BackingQueue:
+    """The backing queue of a mirror that lacks these positions.
+
+    levels: of a queue with priorities. A level of which nothing is lacked has no head.
+    """
+    boundaries = dict(lacked)
+
+    def make_level(level: int, first: int) -> BackingQueue:
+        boundary = boundaries.get(first, first) - first
+        tail = make_part(level, False)
+        return ChainedQueue(make_part(level, True), tail, boundary) if boundary else tail
+
+    if levels is None:
+        return make_level(0, 0)
+    queue = PriorityQueue(levels, lambda level: make_level(level, queue.first_position(level)))
+    for end in boundaries.values():
+        # The level is made: the positions before its end are not given again.
+        queue.go_on_at(end)
+    return queue

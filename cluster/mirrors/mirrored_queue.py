@@ -1,0 +1,367 @@
+"""A queue that may be mirrored, as the clients of this node use it. See `QueueClient`.
+
+It is the same object through all changes of the leader, so that bindings, channels and consumers
+can refer to it. Behind it is the leader: a classic queue if this node leads, otherwise a remote
+queue. Publishing is apart from the leader, since messages go to all members (publishing.py).
+
+While nobody leads, questions and consumers wait, and messages are routed to the queue; what waits
+is asked of the next leader. A queue that waits for a node to return is down: questions are refused
+with RabbitMQ's 404.
+
+What clients hold of an earlier leader is stale: the next one has requeued it, so settling it has no
+effect. Deliveries of other nodes have positions from `REMOTE_TAGS` on, above all positions of a
+queue, and grow over all leaders; a queue of this node that stops leading marks what it has
+delivered with `STALE`.
+
+Invariants:
+MC1. Each question is answered once (Q3): by a leader, or when the queue is deleted or down.
+MC2. A consumer is with the leader, waits for the next one, or is told that the queue is gone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, Protocol
+
+from leveret.broker.amqp.errors import Fault, not_found
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.arguments import QueueOptions, read_options
+from leveret.broker.queues.queue_client import (
+    Consumer,
+    ExclusiveOwner,
+    Got,
+    Hold,
+    Publisher,
+    QueueClient,
+    QueueLength,
+)
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_kind import QueueKind
+from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.status import QueueFigures
+from leveret.broker.requester import Requester
+from leveret.cluster.mirrors.no_leader import NO_FIGURES
+from leveret.cluster.queues.queue_frames import REMOTE_TAGS
+from leveret.storage.message import Entry, Message
+
+STALE: Final = -1
+
+
+class Publishing(Protocol):
+    """The way of messages to all members (publishing.py)."""
+
+    @property
+    def hold(self) -> Hold:
+        """What publishers that outrun the members have to wait for."""
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """See `QueueClient.publish`."""
+
+    def end(self) -> None:
+        """The queue is deleted, or the node stops: confirms that are owed count as given."""
+
+
+Ask = Callable[[QueueClient, Answer[Any]], object]
+"""Asks a queue for an answer."""
+
+
+class Question:
+    """Something that is asked of a leader on another node, and again of the next one.
+
+    consumer: that is to be added; None for all other questions.
+    """
+
+    __slots__ = ("answer", "ask", "consumer")
+
+    def __init__(self, ask: Ask, answer: Answer[Any], consumer: Consumer | None) -> None:
+        self.ask = ask
+        self.answer = answer
+        self.consumer = consumer
+
+
+class MirroredQueue:
+    """See the module, and `QueueClient`. It is never exclusive.
+
+    leader: what takes the calls; None while nobody leads. is_down: it waits for a node. ended:
+    called when the queue is deleted (True), or the node stops (False); may be replaced.
+    """
+
+    __slots__ = (
+        "_cancelling", "_consumers", "_has_stale", "_leads_here", "_publishing", "_questions",
+        "arguments", "auto_delete", "bindings", "declared", "durable", "ended", "home",
+        "is_deleted", "is_down", "is_exclusive", "kind", "leader", "name", "operator_policy",
+        "options", "owner_connection", "policy", "storage_id", "vhost_name",
+    )  # fmt: skip
+
+    is_exchange: ClassVar[bool] = False
+
+    def __init__(self, declared: DeclaredQueue, publishing: Publishing) -> None:
+        self.vhost_name = declared.vhost
+        self.kind: QueueKind = declared.kind
+        self.name = declared.name
+        self.durable = declared.durable
+        self.auto_delete = declared.auto_delete
+        self.arguments: Table = declared.arguments
+        self.is_exclusive = False
+        self.owner_connection: ExclusiveOwner | None = None
+        self.declared: QueueOptions = read_options(declared.arguments)
+        self.options = self.declared
+        self.policy: Any = None
+        self.operator_policy: Any = None
+        self.bindings: dict[Any, Any] = {}
+        self.storage_id = 0
+        self.home: QueueHome = declared.home
+        self.is_deleted = self.is_down = False
+        self.leader: QueueClient | None = None
+        self.ended: Callable[[bool], object] = lambda is_deleted: None
+        self._leads_here = self._has_stale = False
+        self._publishing = publishing
+        # What is asked of a leader on another node, or of the next one, and not answered;
+        # consumers that it was asked to remove; those that wait for the next leader.
+        self._questions: dict[Question, None] = {}
+        self._cancelling: dict[Consumer, None] = {}
+        self._consumers: dict[Consumer, None] = {}
+
+    def __repr__(self) -> str:
+        return f"<MirroredQueue {self.name!r}, led by {self.home.node}>"
+
+    @property
+    def gone(self) -> Exception:
+        """Why it answers nothing: RabbitMQ's texts (`rabbit_misc:absent`)."""
+        what = resource(QUEUE, self.name, self.vhost_name)
+        if self.is_deleted:
+            return not_found(f"no {what}")
+        durable = "durable " if self.durable else ""
+        return not_found(f"home node '{self.home.node}' of {durable}{what} is down or inaccessible")
+
+    # The leader
+
+    def led_by(self, leader: QueueClient, home: QueueHome, *, is_here: bool) -> None:
+        """Another queue leads. is_here: it is on this node, and not a remote queue."""
+        assert self.leader is None, "a leader ends before the next one begins"
+        self.leader, self.home = leader, home
+        self._leads_here, self.is_down = is_here, False
+        self.apply(self.options)
+        questions, self._questions = self._questions, {}
+        consumers, self._consumers = self._consumers, {}
+        for consumer in consumers:
+            if consumer.cancels_on_failover:
+                _tell(consumer)
+            else:
+                self._subscribe_again(consumer)
+        for question in questions:
+            self._ask(question.ask, question.answer, question.consumer)
+
+    def leader_lost(self, consumers: Iterable[Consumer]) -> None:
+        """Nobody leads. consumers: those that the leader has had."""
+        self.leader = None
+        self._has_stale = True
+        asked = {question.consumer for question in self._questions}
+        for consumer in consumers:
+            if consumer not in asked and consumer not in self._cancelling:
+                self._consumers[consumer] = None
+        self._cancelling.clear()
+
+    def awaits(self, home: QueueHome) -> None:
+        """The queue is down until a node returns (`ha-promote-on-failure`)."""
+        assert self.leader is None, "a queue with a leader is not down"
+        self.home, self.is_down = home, True
+        for consumer in self._end_waiting():
+            consumer.tell_cancelled()
+
+    def _end_waiting(self) -> list[Consumer]:
+        """Refuse what waits for a leader (MC1, MC2); returns the consumers that waited."""
+        questions, self._questions = self._questions, {}
+        consumers, self._consumers = list(self._consumers), {}
+        for question in questions:
+            question.answer.refuse(self.gone)
+        for consumer in consumers:
+            consumer.queue_deleted()
+        return consumers
+
+    def _subscribe_again(self, consumer: Consumer) -> None:
+        subscribed: Answer[None] = Answer()
+        self.subscribe(consumer, subscribed)
+        subscribed.when_given(lambda: self._subscribed_again(consumer, subscribed))
+
+    def _subscribed_again(self, consumer: Consumer, subscribed: Answer[None]) -> None:
+        try:
+            subscribed.result()
+        except Fault:
+            # Another consumer was quicker, and wants the queue for itself.
+            _tell(consumer)
+
+    # Publishing
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Send a run of messages to all members."""
+        self._publishing.publish(messages, body_bytes, ttl_ms, publisher, first)
+
+    @property
+    def publisher_hold(self) -> Hold:
+        """What publishers of many messages at a time ask whether they have to wait."""
+        return self._publishing.hold
+
+    # Settling
+
+    def ack(self, entries: Sequence[Entry]) -> None:
+        """Acknowledge delivered messages."""
+        if (leader := self.leader) is not None and (current := self._current(entries)):
+            leader.ack(current)
+
+    def requeue(self, entries: Sequence[Entry], channel_ended: bool = False) -> None:
+        """Put delivered messages back."""
+        if (leader := self.leader) is not None and (current := self._current(entries)):
+            leader.requeue(current, channel_ended)
+
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Reject delivered messages."""
+        if (leader := self.leader) is not None and (current := self._current(entries)):
+            leader.discard(current)
+
+    def _current(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Those that the leader has delivered. A remote queue knows which of its node's it has."""
+        if not self._has_stale:
+            return entries
+        if self._leads_here:
+            return [entry for entry in entries if 0 <= entry.position < REMOTE_TAGS]
+        return [entry for entry in entries if entry.position >= REMOTE_TAGS]
+
+    @property
+    def may_redeliver(self) -> bool:
+        """Some of its messages may have been delivered before."""
+        leader = self.leader
+        return self._has_stale or (leader is not None and leader.may_redeliver)
+
+    # Questions
+
+    def _ask(self, ask: Ask, answer: Answer[Any], consumer: Consumer | None = None) -> None:
+        leader = self.leader
+        if self.is_down or self.is_deleted:
+            answer.refuse(self.gone)
+            return
+        if leader is not None and self._leads_here:
+            ask(leader, answer)
+            return
+        question = Question(ask, answer, consumer)
+        self._questions[question] = None
+        if leader is not None:
+            attempt: Answer[Any] = Answer()
+            ask(leader, attempt)
+            attempt.when_given(lambda: self._answered(question, attempt, leader))
+
+    def _answered(self, question: Question, attempt: Answer[Any], asked: QueueClient) -> None:
+        is_lost = asked is not self.leader or asked.is_down
+        if question not in self._questions or (is_lost and not self.is_deleted):
+            # The next leader will be asked, or was.
+            return
+        del self._questions[question]
+        attempt.pass_on(question.answer)
+
+    def get(self, ack_required: bool, answer: Answer[Got | None]) -> None:
+        """Take the first message, as basic.get does; None if there is none."""
+        self._ask(lambda leader, attempt: leader.get(ack_required, attempt), answer)
+
+    def length(self, answer: Answer[QueueLength]) -> None:
+        """The numbers of messages and consumers."""
+        self._ask(lambda leader, attempt: leader.length(attempt), answer)
+
+    def purge(self, answer: Answer[int]) -> None:
+        """Drop all ready messages; answers with their number."""
+        self._ask(lambda leader, attempt: leader.purge(attempt), answer)
+
+    def delete(
+        self, if_unused: bool, if_empty: bool, requester: Requester, answer: Answer[int]
+    ) -> None:
+        """Delete the queue; answers with the number of its ready messages."""
+        self._ask(
+            lambda leader, attempt: leader.delete(if_unused, if_empty, requester, attempt), answer
+        )
+
+    # Consumers
+
+    def subscribe(self, consumer: Consumer, answer: Answer[None]) -> None:
+        """Add a consumer. Refused with 403 if the queue is in exclusive use."""
+        self._ask(lambda leader, attempt: leader.subscribe(consumer, attempt), answer, consumer)
+
+    def cancel(
+        self, consumer: Consumer, channel_ended: bool = False, answer: Answer[None] | None = None
+    ) -> None:
+        """Remove a consumer. Until the leader has answered it gets what was sent before."""
+        self._consumers.pop(consumer, None)
+        for question in [one for one in self._questions if one.consumer is consumer]:
+            del self._questions[question]
+        if self.leader is None:
+            if answer is not None:
+                answer.give(None)
+            return
+        if self._leads_here:
+            self.leader.cancel(consumer, channel_ended, answer)
+            return
+        cancelled: Answer[None] = Answer()
+        self._cancelling[consumer] = None
+        self.leader.cancel(consumer, channel_ended, cancelled)
+        cancelled.when_given(lambda: self._cancelled(consumer, answer))
+
+    def _cancelled(self, consumer: Consumer, answer: Answer[None] | None) -> None:
+        self._cancelling.pop(consumer, None)
+        if answer is not None:
+            answer.give(None)
+
+    def credit(self, consumer: Consumer) -> None:
+        """A consumer that waited has room again."""
+        if self.leader is not None:
+            self.leader.credit(consumer)
+
+    # The queue as a whole
+
+    def apply(self, options: QueueOptions) -> None:
+        """Policies have changed the options. Leaders on other nodes apply them by themselves."""
+        self.options = options
+        if self.leader is not None:
+            self.leader.policy, self.leader.operator_policy = self.policy, self.operator_policy
+            self.leader.apply(options)
+
+    @property
+    def figures(self) -> QueueFigures:
+        """The leader's; without one, that the queue is down."""
+        return NO_FIGURES if self.leader is None else self.leader.figures
+
+    def delete_now(self) -> Sequence[Consumer]:
+        """The queue is deleted everywhere; returns the consumers that it had."""
+        consumers = self._end(lambda leader: leader.delete_now())
+        self.ended(True)
+        return consumers
+
+    def close(self) -> Sequence[Consumer]:
+        """The node stops, or the queue is deleted; returns the consumers that it had."""
+        consumers = self._end(lambda leader: leader.close())
+        self.ended(False)
+        return consumers
+
+    def _end(self, end: Callable[[QueueClient], Sequence[Consumer]]) -> Sequence[Consumer]:
+        """What a leader was asked it answers or loses; it may still answer a deletion."""
+        self.is_deleted = True
+        consumers = self._end_waiting() if self.leader is None else end(self.leader)
+        self._publishing.end()
+        return consumers
+
+
+def _tell(consumer: Consumer) -> None:
+    """A consumer has lost its queue."""
+    consumer.queue_deleted()
+    consumer.tell_cancelled()

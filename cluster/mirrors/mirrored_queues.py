@@ -1,0 +1,158 @@
+"""The mirrored queues of one node: their parts put together.
+
+    records     MirrorRecords   what the broker asks of records, and is told of them
+    replicas    Replicas        the members of this node, and their frames
+    planned     PlannedChanges  the changes that policies and views call for
+    leaving     Leaving         what is done first when the node is stopped
+
+What is asked for is submitted after the round, since records change while a declaration is applied,
+and asked for again while the cluster cannot declare anything, as long as the member lives for which
+it was asked. What is refused was asked for with an older record.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import cast
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.channel.held_entries import HoldingConnection, held_of
+from leveret.broker.declarations import ChangeQueueMirrors
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.broker.services import Services
+from leveret.cluster.gm.group import Change as RingChange
+from leveret.cluster.gm.group import Member, Renewed
+from leveret.cluster.links.services import ServiceRegistry
+from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
+from leveret.cluster.mirrors.leaving import Leaving
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.planned_changes import PlannedChanges
+from leveret.cluster.mirrors.record_changes import Change, InRing, Synchronised, encode
+from leveret.cluster.mirrors.replica_site import QueueReplica
+from leveret.cluster.mirrors.replicas import Replicas
+from leveret.cluster.mirrors.running_view import RunningView
+from leveret.cluster.node_states import NodeStates
+from leveret.cluster.queues.remote_queues import RemoteQueues
+from leveret.storage.message import Entry
+from leveret.storage.metadata import MetadataError
+
+AGAIN_MS = 500
+"""A change that could not be declared is asked for again after this time."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class MirroredQueues:
+    """See the module, and `Listener` of mirror_records.py."""
+
+    def __init__(
+        self,
+        node: str,
+        incarnation: int,
+        services: Services,
+        links: ServiceRegistry,
+        remote_queues: RemoteQueues,
+        log: ReplicatedDeclarations,
+        states: NodeStates,
+        wall_offset_ms: int,
+    ) -> None:
+        """wall_offset_ms: what is added to a time of the broker's clock to get the wall clock's."""
+        self.records = MirrorRecords(services.policies, services.config.cluster.sync_batch_size)
+        self.records.listener = self
+        self.replicas = Replicas(
+            node, incarnation, services, links, remote_queues, self._ring_changes,
+            self._is_synchronised, log.when_stable, services.clock.call_later_ms,
+            self._held_by_clients, wall_offset_ms, self.records.mirroring_of,
+        )  # fmt: skip
+        self.planned = PlannedChanges(
+            node, services.vhosts, log.submit, services.turns, self.records.mirroring_of,
+            RunningView(log, states, node),
+        )  # fmt: skip
+        self._node = node
+        self._leaving = Leaving(
+            self.replicas.by_identity.values, log.submit, lambda: states.under_maintenance
+        )
+        remote_queues.mirrors = self.records
+        log.view_changed = self._view_changed
+        states.maintenance_changed = self.planned.look_at_all
+        self._services = services
+        self._log = log
+
+    async def leave(self) -> None:
+        """The node is stopped while others run: see leaving.py."""
+        self.planned.is_over = True
+        await self._leaving.leave()
+
+    # Records
+
+    def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
+        """See `Listener`."""
+        return self.replicas.make_queue(declared, record)
+
+    def record_changed(
+        self, vhost: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
+    ) -> None:
+        """See `Listener`."""
+        self.replicas.record_changed(vhost, queue, record, storage_id)
+        self.planned.look_at(vhost, queue.name)
+
+    def policies_changed(self, vhost: str, queue: QueueClient) -> None:
+        """See `Listener`."""
+        self.replicas.policies_changed(vhost, queue)
+        self.planned.look_at(vhost, queue.name)
+
+    def _view_changed(self) -> None:
+        view = self._log.view
+        self.replicas.view_changed(view is not None and self._node in view.names)
+        self.planned.look_at_all()
+
+    # What replicas ask for
+
+    def _held_by_clients(self, queue: QueueClient) -> list[Entry]:
+        connections = cast("Iterable[HoldingConnection]", self._services.open_counts.connections)
+        return held_of(connections, queue)
+
+    def _ring_changes(self, replica: QueueReplica, change: RingChange) -> None:
+        assert not isinstance(change, Renewed), "no ring renews itself"
+        self._submit_later(replica, InRing(change))
+
+    def _is_synchronised(self, replica: QueueReplica, mirror: Member) -> None:
+        record = replica.record
+        if record is not None and record.leader is not None:
+            self._submit_later(replica, Synchronised(mirror, record.leader))
+
+    def _submit_later(self, replica: QueueReplica, change: Change) -> None:
+        member = replica.member
+        self._services.turns.after_round(lambda: self._submit(replica, change, member))
+
+    def _submit(self, replica: QueueReplica, change: Change, member: Member | None) -> None:
+        if replica.member != member or replica.is_over:
+            return
+
+        def try_again() -> None:
+            self._submit(replica, change, member)
+
+        if self._log.view is None:
+            # A node that stops would change its own record alone.
+            self._services.clock.call_later_ms(AGAIN_MS, try_again)
+            return
+        queue, vhost = replica.queue, replica.vhost
+        declaration = ChangeQueueMirrors(
+            vhost.name, queue.name, queue.home.identity, encode(change)
+        )
+        answer: Answer[None] = Answer()
+
+        def answered() -> None:
+            try:
+                answer.result()
+            except Fault as error:
+                what = resource(QUEUE, queue.name, vhost.name)
+                logger.info("the mirrors of %s are not changed: %s", what, error)
+            except MetadataError:
+                self._services.clock.call_later_ms(AGAIN_MS, try_again)
+
+        answer.when_given(answered)
+        self._log.submit(declaration, answer=answer)

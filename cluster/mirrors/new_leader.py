@@ -1,0 +1,95 @@
+"""How a node comes to lead a mirrored queue: with the messages that it has, in three ways.
+
+begun       the queue that is here begins to be mirrored
+returned    the queue has waited for this node, which has a copy of its messages
+promoted    a mirror takes over: it tells the other mirrors so, and what it does not have, and
+publishes what the leader before has not decided about
+"""
+
+import logging
+from typing import Protocol
+
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.cluster.gm.group import Member
+from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading import Leading
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.mirror import Promoted
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.replica_site import QueueReplica, Site
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.intervals import Intervals
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class NewLeader(QueueReplica, Protocol):
+    """The replica of this node (replica.py)."""
+
+    def flush_later(self) -> None:
+        """Call `flush` at the end of the round."""
+
+
+def begun(
+    replica: NewLeader, site: Site, queue: ClassicQueue, backing: LeadingQueue, kept: Kept
+) -> Leading:
+    """The queue that is here leads."""
+    return _leading(replica, site, queue, backing, kept, {})
+
+
+def returned(replica: NewLeader, site: Site, copy: BackingQueue, record: MirrorRecord) -> Leading:
+    """The copy that is here leads, alone."""
+    kept = Kept(copy, replica.flush_later)
+    backing = LeadingQueue(copy, kept, site.wall_offset_ms, term=record.group.version)
+    queue = site.make_leader(replica, backing)
+    return _leading(replica, site, queue, backing, kept, {})
+
+
+def promoted(replica: NewLeader, site: Site, it: Promoted, record: MirrorRecord) -> Leading:
+    """The mirror that was here leads."""
+    if it.void:
+        logger.warning(
+            "mirrored %s: the new leader lacks messages that the leader before it had, %d at most",
+            resource(QUEUE, replica.queue.name, replica.vhost.name),
+            sum(end - start for start, end in it.void),
+        )
+    kept = Kept(it.backing, replica.flush_later)
+    backing = LeadingQueue(
+        it.backing, kept, site.wall_offset_ms, term=record.group.version, turn=it.turn + 1
+    )
+    backing.decided.update(it.decided)
+    queue = site.make_leader(replica, backing)
+    leading = _leading(replica, site, queue, backing, kept, it.refused)
+    mirrors = [one for one in record.members if one.id != replica.member]
+    for one in mirrors:
+        leading.mirror_follows(one.id)
+    if mirrors:
+        backing.leads(it.void)
+    for one in mirrors:
+        place = record.group.place_of(one.id)
+        if not one.is_synchronised and place is not None:
+            # It lacks messages, or has not heard yet where it begins.
+            leading.mirror_joined(one.id, place.born)
+    for sender, refused in it.refused.items():
+        backing.repeat_refusals(sender, refused)
+    queue.may_redeliver = True
+    leading.publish_undecided(it.undecided)
+    return leading
+
+
+def _leading(
+    replica: NewLeader,
+    site: Site,
+    queue: ClassicQueue,
+    backing: LeadingQueue,
+    kept: Kept,
+    refused: dict[int, Intervals],
+) -> Leading:
+    def synchronised(mirror: Member) -> None:
+        site.synchronised(replica, mirror)
+
+    return Leading(
+        queue, backing, kept, lambda: site.mirroring_of(replica), synchronised,
+        replica.flush_later, refused,
+    )  # fmt: skip

@@ -1,0 +1,213 @@
+"""Asks for the changes of records that policies, views and other changes call for.
+
+A queue is looked at when its record or its policies have changed, and all are when the view has.
+What is to be done is planned anew each time (planning.py), one change at a time: while one is asked
+for and not answered, the queue is left alone, and then looked at again. One that is refused was
+planned with an older record: the newer one is looked at when it comes.
+
+    the leader's node       asks for what brings the queue where its policy wants it. A new mirror
+                            needs not be asked: its node begins when it applies the change
+    the awaited node        asks for its return
+    the coordinator         reports queues of which no member lives
+
+Nothing is asked for while a declaration is applied: it follows in turns of its own. A node that is
+in no view asks for nothing.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+from leveret.broker.amqp.errors import Fault
+from leveret.broker.declarations import ChangeQueueMirrors, Submit
+from leveret.broker.long_work import LongWork
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.turns import Actor, Turns
+from leveret.broker.vhost import VirtualHost
+from leveret.cluster.gm.group import Added, Member
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirroring import Mirroring, RunningNodes
+from leveret.cluster.mirrors.planning import (
+    AddMirror,
+    BeginMirroring,
+    DropMirror,
+    EndMirroring,
+    ForgetCopy,
+    HandOver,
+    Step,
+    next_step,
+    returns,
+    vanished,
+)
+from leveret.cluster.mirrors.record_changes import (
+    Begin,
+    Change,
+    Drop,
+    End,
+    Forget,
+    InRing,
+    Promote,
+    Return,
+    Vanish,
+    decode_record,
+    encode,
+)
+from leveret.storage.metadata import MetadataError
+
+LOOK_WORK = 20
+"""The work of looking at a queue, in the units of broker/turns.py."""
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class View(Protocol):
+    """The view that this node is in."""
+
+    @property
+    def nodes(self) -> RunningNodes:
+        """Its members."""
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this node coordinates it."""
+
+    def lives(self, member: Member) -> bool:
+        """Whether the node of a member is in it, in the life that the member is of."""
+
+    def incarnation(self, node: str) -> int:
+        """Of a node that is in it."""
+
+
+class PlannedChanges(Actor):
+    """What one node asks for.
+
+    is_over: the node stops, and asks for nothing any more. node: its name. mirroring_of: see
+    `MirrorRecords`. choose: returns a number below its argument, at random.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        vhosts: Mapping[str, VirtualHost],
+        submit: Submit,
+        turns: Turns,
+        mirroring_of: Callable[[str, QueueClient], Mirroring],
+        view: View,
+        choose: Callable[[int], int] = secrets.randbelow,
+    ) -> None:
+        super().__init__()
+        self.is_over = False
+        self._node = node
+        self._vhosts = vhosts
+        self._submit = submit
+        self._turns = turns
+        self._mirroring_of = mirroring_of
+        self._view = view
+        self._choose = choose
+        self._due: dict[tuple[str, str], None] = {}
+        self._asked: set[tuple[str, str]] = set()
+
+    def look_at(self, vhost: str, name: str) -> None:
+        """The record of a queue has changed, or its policies: see soon what follows."""
+        self._due[vhost, name] = None
+        self._turns.wake(self)
+
+    def look_at_all(self) -> None:
+        """The view has changed, or a node is put under maintenance."""
+        self._turns.wake(LongWork(self._turns, "placing mirrored queues", self._looking_at_all()))
+
+    def _looking_at_all(self) -> Iterator[int]:
+        for vhost in tuple(self._vhosts.values()):
+            for name in tuple(vhost.queues):
+                self._look(vhost.name, name)
+                yield LOOK_WORK
+
+    def take_turn(self) -> None:
+        """Look at the queues that are due. See `Actor`."""
+        turns = self._turns
+        while self._due and turns.work_left > 0:
+            place = next(iter(self._due))
+            del self._due[place]
+            self._look(*place)
+            turns.work_left -= LOOK_WORK
+        if self._due:
+            turns.wake(self)
+
+    def _look(self, vhost_name: str, name: str) -> None:
+        vhost = self._vhosts.get(vhost_name)
+        queue = None if vhost is None else vhost.queues.get(name)
+        is_in_view = self._node in self._view.nodes.running
+        if vhost is None or queue is None or (vhost_name, name) in self._asked or not is_in_view:
+            return
+        if self.is_over:
+            return
+        change = self._next_change(vhost, queue, decode_record(vhost.mirrors.get(name, b"")))
+        if change is not None:
+            self._ask_for(vhost_name, queue, change)
+
+    def _ask_for(self, vhost: str, queue: QueueClient, change: Change) -> None:
+        place = (vhost, queue.name)
+        self._asked.add(place)
+        declaration = ChangeQueueMirrors(vhost, queue.name, queue.home.identity, encode(change))
+        answer: Answer[None] = Answer()
+
+        def answered() -> None:
+            self._asked.discard(place)
+            try:
+                answer.result()
+            except (MetadataError, Fault) as error:
+                what = resource(QUEUE, queue.name, vhost)
+                logger.info("the mirrors of %s are not changed: %s", what, error)
+            else:
+                self.look_at(*place)
+
+        answer.when_given(answered)
+        self._submit(declaration, answer=answer)
+
+    def _next_change(
+        self, vhost: VirtualHost, queue: QueueClient, record: MirrorRecord | None
+    ) -> Change | None:
+        view = self._view
+        gone = vanished(record, view.lives)
+        if gone:
+            running = tuple(sorted(view.nodes.running))
+            return Vanish(gone, running) if view.is_coordinator else None
+        if returns(record, self._node):
+            return Return(self._new_member(self._node, record))
+        if self._leads(queue, record):
+            mirroring = self._mirroring_of(vhost.name, queue)
+            step = next_step(record, self._node, mirroring, view.nodes, self._choose)
+            return None if step is None else self._change_of(step, record)
+        return None
+
+    def _new_member(self, node: str, record: MirrorRecord | None) -> Member:
+        """The next member of a node in the ring of a record."""
+        newest = () if record is None else record.group.newest
+        number = next((one.number for one in newest if one.node == node), 0)
+        return Member(node, self._view.incarnation(node), number + 1)
+
+    def _leads(self, queue: QueueClient, record: MirrorRecord | None) -> bool:
+        if record is None:
+            return queue.home.node == self._node
+        leader = record.leader
+        return leader is not None and leader.node == self._node and self._view.lives(leader)
+
+    def _change_of(self, step: Step, record: MirrorRecord | None) -> Change | None:
+        match step:
+            case BeginMirroring():
+                return Begin(self._new_member(self._node, None), 1 + secrets.randbits(62))
+            case AddMirror():
+                assert record is not None, "a queue with a record gets mirrors"
+                assert record.leader is not None, "the leader asks"
+                return InRing(Added(self._new_member(step.node, record), record.leader))
+            case DropMirror():
+                return Drop(step.member)
+            case HandOver():
+                return Promote(step.member)
+            case ForgetCopy():
+                return Forget(step.node, tuple(sorted(self._view.nodes.running)))
+            case EndMirroring():
+                return End()

@@ -1,0 +1,252 @@
+"""What this node publishes to a mirrored queue: the same contents to the leader and every mirror.
+
+Messages are numbered for the queue, counting up from 1 for the life of this node. All members get
+them at the same time and in this order; where a member is on another node, they are encoded once
+for all. The leader says what became of them: which runs are safe on all members, and which messages
+it has refused (owed_confirms.py). The next leader is told which runs are owed, and answers for
+these.
+
+Publishers of many messages are held while a member has not taken much of what was sent, or its link
+is congested: the slowest member slows them.
+
+If this node leads, the queue holds runs for publishers itself, and nothing is owed here. When it
+hands over, they are owed by the next leader (handing_over.py).
+
+Invariants:
+PB1. A run is confirmed or refused, once (Q2). A leader that hands over may have said it when the
+     next one is asked: what is not owed any more is passed over.
+PB2. Each member gets the contents in the order of their numbers. It can have gaps, after a link to
+     it was down.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from leveret.broker.queues.queue_client import Hold, Publisher
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.queues.message_runs import RunWriter
+from leveret.cluster.queues.owed_confirms import OwedConfirms
+from leveret.cluster.queues.queue_frames import NO_TTL
+from leveret.cluster.queues.remote_hold import LinkedNode, RemoteHold, UntakenBytes
+from leveret.storage.message import Message
+
+
+class OtherMember(LinkedNode, Protocol):
+    """A member on another node."""
+
+    def send(self, *pieces: bytes) -> None:
+        """Send a frame to its node."""
+
+
+class OwnMember(Protocol):
+    """The member of the queue on this node.
+
+    leads: it publishes, and has publishers confirmed; otherwise it keeps contents for decisions.
+    """
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node leads."""
+
+    def publish(
+        self,
+        number: int,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Publish messages of this node. number: of the first one, among those of this node."""
+
+    def keep(
+        self, number: int, messages: list[Message], body_bytes: int, ttl_ms: int | None
+    ) -> None:
+        """Keep contents for the leader's decision, or for this node's own lead."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Publishers of many messages at a time have to wait."""
+
+    def begin_hold(self, resume: Callable[[], object]) -> None:
+        """A publisher waits; `resume` is called when it may go on."""
+
+
+class MembersHold:
+    """Holds publishers back while one of the members has not taken much. See `Hold`."""
+
+    __slots__ = ("others", "own")
+
+    def __init__(self) -> None:
+        self.own: OwnMember | None = None
+        self.others: dict[str, RemoteHold] = {}
+
+    @property
+    def is_wanted(self) -> bool:
+        """Publishers of many messages at a time have to wait."""
+        if self.own is not None and self.own.is_behind:
+            return True
+        return any(hold.is_wanted for hold in self.others.values())
+
+    def begin(self, resume: Callable[[], object]) -> None:
+        """A publisher waits for one of those that are behind; it looks again afterwards."""
+        for hold in self.others.values():
+            if hold.is_wanted:
+                hold.begin(resume)
+                return
+        assert self.own is not None, "somebody is behind"
+        self.own.begin_hold(resume)
+
+
+class MirroredPublishing:
+    """See the module. identity: the queue's. own: this node's member, if it has one."""
+
+    __slots__ = ("_hold", "_holds", "_identity", "_members", "_owed", "_refused", "_untaken", "own")
+
+    def __init__(self, name: str, identity: int, untaken: UntakenBytes) -> None:
+        """name: of the queue, for texts. untaken: what all other nodes have not taken."""
+        self._identity = identity
+        self._untaken = untaken
+        self._owed = OwedConfirms(name)
+        self._members: dict[str, OtherMember] = {}
+        # Of runs that are owed: a leader says it again after its link was down, or the next one.
+        self._refused: set[int] = set()
+        self._hold = MembersHold()
+        # Of each link: a node that is a member again goes on counting what it has taken.
+        self._holds: dict[str, RemoteHold] = {}
+        self.own: OwnMember | None = None
+
+    @property
+    def hold(self) -> Hold:
+        """What publishers of many messages at a time ask whether they have to wait."""
+        return self._hold
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The other nodes that get contents."""
+        return frozenset(self._members)
+
+    @property
+    def next_number(self) -> int:
+        """Of what is published next."""
+        return self._owed.next
+
+    def set_own(self, own: OwnMember | None) -> None:
+        """Begin with a member of this node, or go on without one."""
+        self.own = self._hold.own = own
+
+    def add_member(self, node: str, member: OtherMember, version: int) -> None:
+        """A member on another node gets what is published from now on: it joins, or is linked.
+
+        version: of the ring's record.
+        """
+        self._members[node] = member
+        hold = self._holds.get(node)
+        if hold is None:
+            hold = self._holds[node] = RemoteHold(member, self._untaken)
+        self._hold.others[node] = hold
+        self.tell_begin(node, version)
+
+    def tell_begin(self, node: str, version: int) -> None:
+        """Tell a member with which number its contents begin now."""
+        member = self._members.get(node)
+        if member is not None:
+            number = self._owed.next
+            member.send(frames.BEGINS_FRAME.pack(frames.BEGINS, self._identity, number, version))
+
+    def remove_member(self, node: str) -> None:
+        """A member on another node is gone. What it was sent is still reported as taken."""
+        if self._members.pop(node, None) is not None:
+            self._hold.others.pop(node).release()
+
+    def link_down(self, node: str) -> None:
+        """The link to another node is down."""
+        self.remove_member(node)
+        hold = self._holds.pop(node, None)
+        if hold is not None:
+            hold.reset()
+
+    # Sending
+
+    def publish(
+        self,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """Send a run of messages to all members."""
+        own, count = self.own, len(messages)
+        is_owed = publisher is not None and (own is None or not own.leads)
+        if is_owed and publisher is not None:
+            number = self._owed.hold(publisher, first, count)
+        else:
+            number = self._owed.skip(count)
+        if self._members:
+            self._send(number, messages, ttl_ms, publisher is not None)
+        if own is not None and own.leads:
+            own.publish(number, messages, body_bytes, ttl_ms, publisher, first)
+        elif own is not None:
+            own.keep(number, messages, body_bytes, ttl_ms)
+
+    def _send(
+        self, number: int, messages: list[Message], ttl_ms: int | None, is_owed: bool
+    ) -> None:
+        ttl = NO_TTL if ttl_ms is None else ttl_ms
+        start = frames.CONTENTS_START.pack(
+            frames.CONTENTS, self._identity, number, self._owed.settled, ttl, len(messages), is_owed
+        )
+        pieces = RunWriter(start).publish(messages)
+        for node, member in self._members.items():
+            self._hold.others[node].sent(pieces)
+            member.send(*pieces)
+
+    def owe(self, number: int, publisher: Publisher, first: int, count: int) -> None:
+        """A run that this node has published while it led is the next leader's to confirm."""
+        self._owed.take_over(number, publisher, first, count)
+
+    # What becomes of it
+
+    @property
+    def settled(self) -> int:
+        """What became of everything below this number is known here."""
+        return self._owed.settled
+
+    @property
+    def owed_runs(self) -> list[tuple[int, int]]:
+        """The runs that wait for a confirm, as the next leader is told: number and length."""
+        return self._owed.runs
+
+    def taken(self, node: str, taken_bytes: int) -> None:
+        """A member has taken so many bytes since it is linked. Raises ValueError."""
+        hold = self._holds.get(node)
+        if hold is not None:
+            hold.taken(taken_bytes)
+
+    def confirmed(
+        self, safe: Iterable[tuple[int, int]], refused: Iterable[tuple[int, int]]
+    ) -> None:
+        """The leader says what became of runs: ranges of numbers that all members have, and pairs
+        of the number of a run and of a message in it that was refused. Raises ValueError.
+        """
+        owed, known = self._owed, self._refused
+        told = dict.fromkeys(refused)
+        fresh = [pair for pair in told if pair[1] not in known and owed.owes(pair[0])]
+        self._owed.refuse(fresh)
+        self._refused.update([number for _, number in fresh])
+        for start, end in safe:
+            self._owed.confirm_owed(start, end)
+        if self._refused:
+            settled = self._owed.settled
+            self._refused = {number for number in self._refused if number >= settled}
+
+    def fail(self) -> None:
+        """The queue is down: what is owed is refused."""
+        self._owed.die(is_settled=False)
+
+    def end(self) -> None:
+        """The queue is deleted, or the node stops."""
+        for node in tuple(self._holds):
+            self.link_down(node)
+        self._owed.die(is_settled=True)

@@ -1,0 +1,198 @@
+"""Changes of a queue's record as bytes, and what each leads to.
+
+Whoever wants a change declares it with `ChangeQueueMirrors`. The node that orders declarations
+makes it on the record of that moment, and with the policies of that moment (`complete`). Who may
+ask for what:
+
+    Begin, Synchronised, Drop, Promote, End, Forget    the leader's node
+    InRing                      a member of the ring, for what its machine submits, or for itself
+    Vanish                      the coordinator of the view
+    Return                      the node that the queue waits for
+    Forget, Rename              whoever changes the nodes of the cluster
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.cluster.gm.group import Added, Died, Erased, HasJoined, Member
+from leveret.cluster.mirrors import mirror_record as records
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.refused import Refused
+
+
+class Begin(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The queue is mirrored from now on. leader: of its node. identity: the ring's, at random."""
+
+    leader: Member
+    identity: int
+
+
+class InRing(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A change of the ring. is_stopped: who dies is stopped by an operator."""
+
+    change: Added | HasJoined | Died | Erased
+    is_stopped: bool = False
+
+
+class Vanish(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """No member lives. dead: those that do not. running: the nodes that run."""
+
+    dead: tuple[Member, ...]
+    running: tuple[str, ...]
+
+
+class Synchronised(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A member has all messages, as the leader says."""
+
+    member: Member
+    leader: Member
+
+
+class Drop(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The policy has no use for a mirror any more."""
+
+    member: Member
+
+
+class Promote(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A synchronised mirror leads from now on."""
+
+    member: Member
+
+
+class Return(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The awaited node is there, with a new member that has what is on its disk."""
+
+    member: Member
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A node is removed from the cluster, or its copy is of no use. running: the nodes that run."""
+
+    node: str
+    running: tuple[str, ...]
+
+
+class Rename(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A node has another name."""
+
+    old: str
+    new: str
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The queue is not mirrored any more: it lives on its leader's node alone."""
+
+
+Change: TypeAlias = (
+    Begin | InRing | Vanish | Synchronised | Drop | Promote | Return | Forget | Rename | End
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_changes = msgspec.msgpack.Decoder(Change)
+_records = msgspec.msgpack.Decoder(MirrorRecord)
+
+
+def encode(value: Change | MirrorRecord) -> bytes:
+    """A change or a record as bytes."""
+    return _encoder.encode(value)
+
+
+def decode_record(record: bytes) -> MirrorRecord | None:
+    """The record of a queue; None for the empty one. Raises ValueError."""
+    return _records.decode(record) if record else None
+
+
+def rename(record: bytes, names: Mapping[str, str]) -> bytes:
+    """A record in which nodes have other names. names: the new ones, by the old ones."""
+    before = decode_record(record)
+    return b"" if before is None else encode(records.renamed(before, names))
+
+
+class QueueFacts(NamedTuple):
+    """What a change has to know of its queue.
+
+    title: for the texts of refusals. node: its home. may_be_mirrored: it is a classic queue, and
+    not exclusive.
+    """
+
+    title: str
+    node: str
+    is_durable: bool
+    may_be_mirrored: bool
+    mirroring: Mirroring
+
+
+def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome | None:
+    """See `QueueMirrors.complete`. Raises Refused."""
+    before, asked = decode_record(record), _changes.decode(change)
+    if before is None:
+        return _first(asked, queue)
+    if isinstance(asked, End):
+        return _ended(before, queue)
+    after = _changed(before, asked, queue)
+    if after is None or (after.leader is None and not queue.is_durable):
+        # What is not durable is on no disk, so there is no node to wait for.
+        return None
+    is_new = isinstance(asked, InRing) and isinstance(asked.change, Added)
+    return MirrorsOutcome(encode(after), after.home, asked.change.new.node if is_new else "")
+
+
+def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:
+    """What a change of a queue leads to that is not mirrored."""
+    if isinstance(asked, End | Forget | Rename):
+        return MirrorsOutcome(b"", queue.node)
+    if not isinstance(asked, Begin):
+        raise Refused(f"{queue.title} is not mirrored")
+    if not queue.may_be_mirrored:
+        raise Refused(f"{queue.title} cannot be mirrored: only classic, shared queues can")
+    if asked.leader.node != queue.node:
+        raise Refused(f"{queue.title} is on node {queue.node}, not on {asked.leader.node}")
+    record = records.first(queue.title, asked.identity, asked.leader)
+    return MirrorsOutcome(encode(record), record.home)
+
+
+def _ended(before: MirrorRecord, queue: QueueFacts) -> MirrorsOutcome:
+    if before.leader is None:
+        raise Refused(f"{queue.title} waits for node {before.awaited}, so its mirrors are kept")
+    return MirrorsOutcome(b"", before.home)
+
+
+def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:
+    """The record after a change; None if no node has messages any more."""
+    match asked:
+        case Begin():
+            if before.leader != asked.leader:
+                raise Refused(f"{queue.title} is mirrored already")
+            return before
+        case InRing():
+            return _changed_in_ring(before, asked, queue.mirroring)
+        case Vanish():
+            return records.vanished(before, asked.dead, asked.running)
+        case Synchronised():
+            return records.synchronised(before, asked.member, asked.leader)
+        case Drop():
+            return records.dropped(before, asked.member)
+        case Promote():
+            return records.promoted(before, asked.member)
+        case Return():
+            return records.returned(before, asked.member)
+        case Forget():
+            return records.forgotten(before, asked.node, asked.running)
+        case Rename():
+            return records.renamed(before, {asked.old: asked.new})
+    raise AssertionError(f"nothing makes {asked!r}")
+
+
+def _changed_in_ring(before: MirrorRecord, asked: InRing, mirroring: Mirroring) -> MirrorRecord:
+    change = asked.change
+    if isinstance(change, Added):
+        return records.joined(before, change)
+    if isinstance(change, Died):
+        may_lead = mirroring.may_lead_unsynchronised(asked.is_stopped)
+        return records.died(before, change, may_lead_unsynchronised=may_lead)
+    return records.ring_changed(before, change)

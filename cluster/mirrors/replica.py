@@ -1,0 +1,500 @@
+"""One mirrored queue on this node: its client, and the member that this node has in its ring.
+
+The record says who the members are and who leads (mirror_record.py). What this node does follows
+from it, each time a newer one is applied:
+
+    this node has a new member      it begins in the ring, as a mirror, or leads with what is here
+    it has none any more            the messages here are kept as a copy, if the record says so
+    it leads, and has not so far    it is promoted: see below
+    it leads no more, but lives     it mirrors what it has led (handing_over.py)
+    another node leads              the client turns to that one
+    there is none any more          the queue lives on the leader's node alone
+
+A new mirror has no messages. What this node had before, its copy, is deleted then.
+
+A mirror that is promoted broadcasts an empty payload, and waits until it has come round (MQ8): what
+any living member has of the leader before is then applied here. Then it publishes the contents that
+no decision names, and opens.
+
+Invariants:
+MQ8. A new leader serves nobody before its first broadcast has come round.
+RP1. This node has a ring exactly while the record names a living member of this life of the node
+     that has begun here. One that cannot begin, since the entry that would begin it was skipped,
+     is reported dead.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from leveret.broker.names import QUEUE, resource
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.queue_client import Publisher, QueueClient
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.turns import Flushable
+from leveret.broker.vhost import VirtualHost
+from leveret.cluster.gm.group import Change, Died, Member
+from leveret.cluster.links.services import Peer
+from leveret.cluster.mirrors import handing_over, new_leader, record_log
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading import Leading, sender_number
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.mirror_member import MirrorMember
+from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.other_leader import OtherLeader
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.replica_frames import ReplicaFrames
+from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.ring import Ring
+from leveret.cluster.queues.hosted_publisher import HostedPublisher
+from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Message
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class Replica(Flushable):
+    """See the module. identity: the queue's. queue: its client. publishing: the client's part.
+
+    leading: None if this node does not lead. copy: messages of a member that has ended, or of an
+    earlier life of this node. is_dirty: `flush` is due at the end of the round. is_over: the queue
+    is deleted, or not mirrored any more.
+    """
+
+    __slots__ = (
+        "_frames", "_has_come_round", "_marker", "_mirror", "_other", "_ring",
+        "_site", "copy", "identity", "is_over", "leading", "own_sender", "publishing",
+        "queue", "record", "vhost",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        site: Site,
+        vhost: VirtualHost,
+        identity: int,
+        queue: MirroredQueue,
+        publishing: MirroredPublishing,
+    ) -> None:
+        super().__init__()
+        self._site = site
+        self.vhost = vhost
+        self.identity = identity
+        self.queue = queue
+        self.publishing = publishing
+        self.own_sender = sender_number(site.node, site.incarnation)
+        self.record: MirrorRecord | None = None
+        self.leading: Leading | None = None
+        self._ring: Ring | None = None
+        self._mirror: MirrorMember | None = None
+        self._other = OtherLeader(self, site)
+        self._marker = 0
+        self._has_come_round = False
+        self.copy: BackingQueue | None = None
+        self._frames = ReplicaFrames(self, site)
+        self.is_over = False
+        queue.ended = self._queue_ended
+
+    def __repr__(self) -> str:
+        return f"<Replica of {self.queue!r}>"
+
+    @property
+    def member(self) -> Member | None:
+        """The member on this node; None if there is none."""
+        return None if self._ring is None else self._ring.member
+
+    @property
+    def own_ring(self) -> Ring | None:
+        """The ring of that member."""
+        return self._ring
+
+    @property
+    def mirror(self) -> MirrorMember | None:
+        """The mirror on this node; None if it leads, or has no member."""
+        return self._mirror
+
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+        return self._site.is_held
+
+    # The record
+
+    def lead_first(self, queue: ClassicQueue, backing: LeadingQueue, kept: Kept) -> None:
+        """The queue that is here begins to be mirrored: it leads as the record will say."""
+        self.leading = new_leader.begun(self, self._site, queue, backing, kept)
+
+    def follow_first(self, remote: RemoteQueue, leader: Member) -> None:
+        """The queue, which lives on another node, begins to be mirrored: that node leads."""
+        self._other.begin_with(remote, leader)
+
+    def apply(self, record: MirrorRecord, storage_id: int = 0) -> None:
+        """A newer record is applied on this node. storage_id: see `QueueMirrors.changed`."""
+        site = self._site
+        for line in record_log.lines(self.record, record, site.node, site.incarnation):
+            logger.info("mirrored %s: %s", resource(QUEUE, self.queue.name, self.vhost.name), line)
+        self.record = record
+        own = record.on(self._site.node)
+        is_here = own is not None and own.id.incarnation == self._site.incarnation
+        if self._ring is not None and (own is None or own.id != self.member):
+            for node, message in self._ring.early:
+                # They are for the next member of this node.
+                self._site.keep_early(node, self.identity, message)
+            self.expelled()
+        if self.leading is not None and own is not None and record.leader != own.id and is_here:
+            self._hand_over(self.leading, record)
+        if own is not None and is_here and self._ring is None:
+            self._begin(own.id, record, storage_id)
+        elif storage_id:
+            self.queue.storage_id = storage_id
+            self.copy = self._site.open_copy(self)
+        if self._ring is not None:
+            self._ring.group_changed(record.group)
+        if own is None and self._site.node not in {copy.node for copy in record.has_copy}:
+            self._delete_copy()
+        self._set_members(record)
+        self._follow(record)
+
+    def _begin(self, member: Member, record: MirrorRecord, storage_id: int) -> None:
+        """A new member of this node begins in the ring (RP1)."""
+        site = self._site
+        place = record.group.place_of(member)
+        assert place is not None, "MQ9: a member of the record is in its ring"
+        if record.leader == member and self.leading is None and self.copy is not None:
+            self._lead_copy(self.copy, record)
+        elif record.leader != member and not place.has_joined and self._has_room(storage_id):
+            self._delete_copy()
+            self.queue.storage_id = storage_id
+            self._mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
+        elif self.leading is None:
+            self.submit(Died((member,), member))
+            return
+        self._ring = Ring(member, site, self)
+        for peer in site.peers.values():
+            self._ring.link_up(peer.name, peer.incarnation)
+        self.publishing.set_own(self)
+        if self._mirror is not None:
+            self._mirror.sender_begins(self.own_sender, self.publishing.next_number)
+            for node in site.peers:
+                site.send(node, (frames.IDENTITY.pack(frames.BEGINS_WANTED, self.identity),))
+
+    def _has_room(self, storage_id: int) -> bool:
+        """Whether a new mirror has a place on disk, or needs none."""
+        return storage_id != 0 or not self.queue.durable
+
+    def _lead_copy(self, copy: BackingQueue, record: MirrorRecord) -> None:
+        """The queue has waited for this node: it leads again, with what it had."""
+        self.copy = None
+        self.leading = new_leader.returned(self, self._site, copy, record)
+
+    def expelled(self) -> None:
+        """The record does not have the member of this node any more."""
+        self._ring = None
+        mirror, self._mirror = self._mirror, None
+        self._marker = 0
+        self._has_come_round = False
+        self.publishing.set_own(None)
+        leading, self.leading = self.leading, None
+        if mirror is not None:
+            self.copy = mirror.give_up()
+        if leading is not None:
+            is_open = self.queue.leader is leading.queue
+            consumers = leading.end()
+            self.copy = leading.backing.inner
+            if is_open:
+                self.queue.leader_lost(consumers)
+
+    def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
+        """Another member leads: mirror what was led so far."""
+        self.broadcast()
+        self.leading, self._marker, self._has_come_round = None, 0, False
+        self._mirror = handing_over.mirror_of(self, self._site, leading, record)
+        self._mirror.sender_begins(self.own_sender, self.publishing.next_number)
+        self._frames.leader_ended(self._mirror)
+
+    def _delete_copy(self) -> None:
+        """The messages that this node has are of no use any more."""
+        copy, self.copy = self.copy, None
+        if copy is not None:
+            self._site.work(f"the deletion of a copy of {self.queue!r}", copy.delete())
+
+    def _queue_ended(self, is_deleted: bool) -> None:
+        """The queue is deleted, with all copies; or the node stops. The leader has done its own."""
+        self._ring = self.leading = None
+        self.is_over = True
+        mirror, self._mirror = self._mirror, None
+        if is_deleted:
+            if mirror is not None:
+                self.copy = mirror.give_up()
+            self._delete_copy()
+        self._site.ended(self)
+
+    def end_mirroring(self) -> QueueClient:
+        """The queue is not mirrored any more: what stands for it from now on.
+
+        What other nodes have sent before they knew it is still published and confirmed.
+        """
+        self.is_over = True
+        leading = self.leading
+        if leading is not None and self.queue.home.node == self._site.node:
+            self._ring = None
+            self._site.when_stable(leading.end_mirroring)
+            return leading.queue
+        self.expelled()
+        self._delete_copy()
+        return self._other.go_on_alone()
+
+    def _set_members(self, record: MirrorRecord) -> None:
+        """Send contents to the members of all other nodes that are linked."""
+        site, publishing = self._site, self.publishing
+        wanted = {one.id.node for one in record.members} & site.peers.keys()
+        for node in publishing.nodes - wanted:
+            publishing.remove_member(node)
+        for node in wanted - publishing.nodes:
+            publishing.add_member(node, site.member_node(node), record.group.version)
+
+    # The leader
+
+    def _follow(self, record: MirrorRecord) -> None:
+        """Turn to the leader that the record names."""
+        home = QueueHome(record.home, self.queue.home.identity)
+        leader = record.leader
+        if self._other.member not in (None, leader):
+            self._other.leave()
+        if leader != self.member:
+            self._marker, self._has_come_round = 0, False
+        if leader is None:
+            if not self.queue.is_down:
+                self.queue.awaits(home)
+                self.publishing.fail()
+        elif leader == self.member:
+            self._lead(home)
+        elif self._other.member is None and self._is_linked(leader):
+            self._turn_to(leader, home)
+
+    def _is_linked(self, member: Member) -> bool:
+        """Whether a member's node is linked, in the life that the member is of."""
+        peer = self._site.peers.get(member.node)
+        return peer is not None and peer.incarnation == member.incarnation
+
+    def _turn_to(self, leader: Member, home: QueueHome) -> None:
+        """The leader is on another node."""
+        self._other.turn_to(leader, home)
+        self._frames.tell_owed(home.node)
+        if self._mirror is not None:
+            self._mirror.leader_changed()
+
+    def _lead(self, home: QueueHome) -> None:
+        """Lead on this node: at once if it has the queue, otherwise when it is promoted."""
+        ring = self._ring
+        assert ring is not None, "RP1"
+        if self.leading is not None:
+            if self.queue.leader is None:
+                self.queue.led_by(self.leading.queue, home, is_here=True)
+                self._frames.opened()
+        elif not self._marker and ring.is_joined:
+            self._marker = ring.broadcast(b"")
+
+    def confirmed(self, through: int) -> None:
+        """Broadcasts of this member have come round."""
+        if self._marker and through >= self._marker and self.leading is None:
+            self._has_come_round = True
+            self._promote()
+
+    def _promote(self) -> None:
+        """Lead, if everything is applied that has come (MQ8); otherwise when it is."""
+        mirror, record, site = self._mirror, self.record, self._site
+        promoted = None if mirror is None else mirror.promote()
+        if promoted is None or record is None:
+            return
+        self._mirror = None
+        leading = self.leading = new_leader.promoted(self, site, promoted, record)
+        home = QueueHome(record.home, self.queue.home.identity)
+        self.queue.led_by(leading.queue, home, is_here=True)
+        site.opened(self)
+        self._settle_owed(leading)
+
+    def _settle_owed(self, leading: Leading) -> None:
+        """Those who wait for confirms since before this node led: its own publishers first."""
+        publishing = self.publishing
+        publisher = HostedPublisher(lambda: publishing.confirmed(*publisher.take()))
+        for number, count in publishing.owed_runs:
+            publisher.begin(number, count)
+            leading.settle(self.own_sender, number, count, publisher)
+            publisher.end(number)
+        self._frames.opened()
+
+    # The ring (RingUser)
+
+    def delivered(self, sender: Member, payloads: list[bytes]) -> None:
+        """Decisions of a leader, or the mark of a new one. Raises ValueError."""
+        for payload in payloads:
+            if payload and self._mirror is not None:
+                self._mirror.decided(payload)
+
+    def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
+        """The ring has other members."""
+        leading, record = self.leading, self.record
+        if leading is None or record is None:
+            return
+        for member in born:
+            place = record.group.place_of(member)
+            assert place is not None, "who is born is in the ring"
+            leading.mirror_joined(member, place.born)
+        for member in died:
+            leading.synchronising.died(member)
+            self._site.when_stable(partial(leading.mirror_gone, member))
+
+    def submit(self, change: Change) -> None:
+        """See `RingUser.submit`."""
+        self._site.submit(self, change)
+
+    # Contents (OwnMember, SentTo)
+
+    @property
+    def leads(self) -> bool:
+        """Publishers of this node publish to the leader directly."""
+        return self.leading is not None
+
+    def publish(
+        self,
+        number: int,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        publisher: Publisher | None,
+        first: int,
+    ) -> None:
+        """See `OwnMember.publish`."""
+        assert self.leading is not None, "RP1"
+        sender = self.own_sender
+        self.leading.publish(sender, number, messages, body_bytes, ttl_ms, publisher, first)
+
+    def keep(
+        self, number: int, messages: list[Message], body_bytes: int, ttl_ms: int | None
+    ) -> None:
+        """See `OwnMember.keep`."""
+        settled = self.publishing.settled
+        self.keep_contents(self.own_sender, number, messages, body_bytes, ttl_ms, settled)
+
+    def keep_contents(
+        self,
+        sender: int,
+        number: int,
+        messages: list[Message],
+        body_bytes: int,
+        ttl_ms: int | None,
+        settled: int,
+    ) -> None:
+        """Keep contents for the leader's decisions. settled: see mirror_frames.py."""
+        if self._mirror is not None:
+            self._mirror.contents(sender, number, messages, body_bytes, ttl_ms, settled)
+
+    @property
+    def is_behind(self) -> bool:
+        """See `OwnMember.is_behind`."""
+        leading = self.leading
+        return leading is not None and leading.queue.publisher_hold.is_wanted
+
+    def begin_hold(self, resume: Callable[[], object]) -> None:
+        """See `OwnMember.begin_hold`."""
+        assert self.leading is not None, "only a leader has consumers"
+        self.leading.queue.publisher_hold.begin(resume)
+
+    # The mirror (MirrorUser)
+
+    def tell_leader(self, *pieces: bytes) -> None:
+        """Send a frame to the leader, if it is linked."""
+        record = self.record
+        if record is not None and record.leader is not None:
+            self._site.send(record.leader.node, pieces)
+
+    def is_linked(self, sender: int) -> bool:
+        """Whether this sender is a linked node, or this one."""
+        peers = self._site.peers.values()
+        return sender == self.own_sender or any(
+            sender_number(peer.name, peer.incarnation) == sender for peer in peers
+        )
+
+    def flush_later(self) -> None:
+        """Call `flush` at the end of the round."""
+        self._site.replica_flush_later(self)
+
+    def leave(self, error: MirrorDiffers) -> None:
+        """The mirror's messages are not the leader's: it dies, and the node gets another one."""
+        member = self.member
+        assert member is not None, "RP1"
+        logger.error("the mirror of %r on this node is given up: %s", self.queue, error)
+        self.submit(Died((member,), member))
+
+    def after_ms(self, delay_ms: int, callback: Callable[[], object]) -> None:
+        """Call back after a time, if the member lives then."""
+        member = self.member
+        self._site.call_later_ms(delay_ms, lambda: callback() if self.member is member else None)
+
+    def make_backing(self, lacked: list[Range]) -> BackingQueue:
+        """A new backing queue for a mirror that lacks these positions."""
+        return self._site.make_mirror_backing(self, lacked)
+
+    def work(self, steps: Iterator[int]) -> None:
+        """Take steps in turns of the event loop."""
+        self._site.work(f"a purge of {self.queue!r}", steps)
+
+    # Once a round
+
+    def flush(self) -> None:
+        """Broadcast what was decided, or tell the leader what is kept."""
+        leading, mirror = self.leading, self._mirror
+        if leading is not None:
+            self.broadcast()
+            for member, batch in leading.batches():
+                self._frames.send_batch(member.node, frames.BATCH, batch)
+            if leading.synchronising.has_batches:
+                self.flush_later()
+        elif mirror is not None:
+            mirror.report()
+            if self._has_come_round:
+                self._promote()
+
+    def broadcast(self) -> None:
+        """The decisions of the turn go round."""
+        if self.leading is not None:
+            decisions = self.leading.backing.take_decisions()
+            if decisions and self._ring is not None:
+                self._ring.broadcast(decisions)
+                self._ring.flush()
+
+    # Links
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        if self._ring is not None:
+            self._ring.link_up(peer.name, peer.incarnation)
+        if self.record is not None:
+            self._set_members(self.record)
+            self._follow(self.record)
+
+    def peer_down(self, peer: Peer) -> None:
+        """The link to a node is down."""
+        node = peer.name
+        self._frames.peer_down(node)
+        self.publishing.link_down(node)
+        if self._other.member is not None and self._other.member.node == node:
+            self._other.leave()
+        if self._mirror is not None:
+            self._mirror.sender_gone(sender_number(node, peer.incarnation))
+        if self._ring is not None:
+            self._ring.link_down(node)
+
+    def ring_message(self, node: str, message: bytes) -> None:
+        """A message of the ring. Raises ValueError."""
+        if self._ring is not None:
+            self._ring.received(node, message)
+
+    def received(self, peer: Peer, kind: int, payload: bytes) -> None:
+        """A frame about the queue. Raises ValueError."""
+        self._frames.received(peer, kind, payload)

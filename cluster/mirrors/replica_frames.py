@@ -1,0 +1,168 @@
+"""What other nodes send about a mirrored queue, beside the messages of its ring (mirror_frames.py).
+
+Contents, reports and questions are handed to the replica of this node. What a leader is asked
+before it is one here waits until the queue is opened.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from leveret.cluster.links.services import Peer
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.batches import Batch
+from leveret.cluster.mirrors.leading import sender_number
+from leveret.cluster.mirrors.mirror_member import MirrorMember
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.replica_site import Site
+from leveret.cluster.mirrors.sending_node import SendingNode, SentTo
+from leveret.cluster.queues.queue_frames import FrameError, fields, numbers, packed
+
+
+class FramedReplica(SentTo, Protocol):
+    """The replica of this node (replica.py)."""
+
+    record: MirrorRecord | None
+    publishing: MirroredPublishing
+
+    @property
+    def mirror(self) -> MirrorMember | None:
+        """The mirror on this node; None if it leads, or has no member."""
+
+    def broadcast(self) -> None:
+        """Have the decisions of the turn go round."""
+
+
+class ReplicaFrames:
+    """See the module."""
+
+    __slots__ = ("_replica", "_sending", "_site", "_waiting")
+
+    def __init__(self, replica: FramedReplica, site: Site) -> None:
+        self._replica = replica
+        self._site = site
+        self._sending: dict[str, SendingNode] = {}
+        self._waiting: list[Callable[[], object]] = []
+
+    def tell_owed(self, node: str) -> None:
+        """Tell the node that leads which runs wait for it."""
+        owed = [number for run in self._replica.publishing.owed_runs for number in run]
+        if owed:
+            start = frames.IDENTITY.pack(frames.OWED, self._replica.identity)
+            self._site.send(node, (start, packed(owed)))
+
+    def opened(self) -> None:
+        """The queue is led here now: ask what has waited for that, and who waits for confirms."""
+        for node in self._site.peers:
+            self._site.send(node, (frames.IDENTITY.pack(frames.LEADS, self._replica.identity),))
+        waiting, self._waiting = self._waiting, []
+        for ask in waiting:
+            ask()
+
+    def leader_ended(self, mirror: MirrorMember) -> None:
+        """The queue is not led here any more, but mirrored, by a member that begins with this."""
+        for sending in self._sending.values():
+            sending.leader_ended()
+            mirror.sender_begins(sending.sender, sending.next_number)
+
+    def peer_down(self, node: str) -> None:
+        """The link to a node is down."""
+        self._sending.pop(node, None)
+
+    def send_batch(self, node: str, kind: int, batch: Batch) -> None:
+        """Send messages to a mirror."""
+        start = frames.IDENTITY.pack(kind, self._replica.identity)
+        self._site.send(node, (start, *batch.encode(self._site.wall_offset_ms)))
+
+    def received(self, peer: Peer, kind: int, payload: bytes) -> None:
+        """A frame about the queue. Raises ValueError."""
+        replica = self._replica
+        if kind == frames.CONTENTS:
+            self._sending_node(peer).contents(payload)
+        elif kind == frames.BEGINS:
+            self._begins(peer, payload)
+        elif kind == frames.BEGINS_WANTED:
+            version = 0 if replica.record is None else replica.record.group.version
+            replica.publishing.tell_begin(peer.name, version)
+        elif kind == frames.TAKEN:
+            _, taken_bytes = fields(frames.TAKEN_FRAME, payload)
+            replica.publishing.taken(peer.name, taken_bytes)
+        elif kind == frames.CONFIRMED:
+            self._confirmed(peer, payload)
+        elif kind == frames.KEPT:
+            self._kept(peer, payload)
+        elif kind == frames.LACKS:
+            self._lacks(peer, payload)
+        elif kind == frames.OWED:
+            self._when_open(partial(self._sending_node(peer).owed, payload))
+        elif kind == frames.LEADS:
+            self.tell_owed(peer.name)
+        elif kind == frames.WANTED:
+            self._when_open(partial(self._wanted, peer, payload))
+        elif kind in (frames.BATCH, frames.MESSAGES):
+            if replica.mirror is not None:
+                replica.mirror.batch(kind, payload[frames.IDENTITY.size :])
+        else:
+            raise FrameError(f"a frame of the unknown kind {kind}")
+
+    def _sending_node(self, peer: Peer) -> SendingNode:
+        sending = self._sending.get(peer.name)
+        if sending is None:
+            report_later = partial(self._site.report_later, peer)
+            sending = SendingNode(peer, self._replica, self._site.addresses, report_later)
+            self._sending[peer.name] = sending
+        return sending
+
+    def _begins(self, peer: Peer, payload: bytes) -> None:
+        """A node is about to send contents."""
+        _, number, _ = fields(frames.BEGINS_FRAME, payload)
+        self._sending_node(peer).next_number = number
+        mirror = self._replica.mirror
+        if mirror is not None:
+            mirror.sender_begins(sender_number(peer.name, peer.incarnation), number)
+
+    def _confirmed(self, peer: Peer, payload: bytes) -> None:
+        """The leader confirms runs. One that leads no more does not: the next one is asked."""
+        record = self._replica.record
+        if record is None or record.leader is None or record.leader.node != peer.name:
+            return
+        _, ranges = fields(frames.CONFIRMED_START, payload)
+        found = numbers(payload, frames.CONFIRMED_START.size)
+        if len(found) % 2 or 2 * ranges > len(found):
+            raise FrameError(f"{ranges} ranges in {len(found)} numbers")
+        pairs = list(zip(found[::2], found[1::2], strict=True))
+        self._replica.publishing.confirmed(pairs[:ranges], pairs[ranges:])
+
+    def _kept(self, peer: Peer, payload: bytes) -> None:
+        _, turn, batch = fields(frames.KEPT_FRAME, payload)
+        record, leading = self._replica.record, self._replica.leading
+        member = None if record is None else record.on(peer.name)
+        if leading is not None and member is not None:
+            leading.mirror_kept(member.id, turn, batch)
+
+    def _lacks(self, peer: Peer, payload: bytes) -> None:
+        _, term = fields(frames.LACKS_START, payload)
+        found = numbers(payload, frames.LACKS_START.size)
+        if len(found) % 2:
+            raise FrameError(f"{len(found)} numbers of positions that are lacked")
+        record, leading = self._replica.record, self._replica.leading
+        member = None if record is None else record.on(peer.name)
+        if leading is not None and member is not None and not member.is_synchronised:
+            leading.mirror_lacks(member.id, term, list(zip(found[::2], found[1::2], strict=True)))
+
+    def _when_open(self, ask: Callable[[], object]) -> None:
+        """Somebody asks the leader something: now, or when this node has opened the queue."""
+        if self._replica.leading is None:
+            self._waiting.append(ask)
+        else:
+            ask()
+
+    def _wanted(self, peer: Peer, payload: bytes) -> None:
+        _, start, end = fields(frames.WANTED_FRAME, payload)
+        if start >= end:
+            raise FrameError(f"messages from position {start} to {end} are wanted")
+        leading = self._replica.leading
+        assert leading is not None, "a leader is asked"
+        self._replica.broadcast()
+        self.send_batch(peer.name, frames.MESSAGES, leading.messages(start, end))

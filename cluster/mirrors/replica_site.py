@@ -1,0 +1,109 @@
+"""What the replica of a mirrored queue needs of its node (replicas.py)."""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.turns import Flushable
+from leveret.broker.vhost import VirtualHost
+from leveret.cluster.gm.group import Change, Member
+from leveret.cluster.links.services import Peer
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.mirroring import Mirroring
+from leveret.cluster.mirrors.publishing import OtherMember
+from leveret.cluster.mirrors.ring import RingNode
+from leveret.cluster.queues.hosted_publishes import HostedPublishes
+from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.storage.addresses import Addresses
+from leveret.storage.backing_queue import BackingQueue
+
+
+class QueueReplica(Protocol):
+    """A replica, as its node sees it: see `Replica`."""
+
+    identity: int
+    vhost: VirtualHost
+    queue: MirroredQueue
+    record: MirrorRecord | None
+    is_over: bool
+
+    @property
+    def member(self) -> Member | None:
+        """The member on its node; None if there is none."""
+
+    def flush(self) -> None:
+        """The end of a round."""
+
+
+class Site(RingNode, Protocol):
+    """A node, as its replicas see it (replicas.py).
+
+    node, incarnation: its own. wall_offset_ms: from the broker's clock to the wall clock.
+    """
+
+    node: str
+    incarnation: int
+    addresses: Addresses
+    wall_offset_ms: int
+
+    @property
+    def peers(self) -> dict[str, Peer]:
+        """The linked nodes."""
+
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+
+    def submit(self, replica: QueueReplica, change: Change) -> None:
+        """Have the ring of the record changed; repeat it until it is made or refused."""
+
+    def mirroring_of(self, replica: QueueReplica) -> Mirroring:
+        """What the policies ask for that match the queue now."""
+
+    def synchronised(self, replica: QueueReplica, mirror: Member) -> None:
+        """Have a mirror marked as synchronised in the record."""
+
+    def when_stable(self, listener: Callable[[], object]) -> None:
+        """Call when what is applied now is applied on all nodes of the view, on disk."""
+
+    def replica_flush_later(self, replica: Flushable) -> None:
+        """Call `flush` of the replica at the end of the round."""
+
+    def keep_early(self, node: str, identity: int, message: bytes) -> None:
+        """Keep a ring's message of a node for the next member of this one, if it is linked."""
+
+    def member_node(self, node: str) -> OtherMember:
+        """A linked node, to send contents to."""
+
+    def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
+        """Have a report made to a node at the end of the round."""
+
+    def call_later_ms(self, delay_ms: int, callback: Callable[[], object]) -> object:
+        """Call back after a time."""
+
+    def work(self, what: str, steps: Iterator[int]) -> None:
+        """Take steps in turns of the event loop."""
+
+    def opened(self, replica: QueueReplica) -> None:
+        """The queue is led here from now on: nodes that wait for it may use it."""
+
+    def left(self, replica: QueueReplica) -> None:
+        """The queue is not led here any more: what nodes have asked for here, they ask again."""
+
+    def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
+        """The queue that leads, on a backing queue."""
+
+    def open_copy(self, replica: QueueReplica) -> BackingQueue:
+        """The messages that a restart found under the queue's storage id."""
+
+    def ended(self, replica: QueueReplica) -> None:
+        """The queue is deleted, or the node stops."""
+
+    def make_mirror_backing(self, replica: QueueReplica, lacked: list[Range]) -> BackingQueue:
+        """A new backing queue for a mirror that lacks these positions."""
+
+    def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
+        """The client of the leader on another node, whose deliveries have tags from this one on."""

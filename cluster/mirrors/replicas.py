@@ -1,0 +1,449 @@
+"""The mirrored queues of this node: the service of the links for rings and contents.
+
+For each mirrored queue there is a `Replica`, known by the identity of its ring. It is made when the
+first record of the queue is applied here, and ends when the queue is deleted. Frames for a queue
+whose record is not applied here yet, or not the one with which this node has a member, are kept
+until it is, up to a limit; above that the link is closed, and what was sent over it is sent again.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from leveret.broker.long_work import LongWork
+from leveret.broker.queues.classic_queue import ClassicQueue
+from leveret.broker.queues.levels import Levels, priority_levels
+from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.broker.queues.queue_owner import QueueOwner
+from leveret.broker.services import Services
+from leveret.broker.turns import Flushable
+from leveret.broker.vhost import VirtualHost
+from leveret.cluster.gm.activity import read_head
+from leveret.cluster.gm.group import Change, Member
+from leveret.cluster.links.services import MULTICAST_SERVICE, Peer, ServiceRegistry
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.kept import Kept
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.mirror_storage import make_mirror_queue
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+from leveret.cluster.mirrors.mirroring import NOT_MIRRORED, Mirroring
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.record_changes import decode_record
+from leveret.cluster.mirrors.replica import Replica
+from leveret.cluster.mirrors.replica_site import QueueReplica
+from leveret.cluster.mirrors.ring import Ring
+from leveret.cluster.queues.hosted_publishes import HostedPublishes
+from leveret.cluster.queues.queue_frames import FrameError, fields
+from leveret.cluster.queues.remote_hold import RemoteHold
+from leveret.cluster.queues.remote_queue import RemoteQueue
+from leveret.cluster.queues.remote_queues import RemoteQueues
+from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.message import Entry
+
+logger = logging.getLogger("leveret.cluster")
+
+Submit = Callable[[QueueReplica, Change], object]
+Synchronised = Callable[[QueueReplica, Member], object]
+
+
+EARLY_BYTES_MAX = 64 * 1024 * 1024
+"""Of frames of one link for members that this node does not have yet."""
+
+
+class MemberNode:
+    """A linked node, as the members of other nodes send contents to it."""
+
+    __slots__ = ("_holds", "peer")
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self._holds: dict[RemoteHold, None] = {}
+
+    @property
+    def is_congested(self) -> bool:
+        """The link has more to send than it should."""
+        return self.peer.is_congested
+
+    def await_drain(self, hold: RemoteHold) -> None:
+        """Call `look` when the link has room again."""
+        self._holds[hold] = None
+
+    def send(self, *pieces: bytes) -> None:
+        """Send a frame."""
+        self.peer.send(MULTICAST_SERVICE, *pieces)
+
+    def drained(self) -> None:
+        """The link has room again."""
+        holds, self._holds = self._holds, {}
+        for hold in holds:
+            hold.look()
+
+
+LATE_MS = 60_000
+"""So long a queue that is not mirrored any more takes what was sent before its nodes knew that."""
+
+
+class EarlyFrames:
+    """Frames for members that this node does not have yet, by the identity of the ring."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, list[tuple[Peer, bytes]]] = {}
+        self._kept_bytes: dict[Peer, int] = {}
+
+    def waits(self, identity: int, peer: Peer) -> bool:
+        """Whether frames of a link wait for a ring's record; what follows them waits, too."""
+        return any(one is peer for one, _ in self._kept.get(identity, ()))
+
+    def add(self, identity: int, peer: Peer, payload: bytes) -> None:
+        """Keep a frame. Raises FrameError if a link brings too many."""
+        size = self._kept_bytes.get(peer, 0) + len(payload)
+        if size > EARLY_BYTES_MAX:
+            raise FrameError(f"{size} bytes for mirrored queues that are not declared here")
+        self._kept_bytes[peer] = size
+        self._kept.setdefault(identity, []).append((peer, payload))
+
+    @property
+    def identities(self) -> list[int]:
+        """Of the rings for which frames are kept."""
+        return [*self._kept]
+
+    def take(self, identity: int) -> list[tuple[Peer, bytes]]:
+        """The frames for a queue, in the order in which they came."""
+        taken = self._kept.pop(identity, [])
+        for peer, payload in taken:
+            self._kept_bytes[peer] -= len(payload)
+        return taken
+
+    def peer_down(self, peer: Peer) -> None:
+        """Drop what a link has brought: it is sent again when there is another."""
+        self._kept_bytes.pop(peer, None)
+        for identity in [*self._kept]:
+            left = [one for one in self._kept[identity] if one[0] is not peer]
+            if left:
+                self._kept[identity] = left
+            else:
+                del self._kept[identity]
+
+
+class LeaderOwner:
+    """The virtual host, as the queue sees it that leads: with the backing queue of the mirror."""
+
+    def __init__(self, vhost: VirtualHost, backing: BackingQueue) -> None:
+        self._vhost = vhost
+        self._backing = backing
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._vhost, name)
+
+    def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
+        """The messages that the mirror has."""
+        return self._backing
+
+
+class Replicas:
+    """See `Service` and `Site`. by_identity: the mirrored queues, by their rings' identities.
+
+    is_in_view: the records here are those of a view.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        incarnation: int,
+        services: Services,
+        links: ServiceRegistry,
+        remote_queues: RemoteQueues,
+        submit: Submit,
+        synchronised: Synchronised,
+        when_stable: Callable[[Callable[[], object]], object],
+        later: Callable[[int, Callable[[], object]], object],
+        held_by_clients: Callable[[QueueClient], list[Entry]],
+        wall_offset_ms: int = 0,
+        mirroring_of: Callable[[str, QueueClient], Mirroring] = lambda vhost, queue: NOT_MIRRORED,
+    ) -> None:
+        self.node = node
+        self.incarnation = incarnation
+        self.is_in_view = False
+        self.wall_offset_ms = wall_offset_ms
+        self.addresses = remote_queues.addresses
+        self.peers: dict[str, Peer] = {}
+        self.by_identity: dict[int, Replica] = {}
+        self._by_client: dict[QueueClient, Replica] = {}
+        self._services = services
+        self._remote_queues = remote_queues
+        self._submit = submit
+        self._synchronised = synchronised
+        self.call_later_ms = later
+        self._mirroring_of = mirroring_of
+        self._when_stable = when_stable
+        self._held_by_clients = held_by_clients
+        self._nodes: dict[str, MemberNode] = {}
+        self._early = EarlyFrames()
+        links.register(MULTICAST_SERVICE, self)
+
+    # Records
+
+    def make_queue(self, declared: DeclaredQueue, record: MirrorRecord) -> QueueClient:
+        """What stands for a queue that is declared with a record. See `QueueMirrors.make_queue`."""
+        vhost, identity = self._services.vhosts[declared.vhost], record.group.identity
+        publishing = MirroredPublishing(declared.name, identity, self._remote_queues.untaken)
+        queue = MirroredQueue(declared, publishing)
+        replica = Replica(self, vhost, identity, queue, publishing)
+        self.by_identity[identity] = self._by_client[queue] = replica
+        return queue
+
+    def record_changed(
+        self, vhost_name: str, queue: QueueClient, record: MirrorRecord | None, storage_id: int
+    ) -> None:
+        """See `Listener.record_changed`."""
+        vhost = self._services.vhosts[vhost_name]
+        if record is None:
+            self._end_mirroring(vhost, queue)
+            return
+        identity = record.group.identity
+        replica = self.by_identity.get(identity)
+        if replica is None:
+            replica = self._begin(vhost, queue, record)
+        replica.apply(record, storage_id)
+        self._take_early(identity)
+
+    def _take_early(self, identity: int) -> None:
+        """Take the frames that have waited, as far as they are not early any more."""
+        for peer, payload in self._early.take(identity):
+            self.received(peer, payload)
+
+    def view_changed(self, is_in_view: bool) -> None:
+        """The node is in a view, whose records it has, or in none yet."""
+        self.is_in_view = is_in_view
+        for identity in self._early.identities:
+            self._take_early(identity)
+
+    def policies_changed(self, vhost_name: str, queue: QueueClient) -> None:
+        """Other policies are in force for a queue."""
+        record = decode_record(self._services.vhosts[vhost_name].mirrors.get(queue.name, b""))
+        replica = None if record is None else self.by_identity.get(record.group.identity)
+        if replica is not None and replica.leading is not None:
+            replica.leading.synchronising.policies_changed()
+
+    def _begin(self, vhost: VirtualHost, queue: QueueClient, record: MirrorRecord) -> Replica:
+        """A queue that clients use begins to be mirrored."""
+        client = self.make_queue(
+            DeclaredQueue(
+                vhost.name, queue.name, queue.kind, queue.durable, queue.auto_delete,
+                queue.arguments, queue.home,
+            ),
+            record,
+        )  # fmt: skip
+        client.storage_id = queue.storage_id
+        replica = self.by_identity[record.group.identity]
+        vhost.replace_queue(client)
+        if isinstance(queue, ClassicQueue):
+            self._lead_first(replica, queue)
+        elif isinstance(queue, RemoteQueue) and record.leader is not None:
+            replica.follow_first(queue, record.leader)
+        return replica
+
+    def _lead_first(self, replica: Replica, queue: ClassicQueue) -> None:
+        inner = queue.backing
+        held: list[Entry] = []
+        if inner.unacked_count:
+            held = self._held_by_clients(queue) + self._remote_queues.held_of(queue)
+        kept = Kept(inner, replica.flush_later)
+        backing = LeadingQueue(inner, kept, self.wall_offset_ms, held=held)
+        queue.backing = backing
+        for consumer in queue.ring.consumers:
+            consumer.queue_replaced(replica.queue)
+        self._remote_queues.replaced(queue, replica.queue)
+        replica.lead_first(queue, backing, kept)
+
+    def _end_mirroring(self, vhost: VirtualHost, queue: QueueClient) -> None:
+        replica = self._by_client.pop(queue, None)
+        if replica is None:
+            return
+        after = replica.end_mirroring()
+        after.home = queue.home
+        vhost.replace_queue(after)
+        if isinstance(after, ClassicQueue):
+            for consumer in after.ring.consumers:
+                consumer.queue_replaced(after)
+            self._remote_queues.replaced(queue, after)
+
+        def forget() -> None:
+            self.by_identity.pop(replica.identity, None)
+            replica.publishing.fail()
+
+        self.call_later_ms(LATE_MS, forget)
+
+    def led_messages(self, queue: QueueClient) -> BackingQueue | None:
+        """The messages of a mirrored queue that this node leads, or led last; None for others."""
+        replica = self._by_client.get(queue)
+        if replica is None or replica.record is None or replica.record.home != self.node:
+            return None
+        return replica.copy if replica.leading is None else replica.leading.backing.inner
+
+    # Site
+
+    @property
+    def is_held(self) -> bool:
+        """Publishers of this node wait for its store."""
+        return self._remote_queues.is_held
+
+    def send(self, node: str, pieces: Sequence[bytes]) -> None:
+        """Send a frame to another node, if it is linked."""
+        peer = self.peers.get(node)
+        if peer is not None:
+            peer.send(MULTICAST_SERVICE, *pieces)
+
+    def submit(self, replica: QueueReplica, change: Change) -> None:
+        """See `Site.submit`."""
+        self._submit(replica, change)
+
+    def mirroring_of(self, replica: QueueReplica) -> Mirroring:
+        """See `Site.mirroring_of`."""
+        return self._mirroring_of(replica.vhost.name, replica.queue)
+
+    def synchronised(self, replica: QueueReplica, mirror: Member) -> None:
+        """See `Site.synchronised`."""
+        self._synchronised(replica, mirror)
+
+    def when_stable(self, listener: Callable[[], object]) -> None:
+        """Call when what is applied now is applied on all nodes of the view, on disk."""
+        self._when_stable(listener)
+
+    def flush_later(self, ring: Ring) -> None:
+        """Flush a ring at the end of the round."""
+        self._services.turns.flush_later(ring)
+
+    def replica_flush_later(self, replica: Flushable) -> None:
+        """Flush a replica at the end of the round."""
+        self._services.turns.flush_later(replica)
+
+    def after_ms(self, delay_ms: int, ring: Ring, member: Member) -> None:
+        """Call `pause_over` after a time."""
+        self.call_later_ms(delay_ms, lambda: ring.pause_over(member))
+
+    def work(self, what: str, steps: Iterator[int]) -> None:
+        """Take steps in turns of the event loop."""
+        LongWork(self._services.turns, what, steps).start()
+
+    def member_node(self, node: str) -> MemberNode:
+        """A linked node, to send contents to."""
+        return self._nodes[node]
+
+    def report_later(self, peer: Peer, publishes: HostedPublishes, size: int) -> None:
+        """Have a report made to a node at the end of the round, if its link lasts."""
+        if self.peers.get(peer.name) is peer:
+            self._remote_queues.host(peer).report_later(publishes, size)
+
+    def opened(self, replica: QueueReplica) -> None:
+        """The queue is led here from now on: nodes that wait for it may use it."""
+        self._remote_queues.added(replica.vhost.name, replica.queue)
+
+    def left(self, replica: QueueReplica) -> None:
+        """See `Site.left`."""
+        self._remote_queues.left(replica.queue)
+
+    def make_leader(self, replica: QueueReplica, backing: BackingQueue) -> ClassicQueue:
+        """The queue that leads, on a backing queue."""
+        client = replica.queue
+        owner = cast("QueueOwner", LeaderOwner(replica.vhost, backing))
+        return ClassicQueue(
+            owner, client.name, client.durable, client.auto_delete, client.arguments
+        )
+
+    def make_mirror_backing(self, replica: QueueReplica, lacked: list[Range]) -> BackingQueue:
+        """A new backing queue for a mirror."""
+        vhost, queue = replica.vhost, replica.queue
+        return make_mirror_queue(
+            lacked,
+            _levels_of(queue),
+            lambda level, is_head: vhost.make_part(queue, level, is_head),
+        )
+
+    def open_copy(self, replica: QueueReplica) -> BackingQueue:
+        """See `Site.open_copy`."""
+        return replica.vhost.make_backing(replica.queue, _levels_of(replica.queue))
+
+    def ended(self, replica: QueueReplica) -> None:
+        """See `Site.ended`."""
+        self.by_identity.pop(replica.identity, None)
+        self._by_client.pop(replica.queue, None)
+
+    def make_remote(self, queue: MirroredQueue, home: QueueHome, first_tag: int) -> RemoteQueue:
+        """See `Site.make_remote`."""
+        return RemoteQueue(
+            self._remote_queues.home_node(home.node), queue.vhost_name, queue.kind, queue.name,
+            queue.durable, queue.auto_delete, queue.arguments, None,
+            home, first_tag, queue.leader_lost,
+        )  # fmt: skip
+
+    # Links
+
+    def peer_up(self, peer: Peer) -> None:
+        """A link to a node is up."""
+        self.peers[peer.name] = peer
+        self._nodes[peer.name] = MemberNode(peer)
+        for replica in tuple(self.by_identity.values()):
+            replica.peer_up(peer)
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """The link to a node is down."""
+        del self.peers[peer.name]
+        del self._nodes[peer.name]
+        self._early.peer_down(peer)
+        for replica in tuple(self.by_identity.values()):
+            replica.peer_down(peer)
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """The payload of one frame. Raises ValueError if it is damaged."""
+        if not payload:
+            raise FrameError("a frame is empty")
+        kind, version = payload[0], 0
+        if kind < frames.CONTENTS:
+            head = read_head(payload)
+            identity, version = head.identity, head.version
+        elif kind == frames.BEGINS:
+            identity, _, version = fields(frames.BEGINS_FRAME, payload)
+        else:
+            (identity,) = fields(frames.IDENTITY, payload)
+        replica = self.by_identity.get(identity)
+        if replica is None or self._is_early(replica, peer, kind, version):
+            self._early.add(identity, peer, payload)
+        elif kind < frames.CONTENTS:
+            replica.ring_message(peer.name, payload)
+        else:
+            replica.received(peer, kind, payload)
+
+    def _is_early(self, replica: Replica, peer: Peer, kind: int, version: int) -> bool:
+        """Whether a frame is for a member that this node is about to have, or may be.
+
+        version: of the record that its sender has applied, if the frame says so. A ring that this
+        node has a member of keeps its own early messages.
+        """
+        if replica.record is None:
+            return False
+        if not self.is_in_view:
+            # The record is what this node had: on another side of a partition, it may be newer.
+            return True
+        is_newer = version > replica.record.group.version
+        is_for_next = is_newer and (replica.member is None or kind == frames.BEGINS)
+        return is_for_next or self._early.waits(replica.identity, peer)
+
+    def keep_early(self, node: str, identity: int, message: bytes) -> None:
+        """See `Site.keep_early`."""
+        peer = self.peers.get(node)
+        if peer is not None:
+            self._early.add(identity, peer, message)
+
+    def drained(self, peer: Peer) -> None:
+        """A peer that was congested is so no longer."""
+        self._nodes[peer.name].drained()
+
+
+def _levels_of(queue: QueueClient) -> Levels | None:
+    priority_max = queue.declared.max_priority
+    return priority_levels(priority_max) if priority_max else None

@@ -1,0 +1,144 @@
+"""A member of this node in the ring of one queue: does what its machine asks for (cluster/gm).
+
+It sends over the links, waits out pauses, and passes on what is delivered. At the end of a round in
+which something came or was broadcast, the neighbour is told.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from leveret.broker.turns import Flushable
+from leveret.cluster.gm.group import Change, Group, Member
+from leveret.cluster.gm.outputs import (
+    PAUSE_MS,
+    Confirmed,
+    Deliver,
+    Expelled,
+    Joined,
+    MembersChanged,
+    Output,
+    Send,
+    StartPause,
+    Submit,
+)
+from leveret.cluster.gm.ring_member import RingMember
+
+
+class RingNode(Protocol):
+    """What a ring needs of its node."""
+
+    def send(self, node: str, pieces: Sequence[bytes]) -> None:
+        """Send a frame to another node, if it is linked."""
+
+    def flush_later(self, ring: "Ring") -> None:
+        """Call `flush` at the end of the round."""
+
+    def after_ms(self, delay_ms: int, ring: "Ring", member: Member) -> None:
+        """Call `pause_over` with the member after a time."""
+
+
+class RingUser(Protocol):
+    """The replica of the queue on this node."""
+
+    def delivered(self, sender: Member, payloads: list[bytes]) -> None:
+        """Broadcasts of another member, in its order."""
+
+    def confirmed(self, through: int) -> None:
+        """All members have delivered this member's broadcasts through a number."""
+
+    def members_changed(self, born: tuple[Member, ...], died: tuple[Member, ...]) -> None:
+        """The ring has other members: what is broadcast from here on, `born` deliver."""
+
+    def submit(self, change: Change) -> None:
+        """Have a change made in the record; repeat it until it is made or refused."""
+
+    def expelled(self) -> None:
+        """The record does not have this member as living any more."""
+
+
+class Ring(Flushable):
+    """One member of this node. is_dirty: `flush` is due at the end of the round."""
+
+    __slots__ = ("_machine", "_node", "_user", "member")
+
+    def __init__(self, member: Member, node: RingNode, user: RingUser) -> None:
+        self.member = member
+        self._machine = RingMember(member)
+        self._node = node
+        self._user = user
+        super().__init__()
+
+    @property
+    def is_joined(self) -> bool:
+        """It delivers, and may broadcast."""
+        return self._machine.is_joined
+
+    @property
+    def neighbours(self) -> tuple[Member | None, Member | None]:
+        """The left and the right one; None in a ring of one member."""
+        return self._machine.left, self._machine.right
+
+    @property
+    def pending_count(self) -> int:
+        """Broadcasts that are on their way, as this member knows."""
+        return self._machine.pending_count
+
+    @property
+    def early(self) -> list[tuple[str, bytes]]:
+        """Messages of nodes that wait for a newer record."""
+        return self._machine.early
+
+    def broadcast(self, payload: bytes) -> int:
+        """Broadcast at the end of the round; the number that `RingUser.confirmed` will speak of."""
+        number = self._machine.broadcast(payload)
+        self._node.flush_later(self)
+        return number
+
+    def flush(self) -> None:
+        """The end of a round."""
+        self._carry_out(self._machine.flush())
+
+    def received(self, node: str, message: bytes) -> None:
+        """A message of a linked node. Raises ValueError if it is damaged."""
+        self._happened(self._machine.received(node, message))
+
+    def group_changed(self, group: Group) -> None:
+        """A newer record is applied on this node."""
+        self._happened(self._machine.group_changed(group))
+
+    def link_up(self, node: str, incarnation: int) -> None:
+        """A node is linked."""
+        self._happened(self._machine.link_up(node, incarnation))
+
+    def link_down(self, node: str) -> None:
+        """The link to a node is down."""
+        self._happened(self._machine.link_down(node))
+
+    def pause_over(self, member: Member) -> None:
+        """A pause that was asked for is over."""
+        self._happened(self._machine.pause_over(member))
+
+    def _happened(self, outputs: list[Output]) -> None:
+        self._carry_out(outputs)
+        self._node.flush_later(self)
+
+    def _carry_out(self, outputs: list[Output]) -> None:
+        user = self._user
+        for output in outputs:
+            match output:
+                case Send():
+                    self._node.send(output.to.node, output.pieces)
+                case Deliver():
+                    user.delivered(output.sender, output.payloads)
+                case Confirmed():
+                    user.confirmed(output.through)
+                case Submit():
+                    user.submit(output.change)
+                case StartPause():
+                    self._node.after_ms(PAUSE_MS, self, output.member)
+                case MembersChanged():
+                    user.members_changed(output.born, output.died)
+                case Expelled():
+                    user.expelled()
+                case Joined():
+                    pass

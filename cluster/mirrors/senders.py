@@ -1,0 +1,230 @@
+"""Contents that nodes have sent to a mirror, until the leader's decision about them comes.
+
+A sender is a node in one life of its link. It numbers what it publishes to a queue, counting up,
+and sends the same runs to the leader and to every mirror. The leader decides on them in the order
+in which they were sent. A decision and its contents come by different ways, so either may be first.
+
+Invariants:
+
+MQ5  Contents are published once: by the decision that names them, or by the next leader. Those of a
+     sender are undecided from `decided` on; what a decision has named is in no run.
+SE1  The runs of a sender are in the order of their numbers.
+SE2  `bytes_held` is the sum of the bodies' sizes in all runs.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from leveret.storage.intervals import NO_POSITION, Intervals
+from leveret.storage.message import Message
+
+
+class Run(NamedTuple):
+    """Consecutive messages of one sender, alike in address and properties.
+
+    first: the number of the first. ttl_ms: their own time to live, if they have one.
+    """
+
+    first: int
+    messages: list[Message]
+    body_bytes: int
+    ttl_ms: int | None
+
+    @property
+    def end(self) -> int:
+        """One more than the number of the last."""
+        return self.first + len(self.messages)
+
+    def part(self, start: int, end: int) -> "Run":
+        """The messages from number `start` up to, not including, `end`."""
+        if start <= self.first and end >= self.end:
+            return self
+        messages = self.messages[max(0, start - self.first) : end - self.first]
+        body_bytes = sum([len(message.body) for message in messages])
+        return Run(max(start, self.first), messages, body_bytes, self.ttl_ms)
+
+
+class Undecided(NamedTuple):
+    """A run that no decision has named."""
+
+    sender: int
+    run: Run
+
+
+class Sender:
+    """What one sender has sent.
+
+    runs: undecided. decided: decisions have named all numbers below. begin, arrived: the contents
+    from one to the other have come. end: contents from this number on are void. is_gone: its link
+    has ended, here. refused: numbers that decisions have refused.
+    """
+
+    __slots__ = ("arrived", "begin", "decided", "end", "is_gone", "refused", "runs")
+
+    def __init__(self) -> None:
+        self.runs: deque[Run] = deque()
+        self.decided = 0
+        self.begin = 0
+        self.arrived = 0
+        self.end = NO_POSITION
+        self.is_gone = False
+        self.refused = Intervals()
+
+
+NO_RUNS: Final[list[Run]] = []
+
+
+class Senders:
+    """All senders to one queue. bytes_held: of the bodies of undecided contents."""
+
+    __slots__ = ("_senders", "bytes_held")
+
+    def __init__(self) -> None:
+        self._senders: dict[int, Sender] = {}
+        self.bytes_held = 0
+
+    def _sender(self, number: int) -> Sender:
+        sender = self._senders.get(number)
+        if sender is None:
+            sender = self._senders[number] = Sender()
+        return sender
+
+    # From the senders
+
+    def led(self, number: int, decided: int, refused: Intervals) -> None:
+        """Begin as a leader, which has decided on what came from a sender, up to a number."""
+        sender = self._sender(number)
+        sender.begin = sender.arrived = sender.decided = decided
+        sender.refused.update(refused)
+
+    def begins(self, number: int, first: int) -> None:
+        """A sender sends its contents from a number on, and has sent those before to others.
+
+        Raises ValueError.
+        """
+        sender = self._sender(number)
+        if first < sender.arrived:
+            raise ValueError(f"contents begin at {first}, after {sender.arrived - 1} has come")
+        sender.begin = sender.arrived = first
+
+    def next_of(self, number: int) -> int:
+        """The number that the next contents of a sender have, if none are missing before."""
+        return self._sender(number).arrived
+
+    def add(self, number: int, run: Run) -> None:
+        """A run has come from a sender. Raises ValueError if it does not follow the one before."""
+        sender = self._sender(number)
+        if run.first != sender.arrived:
+            raise ValueError(f"contents {run.first} follow those before {sender.arrived}")
+        sender.arrived = run.end
+        for part in self._wanted(sender, run):
+            sender.runs.append(part)
+            self.bytes_held += part.body_bytes
+
+    def _wanted(self, sender: Sender, run: Run) -> list[Run]:
+        """The parts of a run that decisions have not refused, or voided, or named before."""
+        if sender.decided <= run.first and run.end <= sender.end:
+            return [run]
+        start, end = max(sender.decided, run.first), min(sender.end, run.end)
+        return [run.part(start, end)] if start < end else NO_RUNS
+
+    def gone(self, number: int) -> None:
+        """The link of a sender has ended: none of its contents will come any more."""
+        self._sender(number).is_gone = True
+
+    def told(self, number: int, end: int) -> None:
+        """A sender knows what became of its contents below a number: refusals are forgotten."""
+        self._sender(number).refused.remove_range(0, end)
+
+    # From decisions
+
+    def has(self, number: int, first: int, count: int) -> bool:
+        """The contents from a number on have come, all of them."""
+        sender = self._sender(number)
+        return sender.begin <= first and first + count <= sender.arrived
+
+    def lacks(self, number: int, first: int, count: int) -> bool:
+        """Some of the contents from a number on never come."""
+        sender = self._sender(number)
+        is_cut = sender.is_gone and sender.arrived < first + count
+        return is_cut or first < sender.begin
+
+    def take(self, number: int, first: int, count: int) -> list[Run]:
+        """The contents that a decision names, as far as they have come, for good."""
+        sender = self._sender(number)
+        assert sender.decided <= first, "MQ5: a decision names contents twice"
+        runs, end = sender.runs, first + count
+        sender.decided = end
+        found: list[Run] = []
+        while runs and runs[0].first < end:
+            run = self._pop(runs, end)
+            if run.end > first:
+                found.append(run.part(first, end))
+        return found
+
+    def _pop(self, runs: deque[Run], end: int) -> Run:
+        """Take out the first run, as far as it is below a number."""
+        run = runs.popleft()
+        self.bytes_held -= run.body_bytes
+        if run.end > end:
+            left = run.part(end, run.end)
+            runs.appendleft(left)
+            self.bytes_held += left.body_bytes
+            run = run.part(run.first, end)
+        return run
+
+    def refuse(self, number: int, first: int, count: int) -> None:
+        """Contents are never published, whether they have come or not."""
+        sender = self._sender(number)
+        sender.refused.add_range(first, first + count)
+        self.skip(number, first + count)
+
+    def lost(self, number: int, start: int, end: int) -> None:
+        """Contents that a decision has named are not here, and this member leads next: whoever
+        waits for them is refused.
+        """
+        self._sender(number).refused.add_range(start, end)
+
+    def skip(self, number: int, end: int) -> None:
+        """All contents below a number are decided."""
+        sender = self._sender(number)
+        sender.decided = max(sender.decided, end)
+        while sender.runs and sender.runs[0].first < end:
+            self._pop(sender.runs, end)
+
+    def end(self, number: int, end: int) -> None:
+        """The contents of a sender from a number on are void."""
+        sender = self._sender(number)
+        sender.end = end
+        while sender.runs and sender.runs[-1].end > end:
+            run = sender.runs.pop()
+            self.bytes_held -= run.body_bytes
+            if run.first < end:
+                left = run.part(run.first, end)
+                sender.runs.append(left)
+                self.bytes_held += left.body_bytes
+
+    def forget(self, number: int) -> None:
+        """A sender has ended, and nothing is left to be told to it."""
+        sender = self._senders.pop(number, None)
+        if sender is not None:
+            self.bytes_held -= sum([run.body_bytes for run in sender.runs])
+
+    # For the next leader
+
+    def undecided(self) -> Iterator[Undecided]:
+        """The contents that no decision has named, sender by sender, in their order."""
+        for number, sender in self._senders.items():
+            for run in sender.runs:
+                yield Undecided(number, run)
+
+    def decided(self) -> dict[int, int]:
+        """For each sender, the number below which its contents are decided."""
+        return {number: sender.decided for number, sender in self._senders.items()}
+
+    def refusals(self) -> dict[int, Intervals]:
+        """The numbers that were refused, of each sender that may not know it."""
+        return {
+            number: sender.refused for number, sender in self._senders.items() if sender.refused
+        }

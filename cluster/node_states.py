@@ -1,0 +1,118 @@
+"""What each node tells the others of its state: its alarms, and whether it is under maintenance.
+
+An alarm of one node holds back publishers on all nodes of its cluster. A node under maintenance
+gets no new queues from others. Each node tells each other one when their link comes up, and after
+every change. So a node that joins later learns of it, too. What is told is the whole state, so that
+nothing depends on what was told before. A node that is down takes its alarms with it.
+
+A frame is a MessagePack map: later releases may add fields. Alarms that this release does not know
+are left out.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
+from leveret.cluster.links.services import NODE_STATES_SERVICE, Peer, ServiceRegistry
+
+KNOWN_ALARMS = (MEMORY, DISK)
+
+logger = logging.getLogger("leveret.cluster")
+
+
+class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """alarms: those of the node itself. is_under_maintenance: it serves no clients (`drain`)."""
+
+    alarms: tuple[str, ...] = ()
+    is_under_maintenance: bool = False
+
+
+NOTHING_SPECIAL = NodeState()
+
+
+class NodeStates:
+    """The states of this node and of those that are linked with it. See `Service`.
+
+    maintenance_changed: called when a node is put under
+    maintenance, or comes back; it may be replaced.
+    """
+
+    def __init__(self, links: ServiceRegistry, alarms: Alarms) -> None:
+        self.maintenance_changed: Callable[[], object] = lambda: None
+        self._alarms = alarms
+        self._own = NodeState(alarms.own)
+        self._peers: dict[Peer, NodeState] = {}
+        alarms.listen(self._alarms_changed)
+        links.register(NODE_STATES_SERVICE, self)
+
+    @property
+    def under_maintenance(self) -> frozenset[str]:
+        """The other nodes that are under maintenance."""
+        return frozenset(
+            peer.name for peer, state in self._peers.items() if state.is_under_maintenance
+        )
+
+    @property
+    def is_under_maintenance(self) -> bool:
+        """Whether this node is."""
+        return self._own.is_under_maintenance
+
+    def set_under_maintenance(self, is_under_maintenance: bool) -> None:
+        """Tell the others that this node is put under maintenance, or comes back."""
+        self._set_own(NodeState(self._own.alarms, is_under_maintenance))
+
+    def _alarms_changed(self) -> None:
+        """An alarm has begun or ended; those of other nodes are not passed on."""
+        self._set_own(NodeState(self._alarms.own, self._own.is_under_maintenance))
+
+    def _set_own(self, state: NodeState) -> None:
+        if state == self._own:
+            return
+        before, self._own = self._own, state
+        for peer in self._peers:
+            self._tell(peer)
+        self._compare(before, state)
+
+    def _compare(self, before: NodeState, state: NodeState) -> None:
+        if before.is_under_maintenance != state.is_under_maintenance:
+            self.maintenance_changed()
+
+    def _tell(self, peer: Peer) -> None:
+        peer.send(NODE_STATES_SERVICE, msgspec.msgpack.encode(self._own))
+
+    # What links call
+
+    def peer_up(self, peer: Peer) -> None:
+        """See `Service`."""
+        self._peers[peer] = NOTHING_SPECIAL
+        if self._own != NOTHING_SPECIAL:
+            self._tell(peer)
+
+    def peer_down(self, peer: Peer, reason: str) -> None:
+        """See `Service`."""
+        del self._peers[peer]
+        self._set_alarms(peer.name, ())
+
+    def received(self, peer: Peer, payload: bytes) -> None:
+        """See `Service`. Raises ValueError if the state is damaged."""
+        state = msgspec.msgpack.decode(payload, type=NodeState)
+        before, self._peers[peer] = self._peers[peer], state
+        self._compare(before, state)
+        self._set_alarms(peer.name, tuple(one for one in KNOWN_ALARMS if one in state.alarms))
+
+    def drained(self, peer: Peer) -> None:
+        """See `Service`. What is told is little."""
+
+    def _set_alarms(self, node: str, sources: tuple[str, ...]) -> None:
+        before = self._alarms.of_others.get(node, ())
+        for source in sources:
+            if source not in before:
+                logger.warning(
+                    "%s alarm on node %s: publishers are blocked on all nodes", source, node
+                )
+        for source in before:
+            if source not in sources:
+                logger.warning("%s alarm of node %s cleared", source, node)
+        self._alarms.set_of_node(node, sources)

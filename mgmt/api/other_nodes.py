@@ -1,0 +1,188 @@
+"""Asking the other nodes of the cluster to answer a request for what is theirs.
+
+Each node that runs is asked at the same time. One that gives no sign of life for
+`SILENCE_SECONDS_MAX` is left out, and named in the header `LEFT_OUT` of the answer (headers.py). A
+node on its own asks nobody.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from leveret.broker.auth.unrestricted import Unrestricted
+from leveret.cluster.questions import NotAnswered
+from leveret.mgmt.api.asked_permissions import numbered
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import ApiError
+from leveret.mgmt.api.passed_requests import (
+    ASKED_PERMISSIONS,
+    EVERYTHING,
+    OWN_PERMISSIONS,
+    TOPIC,
+    Part,
+    PassedAnswer,
+    PassedRequest,
+    pack,
+    pack_all,
+    pack_requester,
+)
+from leveret.mgmt.api.routes import Created, NoContent, Status
+
+ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
+"""How long an answer may take in all, and without a sign that the node is working on it."""
+ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX = 3600.0, 10.0
+"""The same for an act, such as moving very many messages, which is not to be given up lightly."""
+PASSED_HEADERS = ("X-Reason",)
+
+
+def other_nodes(call: Call) -> tuple[str, ...]:
+    """The nodes that run beside this one, but for those that have not answered before.
+
+    It is empty if another node wants what is this node's own.
+    """
+    cluster = call.node.cluster
+    is_for_own = call.passed is not None and call.passed.only_own
+    if cluster is None or is_for_own or call.node.broker is None:
+        return ()
+    left_out = {call.node.name, *call.left_out}
+    return tuple(name for name in cluster.running if name not in left_out)
+
+
+async def ask_others(
+    call: Call, part: Part | None = None, columns: str | None = None
+) -> dict[str, bytes]:
+    """What all other nodes answer, by their names; without those that do not, or have an error.
+
+    part, columns: see `ask`.
+    """
+    names = other_nodes(call)
+    if not names:
+        return {}
+    answers = await asyncio.gather(*(ask_for_part(call, name, part, columns) for name in names))
+    return {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+
+
+async def ask_for_part(
+    call: Call,
+    node: str,
+    part: Part | None = None,
+    columns: str | None = None,
+    body: bytes | None = None,
+) -> bytes | None:
+    """What a node answers for its own; None if it does not, or has an error."""
+    try:
+        answer = await ask(call, node, part=part, columns=columns, body=body)
+    except NotAnswered:
+        call.left_out.add(node)
+        return None
+    if answer.status >= 500:
+        call.left_out.add(node)
+    return answer.content if answer.status < 400 else None
+
+
+async def ask(
+    call: Call,
+    node: str,
+    *,
+    part: Part | None = None,
+    columns: str | None = None,
+    body: bytes | None = None,
+    only_own: bool = True,
+    is_act: bool = False,
+) -> PassedAnswer:
+    """Have a node carry out the request. Raises NotAnswered.
+
+    columns: those that are wanted, in place of the ones that the client has asked for; an empty
+    text for all. body: in place of the client's. only_own: only what is the node's own is wanted.
+    is_act: it changes something, and may take long.
+    """
+    cluster = call.node.cluster
+    if cluster is None:
+        raise NotAnswered(f"node {node} is not in a cluster with this one")
+    is_get = call.request.method in ("GET", "HEAD")
+    if body is None:
+        body = b"" if is_get else await call.raw_body()
+    limits = (
+        (ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX)
+        if is_act
+        else (ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX)
+    )
+    with numbered(call.node, call.identity) as number:
+        asked = _passed(call, part, columns, body, only_own=only_own, number=number)
+        content = await cluster.questions.ask(node, TOPIC, msgspec.msgpack.encode(asked), *limits)
+    return msgspec.msgpack.decode(content, type=PassedAnswer)
+
+
+def _passed(
+    call: Call,
+    part: Part | None,
+    columns: str | None,
+    body: bytes,
+    *,
+    only_own: bool,
+    number: int,
+) -> PassedRequest:
+    request, identity = call.request, call.identity
+    query = [
+        (name, value)
+        for name, value in request.query.items()
+        if columns is None or name not in ("columns", "sort", "sort_reverse")
+    ]
+    if columns:
+        query.append(("columns", columns))
+    authority = _authority(call)
+    return PassedRequest(
+        method="GET" if request.method == "HEAD" else request.method,
+        route=call.route,
+        path=pack(request.path),
+        variables=pack_all(request.match_info.items()),
+        query=pack_all(query),
+        headers=pack_all(
+            (name, request.headers[name]) for name in PASSED_HEADERS if name in request.headers
+        ),
+        body=body,
+        user=pack(identity.name),
+        tags=tuple(map(pack, identity.tags)),
+        vhosts=_open_vhosts(call) if authority == ASKED_PERMISSIONS else (),
+        authority=authority,
+        requester=pack_requester(call.requester),
+        part=part,
+        only_own=only_own,
+        number=number,
+    )
+
+
+def _open_vhosts(call: Call) -> tuple[bytes, ...]:
+    return tuple(pack(name) for name in call.broker.services.vhosts if call.may_open(name))
+
+
+def _authority(call: Call) -> str:
+    if isinstance(call.identity.authorization, Unrestricted):
+        return EVERYTHING
+    is_own = call.broker.services.access.is_own(call.identity)
+    return OWN_PERMISSIONS if is_own else ASKED_PERMISSIONS
+
+
+async def pass_on(call: Call, node: str) -> Any:
+    """Have another node answer the whole request. Raises ApiError."""
+    is_act = call.request.method not in ("GET", "HEAD")
+    try:
+        answer = await ask(call, node, only_own=False, is_act=is_act)
+    except NotAnswered as error:
+        raise ApiError(503, "service_unavailable", str(error)) from None
+    return result_of(answer)
+
+
+def result_of(answer: PassedAnswer) -> Any:
+    """An answer of another node as one of this node. Raises ApiError."""
+    if answer.status >= 400:
+        content: dict[str, Any] = msgspec.json.decode(answer.content)
+        raise ApiError(answer.status, content.pop("error"), content.pop("reason"), details=content)
+    if answer.status == 204 and not answer.location:
+        return NoContent()
+    if answer.status in (201, 204):
+        return Created(answer.status == 201, answer.location)
+    if answer.status != 200:
+        return Status(answer.status, msgspec.Raw(answer.content))
+    return msgspec.Raw(answer.content)

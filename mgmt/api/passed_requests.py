@@ -1,0 +1,134 @@
+"""Requests that a node of a cluster passes on to the others, and their answers, as bytes.
+
+Any node answers for the whole cluster: it has the nodes that a request concerns carry out the same
+route for its user, and makes one answer of theirs (other_nodes.py). The request travels with what
+the asking node has found out about its user: the name, the tags, and the vhosts that the user may
+open. A node trusts the others of its cluster in this, as they know the cookie.
+
+Texts travel as bytes, since names from the wire may have bytes that are not UTF-8.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from leveret.broker.requester import Requester
+
+TOPIC = "management.request"
+"""Of questions (cluster/questions.py)."""
+
+Texts = tuple[tuple[bytes, bytes], ...]
+"""Names and values, of which some may occur more than once."""
+ObjectName = tuple[bytes, ...]
+"""What tells an object in a list from all others, such as its vhost and its name. Lists are in the
+order of these names unless something else is asked for."""
+SortKey = tuple[int, str | int | float | bool]
+"""See `listing.sort_key`."""
+
+EVERYTHING, OWN_PERMISSIONS, ASKED_PERMISSIONS = "everything", "own", "asked"
+"""What a user may do beyond reading: everything (the control socket), what the permissions of the
+cluster's users allow, or what the asking node says when it is asked (asked_permissions.py)."""
+
+
+class Keys(msgspec.Struct, tag="keys", frozen=True):
+    """Wanted of a list: the keys of the first objects in the order asked for. None: of all."""
+
+    count_max: int | None
+
+
+class Rows(msgspec.Struct, tag="rows", frozen=True):
+    """Wanted of a list: these objects. The answer may have fewer, from the first one on."""
+
+    names: list[ObjectName]
+
+
+class Piece(msgspec.Struct, tag="piece", frozen=True):
+    """Wanted of a file: what follows so many octets, as much as fits into one answer."""
+
+    offset: int
+
+
+Part = Keys | Rows | Piece
+
+
+class FilePiece(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a file. size: of the whole file, in octets."""
+
+    size: int
+    content: bytes
+
+
+class KeyList(msgspec.Struct, frozen=True, array_like=True):
+    """total: all objects. filtered: those whose name is wanted. keys: their sort keys."""
+
+    total: int
+    filtered: int
+    keys: list[tuple[SortKey, ObjectName]]
+
+
+class PassedRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request as one node passes it on to another.
+
+    method, route: of the table of routes. part: what is wanted of a list or file; None for
+    the whole answer. only_own: what is not the node's own is not wanted. authority: `EVERYTHING`,
+    `OWN_PERMISSIONS` or `ASKED_PERMISSIONS`. number: by which the asking node is asked then.
+    """
+
+    method: str
+    route: str
+    path: bytes
+    variables: Texts
+    query: Texts
+    headers: Texts
+    body: bytes
+    user: bytes
+    tags: tuple[bytes, ...]
+    vhosts: tuple[bytes, ...]
+    authority: str
+    requester: tuple[bytes, bytes, bytes]
+    part: Part | None
+    only_own: bool
+    number: int = 0
+
+
+class PassedAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """The answer. content: JSON, but MessagePack for `Keys` and `Piece`.
+
+    location: of what was created. A status of 400 and above is an error, whose content has `error`
+    and `reason`.
+    """
+
+    status: int
+    content: bytes = b""
+    location: str = ""
+
+
+def pack(text: str) -> bytes:
+    """A text as bytes. Those that were not UTF-8 become what they were, in a longer form."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def unpack(raw: bytes) -> str:
+    """The text that `pack` was given."""
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def pack_all(pairs: Iterable[tuple[str, str]]) -> Texts:
+    """Names and values as bytes."""
+    return tuple((pack(name), pack(value)) for name, value in pairs)
+
+
+def unpack_all(pairs: Texts) -> Iterator[tuple[str, str]]:
+    """Names and values."""
+    return ((unpack(name), unpack(value)) for name, value in pairs)
+
+
+def pack_requester(requester: Requester) -> tuple[bytes, bytes, bytes]:
+    """Who has sent the request, for the audit."""
+    return pack(requester.user), pack(requester.address), pack(requester.way)
+
+
+def unpack_requester(packed: tuple[bytes, bytes, bytes]) -> Requester:
+    """What `pack_requester` was given."""
+    user, address, way = map(unpack, packed)
+    return Requester(user, address, way)

@@ -1,0 +1,90 @@
+"""Having a request answered by the node that it concerns.
+
+Most requests are about what every node has, or about the cluster as a whole, and the route's
+function answers them on the node that was asked. Others belong to one node, as `Route.answered_by`
+says: they are passed on to it (other_nodes.py).
+"""
+
+import asyncio
+from typing import Any
+
+from leveret.cluster.questions import NotAnswered
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import ApiError, not_found
+from leveret.mgmt.api.listing import arranged, pick_columns
+from leveret.mgmt.api.other_nodes import ask, other_nodes, pass_on, result_of
+from leveret.mgmt.api.passed_requests import PassedAnswer
+from leveret.mgmt.api.routes import Answerer, Route
+
+NODE_HEADER = "X-Leveret-Node"
+"""On the control socket: the node of the cluster that is to answer."""
+
+
+async def perform(route: Route, call: Call) -> Any:
+    """The answer to a request. Raises ApiError."""
+    node = None if call.passed is not None else _answering_node(route, call)
+    if node is not None and node != call.node.name:
+        return await pass_on(call, node)
+    try:
+        return await _arranged(call, await route.handler(call))
+    except ApiError as error:
+        if error.status != 404 or route.answered_by is not Answerer.WHO_HAS_IT:
+            raise
+        return await _ask_who_has_it(call, error)
+
+
+def _answering_node(route: Route, call: Call) -> str | None:
+    """The node that has to answer; None for the one that was asked. Raises 404.
+
+    A node in the path that is not in the cluster is for the route's function to refuse.
+    """
+    wanted = call.wanted_node
+    if wanted:
+        member = _member(call, wanted)
+        if member is None:
+            raise not_found(f"node {wanted} is not a member of this cluster")
+        return member
+    if route.answered_by is Answerer.NODE_IN_PATH and "node" in call.request.match_info:
+        return _member(call, call.path("node"))
+    if route.answered_by is Answerer.HOME_OF_QUEUE:
+        vhost = call.broker.services.vhosts.get(call.path("vhost"))
+        queue = None if vhost is None else vhost.queues.get(call.path("queue"))
+        return None if queue is None else queue.home.node or None
+    return None
+
+
+def _member(call: Call, name: str) -> str | None:
+    """The member of the cluster with this name, or with this part before the @."""
+    cluster = call.node.cluster if call.node.broker is not None else None
+    members = [call.node.name] if cluster is None else list(cluster.members)
+    for member in members:
+        if name in (member, member.partition("@")[0]):
+            return member
+    return None
+
+
+async def _ask_who_has_it(call: Call, missing: ApiError) -> Any:
+    """What the node answers that has what this one lacks. Raises its ApiError, or `missing`."""
+    answers = await asyncio.gather(*(_try(call, name) for name in other_nodes(call)))
+    for answer in answers:
+        if answer is not None and answer.status != 404:
+            return result_of(answer)
+    raise missing
+
+
+async def _try(call: Call, node: str) -> PassedAnswer | None:
+    try:
+        return await ask(call, node)
+    except NotAnswered:
+        call.left_out.add(node)
+        return None
+
+
+async def _arranged(call: Call, answer: Any) -> Any:
+    """The content with the requested columns only. Answers of `Listing` have them already."""
+    columns = call.query("columns")
+    if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+        return await arranged(call, answer)
+    if columns and isinstance(answer, dict) and "items" not in answer:
+        return pick_columns(answer, columns)
+    return answer

@@ -1,0 +1,33 @@
+"""The programs that run commands: leveretctl has all, leveret-upgrade those around an upgrade."""
+
+from typing import NamedTuple
+
+HELP = "Help"
+OF_EVERY_TOOL = ("autocomplete", "help", "version")
+
+
+class Tool(NamedTuple):
+    """A program. names: its commands; empty for all. section: what their list is called in it."""
+
+    name: str
+    names: tuple[str, ...] = ()
+    section: str = ""
+
+    def has(self, name: str) -> bool:
+        """Whether a command is one of this program's."""
+        return not self.names or name in self.names or name in OF_EVERY_TOOL
+
+    def section_of(self, name: str, section: str) -> str:
+        """The heading under which a command is listed. section: that in the list of all."""
+        return self.section if name in self.names else section
+
+
+LEVERETCTL = Tool("leveretctl")
+LEVERET_UPGRADE = Tool(
+    "leveret-upgrade",
+    (
+        "await_online_quorum_plus_one", "await_online_synchronized_mirror", "drain", "post_upgrade",
+        "revive",
+    ),
+    "Upgrade",
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""A client that publishes with confirms for as long as a test lets it, and notes what is safe."""
+
+import threading
+
+import pika
+from pika import exceptions
+
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+PAUSE_SECONDS = 0.05
+
+
+class ConfirmedPublisher:
+    """Publishes numbers to a queue, by way of one node. confirmed: those that were confirmed."""
+
+    def __init__(self, node, queue):
+        self._node = node
+        self._queue = queue
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.confirmed = []
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception):
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self):
+        number = 0
+        while not self._is_over.wait(PAUSE_SECONDS):
+            try:
+                with self._node.connect() as connection:
+                    channel = connection.channel()
+                    channel.confirm_delivery()
+                    while not self._is_over.is_set():
+                        number += 1
+                        self._publish(channel, b"%d" % number)
+            except exceptions.AMQPError:
+                # The node does not accept clients, or the queue's node is down: once more.
+                continue
+
+    def _publish(self, channel, body):
+        try:
+            channel.basic_publish("", self._queue, body, PERSISTENT, mandatory=True)
+        except (exceptions.UnroutableError, exceptions.NackError):
+            self._is_over.wait(PAUSE_SECONDS)
+        else:
+            self.confirmed.append(body)

@@ -1,0 +1,147 @@
+"""What clients see of a mirrored queue when nodes of it die, return, or do not answer."""
+
+import contextlib
+import signal
+
+import pika
+import pytest
+
+from tests.cluster.clustered_nodes import ClusteredNode
+from tests.cluster.publisher import PERSISTENT
+from tests.cluster.test_mirrored_queues import (
+    HA_ALL,
+    consumed,
+    declared,
+    publish,
+    wait_until_synchronised,
+)
+
+
+@pytest.fixture
+def nodes(running):
+    """Three nodes with a policy for queues whose name begins with `mirrored`."""
+    nodes = running("a", "b", "c")
+    nodes[0].ctl(*HA_ALL)
+    return nodes
+
+
+class Consumer:
+    """A consumer by way of a node. bodies: what it got and acknowledged. was_told: of its end."""
+
+    def __init__(self, node, **arguments):
+        self.bodies = []
+        self.was_told = False
+        self._channel = node.connect().channel()
+        self._channel.add_on_cancel_callback(lambda _cancelled: setattr(self, "was_told", True))
+        self._channel.basic_consume("mirrored", self._take, arguments=arguments)
+
+    def _take(self, channel, method, _properties, body):
+        self.bodies.append(body)
+        channel.basic_ack(method.delivery_tag)
+
+    def take_until(self, is_enough):
+        while not is_enough():
+            self._channel.connection.process_data_events(1)
+
+
+def test_a_consumer_is_told_of_a_failover_if_it_asked_for_it(nodes):
+    a, b, c = nodes
+    declared(a)
+    publisher = declared(b)
+    wait_until_synchronised(a, b, c)
+    told = Consumer(c, **{"x-cancel-on-ha-failover": True})
+    other = Consumer(c)
+    a.stop(signal.SIGKILL)
+    told.take_until(lambda: told.was_told)
+    publish(publisher, b"1", b"2")
+    other.take_until(lambda: set(other.bodies) == {b"1", b"2"})
+    assert not other.was_told
+    assert not told.bodies
+
+
+def test_a_mirror_that_dies_interrupts_nobody_and_returns_empty(nodes):
+    a, b, c = nodes
+    publisher = declared(a)
+    wait_until_synchronised(a, b, c)
+    consumer = Consumer(b)
+    publish(publisher, b"1")
+    c.stop(signal.SIGKILL)
+    publish(publisher, b"2", b"3")
+    consumer.take_until(lambda: len(consumer.bodies) == 3)
+    assert consumer.bodies == [b"1", b"2", b"3"]
+    publish(publisher, b"4")
+    consumer.take_until(lambda: len(consumer.bodies) == 4)
+    joined = f"adding a mirror on node {c.name}"
+    known = a.log.count(joined)
+    c.start()
+    a.wait_until(lambda: a.log.count(joined) > known, "c has a mirror again")
+    assert not consumer.was_told
+
+
+def test_a_committed_transaction_survives_the_leader(nodes):
+    a, b, c = nodes
+    declared(a)
+    wait_until_synchronised(a, b, c)
+    channel = b.connect().channel()
+    channel.tx_select()
+    for body in (b"1", b"2"):
+        channel.basic_publish("", "mirrored", body, PERSISTENT)
+    channel.tx_commit()
+    channel.basic_publish("", "mirrored", b"3", PERSISTENT)
+    a.stop(signal.SIGKILL)
+    channel.tx_rollback()
+    assert consumed(c, 2) == [(b"1", False), (b"2", False)]
+
+
+class TestWithoutASynchronisedMirror:
+    """A queue had messages before it was mirrored, and nobody synchronises it."""
+
+    @staticmethod
+    def kill_the_leader(nodes, promote):
+        a, b, c = nodes
+        publish(declared(a, "other"), b"1", b"2", queue="other")
+        definition = f'{{"ha-mode": "all", "ha-promote-on-failure": "{promote}"}}'
+        a.ctl("set_policy", "more", "^other$", definition)
+        for node in (b, c):
+            a.wait_for_log(f"'other' in vhost '/': adding a mirror on node {node.name}")
+        publish(declared(b, "other"), b"3", queue="other")
+        a.stop(signal.SIGKILL)
+
+    def test_the_oldest_leads_with_what_it_has(self, nodes):
+        a, b, c = nodes
+        self.kill_the_leader(nodes, "always")
+        b.wait_for_log("'other' in vhost '/': promoting the mirror on node")
+        assert consumed(c, 1, "other") == [(b"3", False)]
+        lacks = "the new leader lacks messages that the leader before it had, 2 at most"
+        assert f"mirrored queue 'other' in vhost '/': {lacks}" in b.log
+        a.start()
+        b.wait_for_log(f"'other' in vhost '/': the mirror on node {a.name} is synchronised")
+
+    def test_the_queue_waits_for_its_leader_if_the_policy_says_so(self, nodes):
+        a, b, c = nodes
+        self.kill_the_leader(nodes, "when-synced")
+        for node in (b, c):
+            node.wait_for_log(f"'other' in vhost '/': is down: no mirror can lead it, and it waits "
+                              f"for node {a.name}")  # fmt: skip
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible"):
+            declared(c, "other")
+        a.start()
+        assert [body for body, _ in consumed(a, 3, "other")] == [b"1", b"2", b"3"]
+
+
+def test_a_mirror_that_does_not_answer_is_waited_for_until_it_counts_as_dead(tmp_path):
+    settings = tmp_path / "leveret.conf"
+    settings.write_text("net_ticktime = 2\n")
+    with contextlib.ExitStack() as stack:
+        a, b = (ClusteredNode(tmp_path, name, "--config", settings) for name in "ab")
+        for node in (a, b):
+            stack.callback(node.stop, signal.SIGKILL)
+        b.join(a)
+        a.ctl(*HA_ALL)
+        publisher = declared(a)
+        wait_until_synchronised(a, b)
+        b.process.send_signal(signal.SIGSTOP)
+        publish(publisher, b"1")
+        assert f"the mirror on node {b.name} is gone" in a.log
+        b.process.send_signal(signal.SIGCONT)
+        assert consumed(a, 1) == [(b"1", False)]

@@ -1,0 +1,104 @@
+"""The account of a run: what was published, confirmed, consumed and discarded, and when.
+
+`problems` says what must not be. `standstills` says how long publishing stood still, and after
+what.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from itertools import pairwise
+from typing import NamedTuple
+
+SHOWN = 20
+NOTED_SECONDS = 0.1
+"""An event is noted up to this much later than what it leads to can be seen."""
+
+
+class Event(NamedTuple):
+    """Something was done to nodes. spared: the nodes whose clients should be served after it."""
+
+    at_s: float
+    what: str
+    spared: frozenset[str]
+
+
+class Standstill(NamedTuple):
+    """A publisher of a queue had nothing confirmed for so long. after: the event before it."""
+
+    seconds: float
+    after: str
+    queue: str
+    at_s: float
+
+
+class Account:
+    """What clients saw. A message is known by its body's first word; times are in seconds."""
+
+    def __init__(self) -> None:
+        self.published: set[str] = set()
+        self.confirmed: dict[str, float] = {}
+        self.consumed: Counter[str] = Counter()
+        self.acked: set[str] = set()
+        self.discarded: set[str] = set()
+        self.events: list[Event] = []
+        self._confirms: dict[tuple[str, str], list[float]] = {}
+
+    def confirm(self, message: str, node: str, queue: str, at_s: float) -> None:
+        """A publisher that is connected to a node has a message confirmed."""
+        self.confirmed[message] = at_s
+        self._confirms.setdefault((node, queue), []).append(at_s)
+
+    @property
+    def duplicates(self) -> int:
+        """How many deliveries were not the first one of their message."""
+        return self.consumed.total() - len(self.consumed)
+
+    def problems(self) -> list[str]:
+        """What must not be, after all queues were drained."""
+        known = self.consumed.keys() | self.discarded
+        named = {
+            "confirmed and missing": self.confirmed.keys() - known,
+            "consumed and never published": self.consumed.keys() - self.published,
+            "acknowledged and not consumed": self.acked - self.consumed.keys(),
+        }
+        return [
+            f"{len(which)} {what}: " + ", ".join(self._told(which))
+            for what, which in named.items()
+            if which
+        ]
+
+    def _told(self, messages: set[str]) -> list[str]:
+        """The first ones, with the time and the event before their confirm."""
+        told = []
+        for message in sorted(messages, key=lambda one: self.confirmed.get(one, 0.0))[:SHOWN]:
+            at_s = self.confirmed.get(message)
+            told.append(
+                message if at_s is None else f"{message} (at {at_s:.2f}, {self._event(at_s).what})"
+            )
+        return told
+
+    def standstills(self) -> list[Standstill]:
+        """The longest one after each event, of publishers at nodes that it spared."""
+        longest: dict[str, Standstill] = {}
+        for (node, queue), times in self._confirms.items():
+            for before, then in pairwise(times):
+                event = self._event(before)
+                known = longest.get(event.what)
+                if node in self._spared(before, then) and (
+                    known is None or then - before > known.seconds
+                ):
+                    longest[event.what] = Standstill(then - before, event.what, queue, before)
+        return sorted(longest.values(), reverse=True)
+
+    def _event(self, at_s: float) -> Event:
+        """The last event before a time."""
+        index = bisect_right(self.events, at_s + NOTED_SECONDS, key=lambda one: one.at_s)
+        return self.events[index - 1] if index else Event(0.0, "the start", frozenset())
+
+    def _spared(self, start_s: float, end_s: float) -> frozenset[str]:
+        """The nodes that all events of a time have spared."""
+        spared = self._event(start_s).spared
+        for event in self.events:
+            if start_s < event.at_s < end_s:
+                spared &= event.spared
+        return spared

@@ -1,0 +1,166 @@
+"""Publishers and consumers at every node, which go on whatever happens to it.
+
+A publisher has several messages under way. One that is refused, or whose node is lost, is not
+published again: it is in the account as published only. A consumer notes a message before it
+acknowledges it. Both are slow on purpose, and consumers rest now and then, so that queues have
+messages when something happens to their nodes.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from itertools import count
+
+import aiormq
+
+from tests.jepsen.account import Account
+
+LOST = (OSError, RuntimeError, asyncio.TimeoutError, aiormq.exceptions.AMQPError)
+RETRY_SECONDS, LOOK_SECONDS = 0.25, 0.05
+UNDER_WAY = 10
+PUBLISH_SECONDS = 0.06
+"""Between two messages of a publisher, on average."""
+LARGE_BYTES, LARGE_SHARE = 20_000, 0.02
+REST_SHARE, REST_SECONDS = 0.002, 4.0
+DRAINED_SECONDS = 1.0
+
+
+class Clients:
+    """All clients of a cluster. urls: of its nodes, by letter. seed: of bodies and pauses."""
+
+    def __init__(
+        self, urls: dict[str, str], queues: list[str], account: Account, seed: int
+    ) -> None:
+        self._urls = urls
+        self._queues = queues
+        self._account = account
+        self._chance = random.Random(seed)
+        self._rests_until: dict[str, float] = {}
+        self._under_way: dict[str, None] = {}
+        self._is_publishing = True
+        self._is_draining = False
+        self._publishers: list[asyncio.Task[None]] = []
+        self._consumers: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to publish and to consume."""
+        start = asyncio.get_running_loop().create_task
+        for node in self._urls:
+            for queue in self._queues:
+                self._publishers.append(start(self._publish_on(node, queue)))
+                self._consumers.append(start(self._consume_on(node, queue)))
+
+    @property
+    def under_way(self) -> list[str]:
+        """The messages whose fate publishers wait for."""
+        return [*self._under_way]
+
+    async def stop_publishing(self) -> None:
+        """Publish no more, and wait for what is under way."""
+        self._is_publishing = False
+        await asyncio.gather(*self._publishers)
+
+    async def drain(self) -> None:
+        """Consume until nothing comes any more and no queue has a message."""
+        self._is_draining = True
+        seen = -1
+        while seen != (now := self._account.consumed.total()) or await self._depth():
+            seen = now
+            await asyncio.sleep(DRAINED_SECONDS)
+        for task in self._consumers:
+            task.cancel()
+        await asyncio.gather(*self._consumers, return_exceptions=True)
+
+    async def _depth(self) -> int:
+        """How many messages all queues have that are ready."""
+        try:
+            connection = await aiormq.connect(next(iter(self._urls.values())))
+            async with connection:
+                channel = await connection.channel()
+                told = [await channel.queue_declare(one, passive=True) for one in self._queues]
+                return sum(one.message_count or 0 for one in told)
+        except LOST:
+            return 1
+
+    # Publishers
+
+    async def _publish_on(self, node: str, queue: str) -> None:
+        names = map(f"{node}>{queue}#{{}}".format, count(1))
+        while self._is_publishing:
+            with contextlib.suppress(*LOST):
+                connection = await aiormq.connect(self._urls[node])
+                try:
+                    await self._publish(connection, node, queue, names)
+                finally:
+                    await _close(connection)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _publish(self, connection, node, queue, names) -> None:
+        channel = await connection.channel(publisher_confirms=True)
+        free = asyncio.Semaphore(UNDER_WAY)
+        tasks: set[asyncio.Task[None]] = set()
+        while self._is_publishing and not connection.is_closed and not channel.is_closed:
+            await free.acquire()
+            task = asyncio.create_task(self._publish_one(channel, node, queue, next(names)))
+            tasks.add(task)
+            task.add_done_callback(lambda done: (tasks.discard(done), free.release()))
+            await asyncio.sleep(self._chance.uniform(0, 2 * PUBLISH_SECONDS))
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _publish_one(self, channel, node, queue, message) -> None:
+        size = LARGE_BYTES if self._chance.random() < LARGE_SHARE else 30
+        # The client library notes in them which message is returned.
+        persistent = aiormq.spec.Basic.Properties(delivery_mode=2)
+        self._account.published.add(message)
+        self._under_way[message] = None
+        with contextlib.suppress(*LOST):
+            await channel.basic_publish(
+                f"{message} ".encode() + b"x" * size,
+                routing_key=queue, properties=persistent, mandatory=True,
+            )  # fmt: skip
+            self._account.confirm(message, node, queue, time.monotonic())
+        del self._under_way[message]
+
+    # Consumers
+
+    async def _consume_on(self, node: str, queue: str) -> None:
+        while True:
+            with contextlib.suppress(*LOST):
+                connection = await aiormq.connect(self._urls[node])
+                try:
+                    await self._consume(connection, queue)
+                finally:
+                    await _close(connection)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _consume(self, connection, queue) -> None:
+        channel = await connection.channel()
+        await channel.basic_qos(prefetch_count=20)
+
+        async def take(delivery) -> None:
+            message = delivery.body.split(b" ", 1)[0].decode()
+            self._account.consumed[message] += 1
+            await self._rest(queue)
+            with contextlib.suppress(*LOST):
+                await channel.basic_ack(delivery.delivery_tag)
+                self._account.acked.add(message)
+
+        await channel.basic_consume(queue, take)
+        while channel.consumers and not (connection.is_closed or channel.is_closed):
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _rest(self, queue: str) -> None:
+        """Take the time that a program needs for a message; sometimes the whole queue rests."""
+        now_s = time.monotonic()
+        if self._chance.random() < REST_SHARE:
+            self._rests_until[queue] = now_s + REST_SECONDS
+        if not self._is_draining:
+            await asyncio.sleep(max(PUBLISH_SECONDS, self._rests_until.get(queue, 0.0) - now_s))
+
+
+async def _close(connection) -> None:
+    """Close a connection, which may be lost, or to a node that does not answer now."""
+    with contextlib.suppress(*LOST):
+        await asyncio.wait_for(connection.close(), RETRY_SECONDS)

@@ -1,0 +1,219 @@
+"""Mirrored queues under faults: nothing that was confirmed is missing, whatever happens to nodes.
+
+    python -m tests.jepsen.run --minutes 30 --seed 7
+    python -m tests.jepsen.run --mode autoheal --nodes 5 --seed 7
+
+Publishers and consumers use several queues at all nodes of a cluster, while the faults of a plan
+happen, which follows from the seed. In the end all queues are drained. Each confirmed message has
+to be consumed, or in a file of discarded messages. It needs root, for the networks.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from leveret.cluster.discarded.files import DiscardedReader, files
+from leveret.cluster.discarded.records import MessageRecord
+from tests.cluster.hosted_nodes import AMQP_PORT, Cluster, api
+from tests.cluster.namespaces import why_not
+from tests.jepsen.account import Account
+from tests.jepsen.clients import Clients
+from tests.jepsen.nemesis import Nemesis, NotWhole
+from tests.jepsen.plan import FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
+from tests.patience import PATIENCE_SECONDS
+
+QUEUES = ["all-1", "all-2", "two-1", "two-2"]
+POLICIES = {
+    "^all": '"ha-mode": "all"',
+    "^two": '"ha-mode": "exactly", "ha-params": 2',
+}
+MORE_OF_POLICIES = (
+    '"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced", '
+    '"ha-promote-on-shutdown": "when-synced", "queue-master-locator": "random"'
+)
+DISK = "192m"
+UNDER_WAY_SHOWN = 20
+
+
+class Run(NamedTuple):
+    """What a run is made of. tick_s: net_ticktime."""
+
+    seed: int
+    mode: str
+    nodes: int
+    seconds: float
+    tick_s: int = 2
+
+    @property
+    def letters(self) -> str:
+        """The names of its nodes."""
+        return "abcde"[: self.nodes]
+
+
+class Outcome(NamedTuple):
+    """problems: nothing, if all is well. figures: lines to print."""
+
+    problems: list[str]
+    figures: list[str]
+
+
+def run(wanted: Run, directory: Path, tell: Callable[[str], object]) -> Outcome:
+    """Make a cluster in a directory, and do all that the module says."""
+    with _small_disk(directory / wanted.letters[-1]) as is_mounted:
+        faults = plan(wanted.seed, wanted.letters, wanted.seconds, wanted.mode, wanted.tick_s)
+        if not is_mounted:
+            faults = [fault for fault in faults if fault.kind != FULL_DISK]
+        cluster = Cluster(directory, wanted.nodes, *_settings(wanted), tick_s=wanted.tick_s)
+        cluster.is_left_partitioned = wanted.mode == IGNORE
+        try:
+            return asyncio.run(_run(wanted, cluster, faults, directory, tell))
+        finally:
+            cluster.close()
+
+
+def _settings(wanted: Run) -> list[str]:
+    settings = [f"cluster_partition_handling = {wanted.mode}", "disk_free_limit.absolute = 0"]
+    if wanted.mode == PAUSE_IF_ALL_DOWN:
+        settings.append("cluster_partition_handling.pause_if_all_down.nodes.1 = {a}")
+    return settings
+
+
+async def _run(
+    wanted: Run, cluster: Cluster, faults: list[Fault], directory: Path,
+    tell: Callable[[str], object],
+) -> Outcome:  # fmt: skip
+    account = Account()
+    begun = time.monotonic()
+
+    def timed(line: str) -> None:
+        tell(f"{time.strftime('%H:%M:%S')} {time.monotonic() - begun:7.2f} {line}")
+
+    await asyncio.to_thread(_declare, cluster)
+    urls = {
+        node.name[0]: f"amqp://guest:guest@{node.host.address}:{AMQP_PORT}/"
+        for node in cluster.nodes
+    }
+    clients = Clients(urls, QUEUES, account, wanted.seed)
+    nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed)
+    problems = []
+    clients.start()
+    try:
+        await asyncio.to_thread(nemesis.run, faults)
+        await asyncio.wait_for(clients.stop_publishing(), PATIENCE_SECONDS)
+        timed("the queues are drained")
+        await asyncio.wait_for(clients.drain(), PATIENCE_SECONDS)
+    except NotWhole as error:
+        problems.append(str(error))
+    except TimeoutError:
+        waiting = ", ".join(clients.under_way[:UNDER_WAY_SHOWN])
+        problems.append(f"publishers, or consumers, wait for ever; not confirmed: {waiting}")
+        problems += await asyncio.to_thread(_states, cluster)
+    for node in cluster.nodes:
+        account.discarded |= set(_discarded(node.data_dir))
+    problems += account.problems()
+    problems += _errors(directory)
+    return Outcome(problems, _figures(account, nemesis, begun))
+
+
+def _declare(cluster: Cluster) -> None:
+    first = cluster.nodes[0]
+    for number, (pattern, policy) in enumerate(POLICIES.items()):
+        definition = f"{{{policy}, {MORE_OF_POLICIES}}}"
+        first.ctl("set_policy", f"ha-{number}", pattern, definition)
+    for number, queue in enumerate(QUEUES):
+        with cluster.nodes[number % len(cluster.nodes)].connect() as connection:
+            connection.channel().queue_declare(queue, durable=True)
+
+
+def _states(cluster: Cluster) -> list[str]:
+    """The queues as each node shows them."""
+    columns = "name", "node", "state", "slave_nodes", "synchronised_slave_nodes", "messages"
+    states = []
+    for node in cluster.nodes:
+        try:
+            shown = api(node, "queues")
+        except OSError as error:
+            states.append(f"{node.name}: {error}")
+        else:
+            found = [" ".join(f"{one.get(column)}" for column in columns) for one in shown]
+            states.append(f"{node.name}: " + "; ".join(found))
+    return states
+
+
+def _discarded(data_dir: Path) -> Iterator[str]:
+    """The messages in files of discarded ones."""
+    for path in files(data_dir):
+        reader = DiscardedReader(path)
+        while records := reader.read():
+            for record in records:
+                if isinstance(record, MessageRecord):
+                    yield bytes(record.body).split(b" ", 1)[0].decode()
+        reader.close()
+
+
+def _errors(directory: Path) -> list[str]:
+    """Errors of the program in logs."""
+    return [
+        f"{path.name} has an error of the program: {path}"
+        for path in sorted(directory.glob("*.log"))
+        if "Traceback" in path.read_text()
+    ]
+
+
+def _figures(account: Account, nemesis: Nemesis, begun: float) -> list[str]:
+    return [
+        f"published {len(account.published)}, confirmed {len(account.confirmed)}, consumed "
+        f"{len(account.consumed)}, again {account.duplicates}, discarded {len(account.discarded)}",
+        *(
+            f"stood still {one.seconds:.2f} s at {one.at_s - begun:.2f} ({one.queue}): {one.after}"
+            for one in account.standstills()
+        ),
+        *(f"back after {seconds:.2f} s: {what}" for seconds, what in sorted(nemesis.returns)[::-1]),
+    ]
+
+
+@contextlib.contextmanager
+def _small_disk(place: Path) -> Iterator[bool]:
+    """A disk of its own for a node's data, if that is permitted."""
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    try:
+        yield mounted.returncode == 0
+    finally:
+        if mounted.returncode == 0:
+            subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def main() -> None:
+    """See the module."""
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--minutes", type=float, default=5.0)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--mode", choices=MODES, default=MODES[0])
+    options.add_argument("--nodes", type=int, choices=(2, 3, 4, 5), default=3)
+    options.add_argument("--ticktime", type=int, default=2)
+    chosen = options.parse_args()
+    if reason := why_not():
+        sys.exit(f"there can be no network to cut: {reason}")
+    wanted = Run(chosen.seed, chosen.mode, chosen.nodes, 60 * chosen.minutes, chosen.ticktime)
+    directory = Path(tempfile.mkdtemp(prefix="jepsen-"))
+    print(wanted, "logs and data are in", directory, flush=True)
+    logging.disable(logging.CRITICAL)
+    outcome = run(wanted, directory, lambda line: print(line, flush=True))
+    print(*outcome.figures, *outcome.problems, sep="\n")
+    sys.exit(bool(outcome.problems))
+
+
+if __name__ == "__main__":
+    main()

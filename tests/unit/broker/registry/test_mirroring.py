@@ -1,0 +1,197 @@
+"""Records of queues' mirrors as declarations: asked for, completed, applied and written."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from leveret.broker.declarations import (
+    ChangeQueueMirrors,
+    DeleteQueue,
+    DeleteVhost,
+    Policy,
+    PutPolicy,
+    PutQueue,
+    PutQueueMirrors,
+    PutVhost,
+)
+from leveret.broker.queues.arguments import read_options
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.broker.registry import rows
+from leveret.broker.registry.contents import contents
+from leveret.storage.metadata import SqliteMetadata
+from tests.declaring import Declared
+
+
+class Mirrors:
+    """Names the leader's node and the new copy in a change, which is the record at the end.
+
+    told: what it was told.
+    """
+
+    def __init__(self):
+        self.told = []
+
+    def complete(self, vhost, queue, record, change):
+        if change == b"impossible":
+            raise ValueError("it cannot be")
+        if change == b"lost":
+            return None
+        node, new_copy, added = json.loads(change)
+        return MirrorsOutcome(record + added.encode(), node, new_copy)
+
+    def make_queue(self, declared, record):
+        """What stands for a queue with a record, as far as its declaration is concerned."""
+        return SimpleNamespace(
+            name=declared.name, kind=declared.kind, durable=declared.durable,
+            auto_delete=declared.auto_delete, arguments=declared.arguments,
+            is_exclusive=False, owner_connection=None, policy=None, operator_policy=None,
+            declared=read_options(declared.arguments), apply=lambda options: None,
+        )  # fmt: skip
+
+    def changed(self, vhost, queue, record, storage_id):
+        self.told.append((vhost, queue.name, queue.home.node, record, storage_id))
+
+    def policies_changed(self, vhost, queue):
+        self.told.append((vhost, queue.name, queue.policy.name))
+
+
+class Places:
+    """The places of a node that all queues live on, or that others lead."""
+
+    node = "a@host"
+
+    def __init__(self):
+        self.mirrors = Mirrors()
+
+    def added(self, vhost, queue):
+        pass
+
+
+class OneNode(Declared):
+    """A node of a cluster, with its store in a file. mirrors: what its queues' records are for."""
+
+    def __init__(self, path):
+        super().__init__(SqliteMetadata(path))
+        self.places = Places()
+        self.mirrors = self.places.mirrors
+        self.put(PutVhost("/"))
+
+    def _make_vhost(self, name):
+        vhost = super()._make_vhost(name)
+        vhost.places = self.places
+        return vhost
+
+    def change(self, node, added="", new_copy="", name="q"):
+        change = json.dumps([node, new_copy, added]).encode()
+        self.put(ChangeQueueMirrors("/", name, 7, change))
+
+    @property
+    def after_restart(self):
+        """What a restart finds of queues."""
+        found = rows.declarations(self.metadata.load())
+        return [one for one in found if isinstance(one, PutQueue)]
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = OneNode(tmp_path / "metadata.sqlite")
+    node.put(PutQueue("/", "q", durable=True, node="a@host", identity=7))
+    yield node
+    node.metadata.close()
+
+
+def queue_of(node):
+    return next(one for one in contents(node.registry) if isinstance(one, PutQueue))
+
+
+def test_a_change_is_made_on_the_record_that_those_before_it_have_led_to(node):
+    node.change("a@host", "x")
+    node.change("b@host", "y")
+    assert node.mirrors.told == [
+        ("/", "q", "a@host", b"x", 0), ("/", "q", "b@host", b"xy", 0)
+    ]  # fmt: skip
+    assert node.registry.vhosts["/"].queues["q"].home == QueueHome("b@host", 7)
+
+
+def test_a_node_that_joins_and_one_that_starts_again_have_the_record(node):
+    node.change("b@host", "x")
+    declared = PutQueue("/", "q", True, node="b@host", identity=7, mirrors=b"x")
+    assert queue_of(node) == declared
+    assert node.after_restart == [PutQueue("/", "q", True, storage_id=1, node="b@host",
+                                           identity=7, mirrors=b"x")]  # fmt: skip
+
+
+def test_a_queue_that_is_declared_with_a_record_is_told_of(node):
+    node.put(PutQueue("/", "m", True, node="a@host", identity=8, mirrors=b"x"))
+    assert node.mirrors.told == [("/", "m", "a@host", b"x", 2)]
+    assert [one.mirrors for one in node.after_restart] == [b"", b"x"]
+
+
+def test_a_new_copy_on_this_node_is_stored_under_a_number_of_its_own(node):
+    node.change("b@host", "x", new_copy="b@host")
+    node.change("b@host", "y", new_copy="a@host")
+    node.change("b@host", "z")
+    assert [storage_id for *_, storage_id in node.mirrors.told] == [0, 2, 0]
+    assert [one.storage_id for one in node.after_restart] == [2]
+    node.put(DeleteQueue("/", "q"))
+    node.registry.apply(PutQueue("/", "q", True, storage_id=2, node="a@host", mirrors=b"xyz"))
+    assert node.mirrors.told[-1] == ("/", "q", "a@host", b"xyz", 2)
+
+
+def test_copies_of_a_queue_that_is_not_durable_are_not_stored(node):
+    node.put(PutQueue("/", "brief", node="a@host", identity=7))
+    node.change("a@host", "x", new_copy="a@host", name="brief")
+    assert node.mirrors.told == [("/", "brief", "a@host", b"x", 0)]
+    assert len(node.after_restart) == 1
+
+
+def test_a_change_that_leads_to_the_same_record_is_no_declaration(node):
+    node.change("a@host")
+    assert node.mirrors.told == []
+
+
+def test_a_change_that_is_not_possible_is_refused_with_its_reason(node):
+    with pytest.raises(ValueError, match="it cannot be"):
+        node.put(ChangeQueueMirrors("/", "q", 7, b"impossible"))
+
+
+def test_a_queue_that_nobody_has_messages_of_any_more_is_deleted(node):
+    node.put(ChangeQueueMirrors("/", "q", 7, b"lost"))
+    assert node.registry.vhosts["/"].queues == {}
+
+
+@pytest.mark.parametrize("change", [
+    ChangeQueueMirrors("/", "q", 6, b'["b@host", "", "x"]'),
+    ChangeQueueMirrors("/", "other", 7, b'["b@host", "", "x"]'),
+    PutQueueMirrors("/", "q", 6, "b@host", b"x"),
+])  # fmt: skip
+def test_a_change_of_another_life_of_the_queue_changes_nothing(node, change):
+    node.put(change)
+    assert node.mirrors.told == []
+    assert queue_of(node).node == "a@host"
+
+
+def test_mirroring_ends(node):
+    node.change("b@host", "x")
+    node.put(PutQueueMirrors("/", "q", 7, "b@host", b""))
+    assert node.mirrors.told[-1] == ("/", "q", "b@host", b"", 0)
+    assert queue_of(node).mirrors == b""
+    assert [one.mirrors for one in node.after_restart] == [b""]
+
+
+@pytest.mark.parametrize("deletion", [DeleteQueue("/", "q"), DeleteVhost("/")])
+def test_a_queue_that_is_declared_again_has_no_record(node, deletion):
+    node.change("a@host", "x", new_copy="a@host")
+    node.put(deletion)
+    node.put(PutVhost("/"))
+    node.put(PutQueue("/", "q", True, node="a@host", identity=8))
+    assert queue_of(node).mirrors == b""
+    assert [(one.mirrors, one.storage_id) for one in node.after_restart] == [(b"", 3)]
+
+
+def test_a_change_of_policies_is_told_of_for_each_queue_that_it_is_for(node):
+    node.put(PutQueue("/", "other", node="a@host", identity=8))
+    node.put(PutPolicy("policy", Policy("/", "ha", "^q", "queues", {"ha-mode": "all"}, 0)))
+    assert node.mirrors.told == [("/", "q", "ha")]

@@ -1,0 +1,115 @@
+"""The messages of a ring: what is written is read, and other bytes are refused."""
+
+import random
+
+import pytest
+
+from leveret.cluster.gm.activity import (
+    ACTIVITY,
+    CATCH_UP,
+    COPIED_BYTES_MAX,
+    JOIN,
+    Head,
+    MessageWriter,
+    read_head,
+    read_join,
+    read_progress,
+    write_join,
+)
+
+HEAD = Head(ACTIVITY, (1 << 62) + 1, 12, 3, 4)
+LARGE = b"x" * (COPIED_BYTES_MAX + 1)
+
+
+def written(*progress, head=HEAD):
+    writer = MessageWriter(head)
+    for born, acknowledged, delivered, payloads in progress:
+        writer.add(born, acknowledged, delivered, payloads)
+    return writer.end()
+
+
+def read(message):
+    return [
+        (one.born, one.acknowledged, one.delivered, one.payloads) for one in read_progress(message)
+    ]
+
+
+def test_a_message_says_how_far_several_senders_are():
+    progress = [(3, 10, 13, [b"a", b"", b"ccc"]), (5, 7, 7, []), (1, 0, 1, [LARGE]), (2, 0, 9, [])]
+    assert read(b"".join(written(*progress))) == progress
+
+
+def test_a_message_begins_with_its_kind_its_group_and_where_it_goes():
+    head = read_head(b"".join(written(head=Head(CATCH_UP, 7, 12, 3, 4))))
+    assert (head.kind, head.identity, head.version, head.origin, head.target) == (
+        CATCH_UP, 7, 12, 3, 4,
+    )  # fmt: skip
+
+
+def test_the_writer_knows_the_size_of_the_message():
+    writer = MessageWriter(HEAD)
+    writer.add(3, 10, 12, [b"ab", LARGE])
+    assert writer.size == len(b"".join(writer.end()))
+
+
+def test_a_large_payload_is_not_copied():
+    pieces = written((3, 0, 2, [LARGE, b"small"]))
+    assert any(piece is LARGE for piece in pieces)
+
+
+def test_a_small_message_is_one_piece():
+    assert len(written((3, 0, 2, [b"a", b"b"]), (4, 1, 1, []))) == 1
+
+
+def test_a_request_names_the_new_member():
+    message = b"".join(write_join(Head(JOIN, 7, 12, 0, 4), 1_700_000_000_000_000, 3))
+    assert read_head(message).kind == JOIN
+    assert read_join(message) == (1_700_000_000_000_000, 3)
+
+
+MESSAGE = b"".join(written((3, 10, 13, [b"a", b"bb", b"ccc"]), (5, 7, 7, [])))
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (b"", "0 bytes are no message"),
+        (b"\x00" * 40, "of the kind 0 are unknown"),
+        (b"\x06" * 40, "of the kind 6 are unknown"),
+    ],
+)
+def test_what_is_no_message_is_refused(message, reason):
+    with pytest.raises(ValueError, match=reason):
+        read_head(message)
+
+
+@pytest.mark.parametrize("end", range(34, len(MESSAGE)))
+def test_a_message_that_ends_too_early_is_refused(end):
+    if end == len(MESSAGE) - 28:
+        return  # Only the second sender is missing: that is a message.
+    with pytest.raises(ValueError, match="message of a ring"):
+        read_progress(MESSAGE[:end])
+
+
+@pytest.mark.parametrize("progress", [(3, 5, 4, []), (3, -1, 4, []), (3, 0, 1, [b"a", b"b"])])
+def test_numbers_that_contradict_each_other_are_refused(progress):
+    with pytest.raises(ValueError):
+        read_progress(b"".join(written(progress)))
+
+
+def test_a_request_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="no request to be added"):
+        read_join(MESSAGE)
+
+
+def test_damaged_messages_are_read_or_refused_and_nothing_else():
+    chance = random.Random(1)
+    for _ in range(2000):
+        damaged = bytearray(MESSAGE)
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            read_head(bytes(damaged))
+            read_progress(bytes(damaged))
+        except ValueError:
+            continue

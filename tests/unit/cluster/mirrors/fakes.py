@@ -1,0 +1,142 @@
+"""Test doubles for the surroundings of a mirrored queue's client."""
+
+from types import SimpleNamespace
+
+from leveret.broker.amqp.errors import not_found
+from leveret.broker.pending import Answer
+from leveret.broker.queues.queue_home import QueueHome
+from leveret.broker.queues.queue_kind import CLASSIC_QUEUE
+from leveret.broker.queues.queue_mirrors import DeclaredQueue
+from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
+
+A, B = QueueHome("a@host", 7), QueueHome("b@host", 7)
+
+
+class FakeLeader:
+    """A leader whose answers the test gives. asked: what it is asked and has not answered."""
+
+    may_redeliver = False
+    policy = operator_policy = None
+
+    def __init__(self):
+        self.asked = []
+        self.settled = []
+        self.consumers = {}
+        self.credited = []
+        self.options = None
+        self.is_down = False
+
+    def _ask(self, what, answer):
+        self.asked.append((what, answer))
+
+    def get(self, ack_required, answer):
+        self._ask("get", answer)
+
+    def length(self, answer):
+        self._ask("length", answer)
+
+    def purge(self, answer):
+        self._ask("purge", answer)
+
+    def delete(self, if_unused, if_empty, requester, answer):
+        self._ask("delete", answer)
+
+    def subscribe(self, consumer, answer):
+        self.consumers[consumer] = None
+        self._ask("subscribe", answer)
+
+    def cancel(self, consumer, channel_ended=False, answer=None):
+        self._ask("cancel", answer)
+
+    def credit(self, consumer):
+        self.credited.append(consumer)
+
+    def ack(self, entries):
+        self.settled += [("ack", entry.position) for entry in entries]
+
+    def requeue(self, entries, channel_ended=False):
+        self.settled += [("requeue", entry.position) for entry in entries]
+
+    def discard(self, entries):
+        self.settled += [("discard", entry.position) for entry in entries]
+
+    def apply(self, options):
+        self.options = options
+
+    def delete_now(self):
+        return self._end()
+
+    def close(self):
+        return self._end()
+
+    def _end(self):
+        """As a remote queue: it loses its questions, but for its deletion."""
+        self.lose(deletion_too=False)
+        for consumer in self.consumers:
+            consumer.queue_deleted()
+        return list(self.consumers)
+
+    @property
+    def questions(self):
+        return [what for what, _ in self.asked]
+
+    def answer(self, value):
+        """Answer what was asked first."""
+        self.asked.pop(0)[1].give(value)
+
+    def refuse(self, error):
+        self.asked.pop(0)[1].refuse(error)
+
+    def lose(self, deletion_too=True):
+        """The link is down: questions are lost, and cancels count as done."""
+        asked, self.asked = self.asked, []
+        for what, answer in asked:
+            if what == "delete" and not deletion_too:
+                self.asked.append((what, answer))
+            elif what == "cancel":
+                answer.give(None)
+            else:
+                answer.refuse(not_found("the link is down"))
+
+
+class FakePublishing:
+    """Records what is published."""
+
+    hold = SimpleNamespace(is_wanted=False)
+
+    def __init__(self):
+        self.published = []
+        self.has_ended = False
+
+    def publish(self, messages, body_bytes, ttl_ms, publisher, first):
+        self.published += [message.body for message in messages]
+
+    def end(self):
+        self.has_ended = True
+
+
+def mirrored():
+    """A mirrored queue that nobody leads yet."""
+    declared = DeclaredQueue("/", "q", CLASSIC_QUEUE, True, False, {}, A)
+    return MirroredQueue(declared, FakePublishing())
+
+
+def led(queue, is_here=False, home=A):
+    """The queue's new leader."""
+    leader = FakeLeader()
+    queue.led_by(leader, home, is_here=is_here)
+    return leader
+
+
+def lose(queue, leader):
+    """The link to the leader's node goes down."""
+    leader.is_down = True
+    queue.leader_lost(list(leader.consumers))
+    leader.lose()
+
+
+def asked(ask, *arguments):
+    """The answer to a question, which may not be given yet."""
+    answer = Answer()
+    ask(*arguments, answer)
+    return answer

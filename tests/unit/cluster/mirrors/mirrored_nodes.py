@@ -1,0 +1,155 @@
+"""Nodes of a cluster in one process that mirror a queue. The test applies the records."""
+
+from leveret.cluster.gm.group import Added, Died, Member
+from leveret.cluster.mirrors import mirror_record as records
+from leveret.cluster.mirrors.mirroring import NOT_MIRRORED
+from leveret.cluster.mirrors.record_changes import encode
+from leveret.cluster.mirrors.replicas import Replicas
+from leveret.cluster.refused import Refused
+from tests.linked_nodes import Nodes
+
+RING = 99
+
+
+class MirroredNodes(Nodes):
+    """See `Nodes`. The queue `q` is led by the first node, and mirrored to those that are asked.
+
+    A record is changed when a replica submits a change, or when the test does, and applied on all
+    nodes but those in `lagging`, by name, with what they have not applied. record: the newest.
+    mirroring: what the policies ask for.
+    """
+
+    def __init__(self, *names):
+        super().__init__(*names)
+        self.record = None
+        self.mirroring = NOT_MIRRORED
+        self.lagging = {}
+        self.stable = []
+        for node in self:
+            self._add_replicas(node)
+
+    def _add_replicas(self, node):
+        node.replicas = Replicas(
+            node.name, node.incarnation, node.services, node.links, node.queues,
+            lambda replica, change: self.change(change), self.synchronised, self.stable.append,
+            node.clock.call_later_ms, lambda queue: [],
+            mirroring_of=lambda vhost, queue: self.mirroring,
+        )  # fmt: skip
+        node.replicas.view_changed(is_in_view=True)
+        for (name, _), end in self.ends.items():
+            if name == node.name:
+                node.replicas.peer_up(end)
+
+    def mirror(self, *others, **arguments):
+        """Declare the queue on the first node, and mirror it to others."""
+        leader = next(iter(self.by_name))
+        self.home = self.declare(leader, **arguments)
+        self.apply(records.first("q", RING, self.member(leader)))
+        for name in others:
+            self.join(name)
+
+    def member(self, name):
+        """The next member of a node."""
+        newest = [] if self.record is None else self.record.group.newest
+        number = max([one.number for one in newest if one.node == name], default=0) + 1
+        return Member(name, self.by_name[name].incarnation, number)
+
+    def join(self, name):
+        """A node gets a mirror."""
+        self.change(Added(self.member(name), self.record.leader))
+        self.settle()
+
+    def change(self, change):
+        """A change of the ring: made, unless it is refused."""
+        try:
+            if isinstance(change, Added):
+                changed = records.joined(self.record, change)
+            elif isinstance(change, Died):
+                changed = records.died(self.record, change, may_lead_unsynchronised=True)
+            else:
+                changed = records.ring_changed(self.record, change)
+        except Refused:
+            return
+        self.apply(changed)
+
+    def set_policy(self, mirroring):
+        """Other policies are in force."""
+        self.mirroring = mirroring
+        for node in self:
+            node.replicas.policies_changed("/", node.queue())
+        self.settle()
+
+    def progress(self, leader, mirror):
+        """How far the synchronising of a mirror is."""
+        progress = self.replica(leader).leading.synchronising.progress
+        return progress[self.record.on(mirror).id]
+
+    def synchronise(self, name):
+        """A node brings the mirrors what they lack, if it leads."""
+        leading = self.replica(name).leading
+        if leading is not None:
+            leading.synchronising.start()
+
+    def hand_over(self, name):
+        """The leader hands over to the mirror of a node, if that is synchronised."""
+        one = self.record.on(name)
+        if one is not None and one.is_synchronised and self.record.leader is not None:
+            self.apply(records.promoted(self.record, one.id))
+
+    def synchronised(self, replica, mirror):
+        """A leader says that a mirror has all messages."""
+        self.apply(records.synchronised(self.record, mirror, replica.member))
+
+    def apply(self, record):
+        """All nodes that are not late apply a record."""
+        self.record = record
+        for node in self:
+            if node.name in self.lagging:
+                self.lagging[node.name].append(record)
+            else:
+                node.loop.call_soon(self._apply_on, node, record)
+
+    def catch_up_records(self, name):
+        """A node that was in `lagging` applies what the others have applied."""
+        for record in self.lagging.pop(name):
+            self._apply_on(self.by_name[name], record)
+        self.settle()
+
+    @staticmethod
+    def _apply_on(node, record):
+        node.vhost.mirrors["q"] = encode(record)
+        node.replicas.record_changed("/", node.vhost.queues["q"], record, 0)
+
+    def kill(self, name):
+        """A node is gone: its links go down, and the pauses of the others pass."""
+        self.by_name.pop(name)
+        for one, other in [link for link in self.ends if name in link]:
+            end = self.ends.pop((one, other))
+            end.is_up = False
+            if other == name:
+                for service in self.by_name[one].links.services.values():
+                    service.peer_down(end, "the node is gone")
+        self.settle()
+        for node in self:
+            node.clock.advance(100)
+        self.settle()
+
+    def make_stable(self):
+        """What is applied is applied everywhere, on disk."""
+        listeners, self.stable[:] = list(self.stable), []
+        for listener in listeners:
+            listener()
+        self.settle()
+
+    def replica(self, name):
+        return self.by_name[name].replicas.by_identity[RING]
+
+    def bodies(self, name):
+        """The messages of a node's member, in order."""
+        replica = self.replica(name)
+        queue = replica.leading.backing if replica.leading else replica.mirror.queue
+        cursor = queue.cursor()
+        found = []
+        while entries := cursor.read(1 << 20):
+            found += [entry.message.body for entry in entries]
+        return found

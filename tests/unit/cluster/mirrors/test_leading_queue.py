@@ -1,0 +1,159 @@
+"""What the leader's backing queue notes of what is done to it."""
+
+import pytest
+
+from leveret.cluster.mirrors import decisions
+from leveret.cluster.mirrors.decisions import DecisionReader
+from leveret.cluster.mirrors.leading_queue import LeadingQueue
+from leveret.cluster.mirrors.senders import Run
+from leveret.storage.message import Message
+from leveret.storage.transient_queue import TransientQueue
+from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
+
+NODE = 4
+
+
+class Group:
+    """Counts the turns that have decisions, and keeps who waits for mirrors."""
+
+    def __init__(self):
+        self.turns = 0
+        self.waiting = []
+
+    def decided(self):
+        self.turns += 1
+
+    def when_kept(self, turn, is_logged, waiter, first, holder, number, count):
+        self.waiting.append((turn, is_logged, first))
+
+
+def messages(*bodies):
+    return [Message(ADDRESS, HEADERS[0], body) for body in bodies]
+
+
+def publish(queue, run):
+    return queue.publish(run, sum(len(message.body) for message in run), 0)
+
+
+def noted(queue):
+    """The kinds of decisions of a turn, and what they are about."""
+    found = []
+    for one in DecisionReader(queue.take_decisions()).decisions():
+        found.append((one.kind, one.ranges or (one.sender, one.first, one.count, one.position)))
+    return found
+
+
+@pytest.fixture
+def group():
+    return Group()
+
+
+@pytest.fixture
+def queue(group):
+    """A leading queue that has a mirror."""
+    found = LeadingQueue(TransientQueue(), group, 0)
+    found.has_mirrors = True
+    return found
+
+
+class TestPublishing:
+    def test_contents_of_a_node_are_noted_by_their_numbers(self, queue):
+        run = messages(b"a", b"b", b"c")
+        queue.begin_run(NODE, 70, run)
+        publish(queue, run)
+        queue.end_run()
+        assert noted(queue) == [(decisions.PUBLISHED, (NODE, 70, 3, 0))]
+
+    def test_what_was_not_published_when_the_run_ends_was_refused(self, queue):
+        run = messages(b"a", b"b", b"c", b"d")
+        queue.begin_run(NODE, 70, run)
+        publish(queue, run[1:2])
+        queue.end_run()
+        assert noted(queue) == [
+            (decisions.REFUSED, (NODE, 70, 1, 0)),
+            (decisions.PUBLISHED, (NODE, 71, 1, 0)),
+            (decisions.REFUSED, (NODE, 72, 2, 0)),
+        ]
+
+    def test_a_dead_letter_that_comes_back_to_the_queue_is_none_of_the_run(self, queue):
+        run = messages(b"a", b"b")
+        queue.begin_run(NODE, 70, run)
+        publish(queue, run[:1])
+        publish(queue, messages(b"dead"))
+        publish(queue, run[1:])
+        queue.end_run()
+        kinds = [kind for kind, _ in noted(queue)]
+        assert kinds == [decisions.PUBLISHED, decisions.PUBLISHED_HERE, decisions.PUBLISHED]
+
+    def test_contents_that_an_earlier_leader_decided_on_are_left_out(self, queue):
+        queue.decided[NODE] = 72
+        run = Run(70, messages(b"a", b"b", b"c"), 3, None)
+        left = queue.undecided(NODE, run)
+        assert (left.first, [message.body for message in left.messages]) == (72, [b"c"])
+        assert queue.undecided(NODE, run.part(70, 72)) is None
+
+    def test_confirms_wait_for_the_mirrors(self, queue, group):
+        assert publish(queue, messages(b"a"))
+        queue.when_safe(None, 5, None)
+        assert group.waiting == [(1, False, 5)]
+
+
+class TestTurns:
+    def test_the_first_decision_of_a_turn_is_announced(self, queue, group):
+        publish(queue, messages(b"a", b"b"))
+        queue.fetch(1, True)
+        assert group.turns == 1
+        queue.take_decisions()
+        queue.fetch(1, True)
+        assert group.turns == 2
+
+    def test_a_turn_is_a_few_decisions(self, queue):
+        for _ in range(100):
+            publish_from_node(queue, 100)
+        entries = queue.fetch(10_000, True)
+        for entry in entries:
+            queue.ack([entry])
+        assert noted(queue) == [
+            (decisions.PUBLISHED, (NODE, 0, 10_000, 0)),
+            (decisions.FETCHED, [(0, 10_000)]),
+            (decisions.SETTLED, [(0, 10_000)]),
+        ]
+
+    def test_nothing_is_noted_without_mirrors(self, queue, group):
+        queue.has_mirrors = False
+        publish_from_node(queue, 3)
+        queue.ack(queue.fetch(1, True))
+        queue.drop()
+        queue.purge()
+        assert (queue.take_decisions(), group.turns) == (b"", 0)
+
+    def test_a_fetch_of_nothing_is_no_decision(self, queue, group):
+        assert queue.fetch(3, True) == []
+        assert queue.purge().dropped == 0
+        assert group.turns == 0
+
+
+def publish_from_node(queue, count):
+    run = messages(*[b"m"] * count)
+    queue.begin_run(NODE, queue.decided.get(NODE, 0), run)
+    publish(queue, run)
+    queue.end_run()
+
+
+class TestWhatAwaitsSettlement:
+    def test_it_is_known_by_its_positions(self, queue):
+        publish(queue, messages(b"a", b"b", b"c"))
+        one, _, three = queue.fetch(3, True)
+        assert queue.unacked_between(0, 1) == [(0, one)]
+        queue.ack([one])
+        queue.requeue(queue.unacked_between(1, 2)[0][1:])
+        assert queue.unacked_between(0, 9) == [(2, three)]
+
+    def test_a_queue_that_was_in_use_is_mirrored_with_what_its_clients_hold(self, group):
+        inner = TransientQueue()
+        publish(inner, messages(b"a", b"b"))
+        held = inner.fetch(1, True)
+        queue = LeadingQueue(inner, group, 0, held=held)
+        assert queue.joined(1) == [(0, 2)]
+        queue.requeue(held)
+        assert noted(queue)[1] == (decisions.REQUEUED, [(0, 1)])

@@ -1,0 +1,289 @@
+"""What nodes ask for when policies, records and views change: three nodes in one process."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from leveret.broker.amqp.errors import Fault, not_allowed
+from leveret.broker.amqp.field_table import encode_table
+from leveret.broker.declarations import (
+    ChangeQueueMirrors,
+    DeletePolicy,
+    Policy,
+    PutPolicy,
+    PutQueue,
+    PutVhost,
+)
+from leveret.broker.pending import Answer
+from leveret.broker.queues.arguments import read_options
+from leveret.cluster.gm.group import Died, HasJoined
+from leveret.cluster.mirrors.mirror_records import MirrorRecords
+from leveret.cluster.mirrors.mirroring import RunningNodes
+from leveret.cluster.mirrors.planned_changes import PlannedChanges
+from leveret.cluster.mirrors.record_changes import (
+    InRing,
+    Synchronised,
+    decode_record,
+    encode,
+)
+from leveret.storage.metadata import MetadataError
+from tests.declaring import Declared
+from tests.turns_by_hand import TurnsByHand
+
+
+class OneNode(Declared):
+    """A node. It is a `View`, a `Listener` and the places of its queues."""
+
+    def __init__(self, cluster, name, life=1):
+        super().__init__(turns=TurnsByHand())
+        self.cluster, self.node, self.life = cluster, name, life
+        self.mirrors = MirrorRecords(self.registry.policies)
+        self.mirrors.listener = self
+        self.planned = PlannedChanges(
+            name, self.registry.vhosts, cluster.submit, self.turns, self.mirrors.mirroring_of,
+            self, lambda count: 0,
+        )  # fmt: skip
+
+    def _make_vhost(self, name):
+        vhost = super()._make_vhost(name)
+        vhost.places = self
+        return vhost
+
+    def added(self, vhost, queue):
+        pass
+
+    def make_queue(self, declared, record):
+        return self.make_remote(declared.vhost, declared.kind, declared.name)
+
+    def make_remote(self, owner, kind, name, *_):
+        """A queue that another node leads, as far as its policies and its record are concerned."""
+        return SimpleNamespace(
+            name=name, kind=kind, durable=True, is_exclusive=False, policy=None,
+            operator_policy=None, is_deleted=False, declared=read_options({}),
+            apply=lambda options: None,
+        )  # fmt: skip
+
+    # View
+
+    @property
+    def nodes(self):
+        return RunningNodes(frozenset(self.cluster.nodes))
+
+    @property
+    def is_coordinator(self):
+        return next(iter(self.cluster.nodes)) == self.node
+
+    def lives(self, member):
+        node = self.cluster.nodes.get(member.node)
+        return node is not None and node.life == member.incarnation
+
+    def incarnation(self, node):
+        return self.cluster.nodes[node].life
+
+    # Listener
+
+    def record_changed(self, vhost, queue, record, storage_id):
+        self.planned.look_at(vhost, queue.name)
+
+    def policies_changed(self, vhost, queue):
+        self.planned.look_at(vhost, queue.name)
+
+
+class Cluster:
+    """Nodes that apply everything at once. asked: how many changes were asked for."""
+
+    def __init__(self, *names):
+        self.nodes = {}
+        self.log = []
+        self.asked = 0
+        for name in names:
+            self.start(name)
+        self.put(PutVhost("/"), PutQueue("/", "q", True, node="a", identity=2))
+
+    def start(self, name, life=1):
+        node = OneNode(self, name, life)
+        for declaration in self.log:
+            node.registry.apply(declaration)
+        self.nodes[name] = node
+
+    def put(self, *declarations):
+        self.log += declarations
+        for node in self.nodes.values():
+            for declaration in declarations:
+                node.registry.apply(declaration)
+
+    def submit(self, *declarations, answer=None):
+        """As the coordinator: complete it and apply it everywhere."""
+        self.asked += 1
+        assert self.asked < 100, "the nodes ask for changes without an end"
+        answer = answer or Answer()
+        try:
+            completed = next(iter(self.nodes.values())).registry.complete(declarations)
+        except Fault as error:
+            answer.refuse(error)
+        else:
+            self.put(*completed)
+            answer.give(None)
+        return answer
+
+    def change(self, change):
+        self.submit(ChangeQueueMirrors("/", "q", 2, encode(change))).result()
+
+    def mirror(self, definition):
+        self.put(PutPolicy("policy", Policy("/", "ha", "^q$", "queues", definition, 0)))
+        self.settle()
+
+    def view_changes(self):
+        for node in self.nodes.values():
+            node.planned.look_at_all()
+        self.settle()
+
+    def settle(self):
+        while any(node.turns.woken for node in self.nodes.values()):
+            for node in self.nodes.values():
+                node.turns.run()
+
+    def die(self, *names):
+        """Nodes die: living members of the ring say so, and then the view is another one."""
+        record = self.record
+        for name in names:
+            del self.nodes[name]
+        dead = tuple(one.id for one in record.members if one.id.node in names)
+        left = [one.id for one in record.members if one.id.node not in names]
+        if left:
+            self.change(InRing(Died(dead, left[0])))
+        self.view_changes()
+
+    def synchronise(self):
+        for one in self.record.members:
+            self.change(InRing(HasJoined(one.id))) if one.id != self.record.leader else None
+            self.change(Synchronised(one.id, self.record.leader))
+        self.settle()
+
+    @property
+    def record(self):
+        (record,) = {
+            node.registry.vhosts["/"].mirrors.get("q", b"") for node in self.nodes.values()
+        }
+        return decode_record(record)
+
+    @property
+    def where(self):
+        """The nodes that have the queue, the leader's first; those that are synchronised are
+        capital letters.
+        """
+        record = self.record
+        if record is None or record.leader is None:
+            return None
+        members = (record.find(record.leader), *record.mirrors)
+        return "".join(
+            one.id.node.upper() if one.is_synchronised else one.id.node for one in members
+        )
+
+
+@pytest.fixture
+def cluster():
+    return Cluster("a", "b", "c", "d")
+
+
+def nodes(names):
+    return {"ha-mode": "nodes", "ha-params": list(names)}
+
+
+def test_a_policy_takes_effect_at_once(cluster):
+    assert cluster.record is None
+    cluster.mirror({"ha-mode": "all"})
+    assert cluster.where == "Abcd"
+
+
+def test_a_queue_moves_to_the_nodes_of_another_policy(cluster):
+    cluster.mirror(nodes("ab"))
+    cluster.synchronise()
+    cluster.mirror(nodes("cd"))
+    assert cluster.where == "Acd"
+    cluster.synchronise()
+    assert cluster.where == "CD"
+
+
+def test_a_policy_that_goes_takes_the_mirrors_with_it(cluster):
+    cluster.mirror(nodes("ab"))
+    cluster.put(DeletePolicy("policy", "/", "ha"))
+    cluster.settle()
+    assert cluster.record is None
+
+
+def test_a_mirror_that_died_is_replaced_on_another_node(cluster):
+    cluster.mirror({"ha-mode": "exactly", "ha-params": 2})
+    assert cluster.where == "Ab"
+    cluster.die("b")
+    assert cluster.where == "Ac"
+
+
+def test_a_node_that_comes_gets_a_mirror(cluster):
+    cluster.mirror({"ha-mode": "all"})
+    cluster.die("b")
+    assert cluster.where == "Acd"
+    cluster.start("b", 2)
+    cluster.view_changes()
+    assert cluster.where == "Acdb"
+
+
+def test_a_queue_whose_members_all_died_is_led_again_when_one_is_back(cluster):
+    cluster.mirror(nodes("ab"))
+    cluster.synchronise()
+    cluster.die("a", "b")
+    assert (cluster.where, cluster.record.awaited) == (None, "a")
+    cluster.start("a", 2)
+    cluster.view_changes()
+    assert cluster.where == "A"
+    cluster.start("b", 2)
+    cluster.view_changes()
+    assert cluster.where == "Ab"
+
+
+def test_a_node_that_was_away_for_less_than_its_death_took_to_be_seen_leads_again():
+    cluster = Cluster("a", "b")
+    cluster.mirror({"ha-mode": "all"})
+    cluster.start("a", 2)
+    cluster.start("b", 2)
+    cluster.view_changes()
+    assert cluster.where == "Ab"
+    assert cluster.record.leader.incarnation == 2
+
+
+def test_a_node_that_is_in_no_view_yet_asks_for_nothing(cluster):
+    cluster.mirror(nodes("ab"))
+    cluster.die("a", "b")
+    starting = OneNode(cluster, "a", 2)
+    for declaration in cluster.log:
+        starting.registry.apply(declaration)
+    asked = cluster.asked
+    starting.turns.run()
+    assert cluster.asked == asked
+
+
+def test_exclusive_and_quorum_queues_are_not_mirrored(cluster):
+    quorum = encode_table({"x-queue-type": ("S", "quorum")})
+    cluster.put(PutQueue("/", "k", True, arguments=quorum, node="a", identity=3))
+    definition = {"ha-mode": "all"}
+    cluster.put(PutPolicy("policy", Policy("/", "ha", "^k$", "all", definition, 0)))
+    cluster.settle()
+    assert cluster.asked == 0
+
+
+@pytest.mark.parametrize("error", [MetadataError("not now"), not_allowed("vhost / not found")])
+def test_what_is_refused_is_asked_for_again_when_something_has_changed(cluster, error):
+    submit = cluster.submit
+    refused = []
+
+    def refuse(*declarations, answer=None):
+        refused.append(declarations)
+        answer.refuse(error)
+        return answer
+
+    cluster.nodes["a"].planned._submit = refuse
+    cluster.mirror({"ha-mode": "all"})
+    assert (len(refused), cluster.where) == (1, None)
+    cluster.nodes["a"].planned._submit = submit
+    cluster.view_changes()
+    assert cluster.where == "Abcd"

@@ -1,0 +1,209 @@
+"""What a node publishes to a mirrored queue: the same contents to all members."""
+
+import pytest
+
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.queues.message_runs import RunReader
+from leveret.cluster.queues.queue_frames import NO_TTL, fields
+from leveret.cluster.queues.remote_hold import WINDOW_BYTES, UntakenBytes
+from leveret.storage.addresses import Addresses
+from leveret.storage.message import Message
+from tests.unit.broker.queues.fakes import HEADER
+from tests.unit.cluster.queues.fakes import ADDRESS, Publisher
+
+IDENTITY = 77
+
+
+class OtherMember:
+    """A member on another node. sent: what it got, as (number, ttl, is_owed, bodies)."""
+
+    is_congested = False
+
+    def __init__(self):
+        self.sent = []
+        self.waiting = []
+
+    def send(self, *pieces):
+        payload = b"".join(pieces)
+        if payload[0] == frames.BEGINS:
+            self.begins = fields(frames.BEGINS_FRAME, payload)[1:2]
+            return
+        identity, number, _, ttl, count, is_owed = fields(frames.CONTENTS_START, payload)
+        assert identity == IDENTITY
+        reader = RunReader(payload, frames.CONTENTS_START.size, Addresses())
+        bodies = [message.body for message in reader.messages(count)]
+        self.sent.append((number, ttl, is_owed, bodies))
+
+    def await_drain(self, hold):
+        self.waiting.append(hold)
+
+
+class OwnMember:
+    """The member of this node."""
+
+    is_behind = False
+
+    def __init__(self, leads):
+        self.leads = leads
+        self.taken = []
+        self.waiting = []
+
+    def publish(self, number, messages, body_bytes, ttl_ms, publisher, first):
+        assert self.leads
+        self.taken.append((number, len(messages), publisher, first))
+
+    def keep(self, number, messages, body_bytes, ttl_ms):
+        assert not self.leads
+        self.taken.append((number, len(messages)))
+
+    def begin_hold(self, resume):
+        self.waiting.append(resume)
+
+
+@pytest.fixture
+def publishing():
+    return MirroredPublishing("q", IDENTITY, UntakenBytes(lambda is_behind: None))
+
+
+def publish(publishing, *bodies, publisher=None, first=1, ttl_ms=None):
+    messages = [Message(ADDRESS, HEADER, body) for body in bodies]
+    publishing.publish(messages, sum(map(len, bodies)), ttl_ms, publisher, first)
+
+
+def joined(publishing, node):
+    member = OtherMember()
+    publishing.add_member(node, member, version=5)
+    return member
+
+
+def test_all_members_get_the_same(publishing):
+    one, other = joined(publishing, "b"), joined(publishing, "c")
+    publish(publishing, b"1", b"2")
+    publish(publishing, b"3", ttl_ms=50)
+    assert one.sent == other.sent == [(1, NO_TTL, False, [b"1", b"2"]), (3, 50, False, [b"3"])]
+
+
+def test_a_run_is_confirmed_when_the_leader_says_so(publishing):
+    publisher = Publisher()
+    member = joined(publishing, "b")
+    publish(publishing, b"1", b"2", publisher=publisher, first=11)
+    publish(publishing, b"3")
+    publish(publishing, b"4", publisher=publisher, first=13)
+    assert [is_owed for _, _, is_owed, _ in member.sent] == [True, False, True]
+    assert publishing.owed_runs == [(1, 2), (4, 1)]
+    publishing.confirmed([(1, 3)], [(4, 4)])
+    assert (publisher.confirmed, publisher.refused) == ([11], [13])
+    publishing.confirmed([(4, 5)], [])
+    assert not publisher.owed
+
+
+def test_what_the_leader_before_has_said_is_passed_over(publishing):
+    publisher = Publisher()
+    for number in range(1, 6):
+        publish(publishing, b"%d" % number, publisher=publisher, first=number)
+    publishing.confirmed([(1, 2), (3, 5)], [(3, 3)])
+    publishing.confirmed([(1, 6)], [(3, 3), (4, 4), (5, 5), (5, 5)])
+    assert (publisher.confirmed, publisher.refused) == ([1, 3, 4, 2, 5], [3, 5])
+
+
+def test_what_a_leader_of_this_node_has_published_is_owed_by_the_next_one(publishing):
+    publishing.set_own(OwnMember(leads=True))
+    publisher = Publisher()
+    publish(publishing, b"1")
+    publish(publishing, b"2", b"3", publisher=publisher, first=11)
+    publisher.hold(11, 2, "the queue")
+    publishing.owe(2, publisher, 11, 2)
+    assert publishing.owed_runs == [(2, 2)]
+    publishing.confirmed([(1, 4)], [])
+    assert publisher.confirmed == [11]
+
+
+def test_a_leader_of_this_node_confirms_by_itself(publishing):
+    own, publisher = OwnMember(leads=True), Publisher()
+    publishing.set_own(own)
+    member = joined(publishing, "b")
+    publish(publishing, b"1", publisher=publisher, first=5)
+    assert own.taken == [(1, 1, publisher, 5)]
+    assert not publisher.owed
+    assert member.sent == [(1, NO_TTL, True, [b"1"])]
+    assert publishing.owed_runs == []
+
+
+def test_a_mirror_of_this_node_keeps_what_is_published_here(publishing):
+    own = OwnMember(leads=False)
+    publishing.set_own(own)
+    publish(publishing, b"1", b"2", publisher=Publisher())
+    publish(publishing, b"3")
+    assert own.taken == [(1, 2), (3, 1)]
+
+
+def test_a_node_that_is_a_member_again_goes_on_counting_what_it_has_taken(publishing):
+    joined(publishing, "b")
+    publish(publishing, b"1")
+    publishing.remove_member("b")
+    joined(publishing, "b")
+    publishing.taken("b", 10)
+    publishing.link_down("b")
+    joined(publishing, "b")
+    with pytest.raises(ValueError, match="are reported as taken"):
+        publishing.taken("b", 10)
+
+
+def test_a_member_that_joins_gets_what_follows(publishing):
+    publish(publishing, b"1")
+    member = joined(publishing, "b")
+    publish(publishing, b"2")
+    publishing.remove_member("b")
+    publish(publishing, b"3")
+    assert [bodies for _, _, _, bodies in member.sent] == [[b"2"]]
+
+
+class TestHold:
+    def test_the_slowest_member_slows(self, publishing):
+        joined(publishing, "b")
+        joined(publishing, "c")
+        publish(publishing, bytes(WINDOW_BYTES + 1))
+        sent = WINDOW_BYTES + 1000
+        publishing.taken("b", WINDOW_BYTES)
+        assert publishing.hold.is_wanted
+        resumed = []
+        publishing.hold.begin(lambda: resumed.append(True))
+        publishing.taken("c", WINDOW_BYTES)
+        assert resumed
+        assert not publishing.hold.is_wanted
+        with pytest.raises(ValueError, match="reported as taken"):
+            publishing.taken("c", sent)
+
+    def test_who_waits_for_a_member_goes_on_when_it_is_gone(self, publishing):
+        joined(publishing, "b")
+        publish(publishing, bytes(WINDOW_BYTES + 1))
+        resumed = []
+        publishing.hold.begin(lambda: resumed.append(True))
+        publishing.remove_member("b")
+        assert resumed
+        assert not publishing.hold.is_wanted
+
+    def test_the_member_of_this_node_counts(self, publishing):
+        own = OwnMember(leads=False)
+        publishing.set_own(own)
+        assert not publishing.hold.is_wanted
+        own.is_behind = True
+        assert publishing.hold.is_wanted
+        publishing.hold.begin(lambda: None)
+        assert own.waiting
+
+
+def test_what_is_owed_is_refused_when_the_queue_is_down(publishing):
+    publisher = Publisher()
+    publish(publishing, b"1", publisher=publisher)
+    publishing.fail()
+    assert publisher.died == [False]
+
+
+def test_what_is_owed_is_settled_when_the_queue_is_deleted(publishing):
+    publisher = Publisher()
+    joined(publishing, "b")
+    publish(publishing, b"1", publisher=publisher)
+    publishing.end()
+    assert publisher.died == [True]

@@ -1,0 +1,120 @@
+"""Changes of records as bytes: what each leads to, and with which text it is refused."""
+
+import pytest
+
+from leveret.broker.queues.queue_mirrors import MirrorsOutcome
+from leveret.cluster.gm.group import Added, Died, HasJoined, Member
+from leveret.cluster.mirrors.mirroring import ALWAYS, WHEN_SYNCED, Mirroring
+from leveret.cluster.mirrors.record_changes import (
+    Begin,
+    Drop,
+    End,
+    Forget,
+    InRing,
+    Promote,
+    QueueFacts,
+    Rename,
+    Return,
+    Synchronised,
+    Vanish,
+    complete,
+    decode_record,
+    encode,
+)
+from leveret.cluster.refused import Refused
+
+A, B = Member("a", 1, 1), Member("b", 1, 1)
+QUEUE = QueueFacts("queue 'q' in vhost '/'", "a", True, True, Mirroring("all"))
+
+
+def after(*changes, queue=QUEUE):
+    """The outcome of changes, one after the other, of a queue without mirrors."""
+    outcome = MirrorsOutcome(b"", queue.node)
+    for change in changes:
+        outcome = complete(outcome.record, encode(change), queue._replace(node=outcome.node))
+    return outcome
+
+
+MIRRORED = (
+    Begin(A, 7), InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised(B, A)
+)  # fmt: skip
+
+
+def test_a_queue_begins_to_be_mirrored():
+    outcome = after(Begin(A, 7))
+    record = decode_record(outcome.record)
+    assert (outcome.node, record.leader, record.group.identity) == ("a", A, 7)
+    assert after(Begin(A, 7), Begin(A, 8)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("changes", "queue", "text"),
+    [
+        ([Begin(B, 7)], QUEUE, "queue 'q' in vhost '/' is on node a, not on b"),
+        ([Begin(A, 7), Begin(B, 8)], QUEUE, "queue 'q' in vhost '/' is mirrored already"),
+        ([Begin(A, 7)], QUEUE._replace(may_be_mirrored=False), "only classic, shared queues"),
+        ([Drop(B)], QUEUE, "queue 'q' in vhost '/' is not mirrored"),
+        ([Begin(A, 7), InRing(Died((A,), A)), End()], QUEUE, "waits for node a"),
+        ([Begin(A, 7), Promote(B)], QUEUE, "b:1.1 cannot lead the queue"),
+        ([Begin(A, 7), InRing(HasJoined(B))], QUEUE, "b:1.1 is not a living member"),
+    ],
+)  # fmt: skip
+def test_what_is_not_possible_is_refused_with_a_reason(changes, queue, text):
+    with pytest.raises(Refused, match=text):
+        after(*changes, queue=queue)
+
+
+def test_who_joins_has_a_new_copy():
+    assert after(*MIRRORED[:2]).new_copy == "b"
+    assert after(*MIRRORED[:3]).new_copy == ""
+
+
+def test_the_home_follows_the_leader():
+    assert after(*MIRRORED, Promote(B)).node == "b"
+    assert after(*MIRRORED, InRing(Died((A,), B))).node == "b"
+    assert after(*MIRRORED, Drop(B), InRing(Died((A,), A))).node == "a"
+
+
+def test_the_policy_of_the_moment_says_who_may_lead():
+    """A mirror that lacks messages leads after a crash, or a stop, as the policy says."""
+    way = {
+        (on_failure, is_stopped): after(
+            *MIRRORED[:3], InRing(Died((A,), B if not is_stopped else A), is_stopped),
+            queue=QUEUE._replace(mirroring=Mirroring("all", on_failure=on_failure)),
+        ).node
+        for on_failure in (ALWAYS, WHEN_SYNCED)
+        for is_stopped in (False, True)
+    }  # fmt: skip
+    assert way == {
+        (ALWAYS, False): "b", (ALWAYS, True): "a", (WHEN_SYNCED, False): "a",
+        (WHEN_SYNCED, True): "a",
+    }  # fmt: skip
+
+
+def test_a_queue_comes_back_after_all_were_gone():
+    outcome = after(*MIRRORED, Vanish((A, B), ("b",)), Return(Member("b", 2, 1)))
+    assert decode_record(outcome.record).leader == Member("b", 2, 1)
+    assert (outcome.node, outcome.new_copy) == ("b", "")
+
+
+def test_a_queue_that_is_not_durable_does_not_wait_for_a_node():
+    brief = QUEUE._replace(is_durable=False)
+    assert after(*MIRRORED, Vanish((A, B), ("b",)), queue=brief) is None
+    assert after(*MIRRORED, InRing(Died((A,), B)), queue=brief).node == "b"
+
+
+def test_a_queue_is_lost_with_the_last_node_that_had_it():
+    assert after(Begin(A, 7), Forget("a", ())) is None
+
+
+def test_mirroring_ends_on_the_leaders_node():
+    assert after(*MIRRORED, Promote(B), End()) == MirrorsOutcome(b"", "b")
+
+
+@pytest.mark.parametrize("change", [End(), Forget("b", ()), Rename("a", "x")])
+def test_a_queue_without_mirrors_stays_as_it_is(change):
+    assert after(change) == MirrorsOutcome(b"", "a")
+
+
+def test_a_node_has_another_name():
+    assert after(*MIRRORED, Rename("a", "x")).node == "x"

@@ -1,0 +1,40 @@
+"""The view that a node is in, as planning sees it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from leveret.cluster.gm.group import Member
+from leveret.cluster.metadata import messages
+from leveret.cluster.mirrors.mirroring import RunningNodes
+from leveret.cluster.mirrors.running_view import RunningView
+
+VIEW = messages.View(messages.NO_VIEW, (messages.Member("a", 3), messages.Member("b", 5)))
+
+
+@pytest.fixture
+def node():
+    log = SimpleNamespace(view=VIEW, is_coordinator=True)
+    states = SimpleNamespace(under_maintenance=frozenset("b"), is_under_maintenance=False)
+    return SimpleNamespace(log=log, states=states, view=RunningView(log, states, "a"))
+
+
+def test_the_nodes_and_those_that_are_maintained(node):
+    assert node.view.nodes == RunningNodes(frozenset("ab"), frozenset("b"))
+    node.states.is_under_maintenance = True
+    assert node.view.nodes.available == frozenset()
+    assert node.view.is_coordinator
+
+
+@pytest.mark.parametrize(
+    ("member", "lives"),
+    [(Member("a", 3, 1), True), (Member("a", 2, 1), False), (Member("c", 3, 1), False)],
+)
+def test_a_member_lives_while_its_node_is_there_in_the_same_life(node, member, lives):
+    assert node.view.lives(member) is lives
+
+
+def test_a_node_that_is_in_no_view_sees_nobody(node):
+    node.log.view = None
+    assert node.view.nodes.running == frozenset()
+    assert not node.view.lives(Member("a", 3, 1))
