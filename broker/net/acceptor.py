@@ -71,7 +71,13 @@ class Acceptor:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more clients. Those that are connected are not affected."""
+        """Accept no more clients. Those that are connected are not affected.
+
+        A client that was accepted and is not connected yet is closed: whoever closes the listeners
+        of a node that stops, and then its connections, has closed all of them.
+        """
+        for task in self._beginning:
+            task.cancel()
         if self._listening.fileno() < 0:
             return
         if self._pause is not None:

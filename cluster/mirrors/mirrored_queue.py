@@ -64,8 +64,8 @@ class Publishing(Protocol):
     ) -> None:
         """See `QueueClient.publish`."""
 
-    def end(self) -> None:
-        """The queue is deleted, or the node stops: confirms that are owed count as given."""
+    def end(self, is_deleted: bool) -> None:
+        """The queue is deleted: confirms that are owed count as given. Or the node stops."""
 
 
 Ask = Callable[[QueueClient, Answer[Any]], object]
@@ -343,21 +343,23 @@ class MirroredQueue:
 
     def delete_now(self) -> Sequence[Consumer]:
         """The queue is deleted everywhere; returns the consumers that it had."""
-        consumers = self._end(lambda leader: leader.delete_now())
+        consumers = self._end(lambda leader: leader.delete_now(), is_deleted=True)
         self.ended(True)
         return consumers
 
     def close(self) -> Sequence[Consumer]:
         """The node stops, or the queue is deleted; returns the consumers that it had."""
-        consumers = self._end(lambda leader: leader.close())
+        consumers = self._end(lambda leader: leader.close(), is_deleted=False)
         self.ended(False)
         return consumers
 
-    def _end(self, end: Callable[[QueueClient], Sequence[Consumer]]) -> Sequence[Consumer]:
+    def _end(
+        self, end: Callable[[QueueClient], Sequence[Consumer]], is_deleted: bool
+    ) -> Sequence[Consumer]:
         """What a leader was asked it answers or loses; it may still answer a deletion."""
         self.is_deleted = True
         consumers = self._end_waiting() if self.leader is None else end(self.leader)
-        self._publishing.end()
+        self._publishing.end(is_deleted)
         return consumers
 
 

@@ -245,8 +245,10 @@ class MirroredPublishing:
         """The queue is down: what is owed is refused."""
         self._owed.die(is_settled=False)
 
-    def end(self) -> None:
-        """The queue is deleted, or the node stops."""
+    def end(self, is_deleted: bool) -> None:
+        """The queue is deleted: what is owed counts as confirmed. Or the node stops: it is refused,
+        since a member may not have it.
+        """
         for node in tuple(self._holds):
             self.link_down(node)
-        self._owed.die(is_settled=True)
+        self._owed.die(is_settled=is_deleted)

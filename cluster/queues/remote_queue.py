@@ -436,6 +436,7 @@ class RemoteQueue:
 
         If a client of this node waits for the answer to its deletion, they are told after that.
         """
+        self._owed.die(is_settled=True)
         consumers = self.close()
         if self._deletions:
             self._untold = consumers
@@ -443,11 +444,14 @@ class RemoteQueue:
         return consumers
 
     def close(self) -> Sequence[Consumer]:
-        """The node stops, or the queue is deleted; returns the consumers that it had."""
+        """The node stops, or the queue is deleted; returns the consumers that it had.
+
+        What is owed is refused: the home node may not have it.
+        """
         self.is_deleted = True
         number = self._number
         self._end_link()
-        self._owed.die(is_settled=True)
+        self._owed.die(is_settled=False)
         consumers = self._end_consumers()
         if number:
             self._node.lose_questions(self)

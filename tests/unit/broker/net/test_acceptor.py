@@ -159,3 +159,16 @@ def test_open_descriptors_are_counted():
     before = open_descriptors()
     with closing(socket.socket()):
         assert open_descriptors() == before + 1
+
+
+async def test_a_client_that_is_being_connected_is_closed_with_its_listener(acceptor, monkeypatch):
+    def make_protocol():
+        acceptor.close()
+        return Greeting()
+
+    monkeypatch.setattr(acceptor, "_make_protocol", make_protocol)
+    client, received = await connect(acceptor)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while received:
+            received = await asyncio.get_running_loop().sock_recv(client, 5)
+    client.close()

@@ -111,7 +111,7 @@ class FakePublishing:
     def publish(self, messages, body_bytes, ttl_ms, publisher, first):
         self.published += [message.body for message in messages]
 
-    def end(self):
+    def end(self, is_deleted):
         self.has_ended = True
 
 

@@ -205,5 +205,13 @@ def test_what_is_owed_is_settled_when_the_queue_is_deleted(publishing):
     publisher = Publisher()
     joined(publishing, "b")
     publish(publishing, b"1", publisher=publisher)
-    publishing.end()
+    publishing.end(is_deleted=True)
     assert publisher.died == [True]
+
+
+def test_what_is_owed_is_refused_when_the_node_stops(publishing):
+    publisher = Publisher()
+    joined(publishing, "b")
+    publish(publishing, b"1", publisher=publisher)
+    publishing.end(is_deleted=False)
+    assert publisher.died == [False]

@@ -111,6 +111,12 @@ class TestConfirms:
         assert publisher.died == [True]
         assert not publisher.owed
 
+    def test_a_node_that_stops_confirms_nothing_that_another_one_owes(self, nodes, remote):
+        publisher = Publisher()
+        publish(remote, b"1", publisher=publisher)
+        remote.close()
+        assert publisher.died == [False]
+
 
 class TestQuestions:
     def test_questions_to_a_queue_that_is_deleted_meanwhile_are_refused(self, nodes, remote):
