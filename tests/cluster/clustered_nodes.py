@@ -70,6 +70,10 @@ class ClusteredNode:
     def wait_for_log(self, text):
         self.wait_until(lambda: text in self.log, f"the log has {text!r}")
 
+    def wait_for_log_again(self, text, seen):
+        """Wait until the log has a text more often than `seen` times, which it had before."""
+        self.wait_until(lambda: self.log.count(text) > seen, f"the log has {text!r} once more")
+
     def wait_until(self, condition, what):
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not condition():
@@ -124,10 +128,12 @@ def form(directory, *names):
     return nodes
 
 
-def declare(node, queue):
-    """Declare a durable queue on a node."""
+def declare(node, *queues):
+    """Declare durable queues on a node."""
     with node.connect() as connection:
-        connection.channel().queue_declare(queue, durable=True)
+        channel = connection.channel()
+        for queue in queues:
+            channel.queue_declare(queue, durable=True)
 
 
 def members(node):

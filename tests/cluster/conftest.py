@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cluster.clustered_nodes import form
+from tests.cluster.mirrored import HA_ALL
 
 
 @pytest.fixture
@@ -18,3 +19,11 @@ def running(tmp_path):
     yield start
     for node in nodes:
         node.stop()
+
+
+@pytest.fixture
+def mirroring(running):
+    """Three nodes with a policy for queues whose name begins with `mirrored`."""
+    nodes = running("a", "b", "c")
+    nodes[0].ctl(*HA_ALL)
+    return nodes

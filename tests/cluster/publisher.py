@@ -2,10 +2,10 @@
 
 import threading
 
-import pika
 from pika import exceptions
 
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
+from tests.cluster.clients import PERSISTENT
+
 PAUSE_SECONDS = 0.05
 
 

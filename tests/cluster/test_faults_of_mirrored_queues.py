@@ -6,23 +6,17 @@ import signal
 import pika
 import pytest
 
+from tests.cluster.clients import PERSISTENT, serve_until
 from tests.cluster.clustered_nodes import ClusteredNode
-from tests.cluster.publisher import PERSISTENT
-from tests.cluster.test_mirrored_queues import (
+from tests.cluster.mirrored import (
     HA_ALL,
     consumed,
     declared,
+    log_of,
     publish,
+    wait_until_mirrored,
     wait_until_synchronised,
 )
-
-
-@pytest.fixture
-def nodes(running):
-    """Three nodes with a policy for queues whose name begins with `mirrored`."""
-    nodes = running("a", "b", "c")
-    nodes[0].ctl(*HA_ALL)
-    return nodes
 
 
 class Consumer:
@@ -40,12 +34,11 @@ class Consumer:
         channel.basic_ack(method.delivery_tag)
 
     def take_until(self, is_enough):
-        while not is_enough():
-            self._channel.connection.process_data_events(1)
+        serve_until(self._channel.connection, is_enough, f"it has more than {self.bodies}")
 
 
-def test_a_consumer_is_told_of_a_failover_if_it_asked_for_it(nodes):
-    a, b, c = nodes
+def test_a_consumer_is_told_of_a_failover_if_it_asked_for_it(mirroring):
+    a, b, c = mirroring
     declared(a)
     publisher = declared(b)
     wait_until_synchronised(a, b, c)
@@ -59,8 +52,8 @@ def test_a_consumer_is_told_of_a_failover_if_it_asked_for_it(nodes):
     assert not told.bodies
 
 
-def test_a_mirror_that_dies_interrupts_nobody_and_returns_empty(nodes):
-    a, b, c = nodes
+def test_a_mirror_that_dies_interrupts_nobody_and_returns_empty(mirroring):
+    a, b, c = mirroring
     publisher = declared(a)
     wait_until_synchronised(a, b, c)
     consumer = Consumer(b)
@@ -74,12 +67,12 @@ def test_a_mirror_that_dies_interrupts_nobody_and_returns_empty(nodes):
     joined = f"adding a mirror on node {c.name}"
     known = a.log.count(joined)
     c.start()
-    a.wait_until(lambda: a.log.count(joined) > known, "c has a mirror again")
+    a.wait_for_log_again(joined, known)
     assert not consumer.was_told
 
 
-def test_a_committed_transaction_survives_the_leader(nodes):
-    a, b, c = nodes
+def test_a_committed_transaction_survives_the_leader(mirroring):
+    a, b, c = mirroring
     declared(a)
     wait_until_synchronised(a, b, c)
     channel = b.connect().channel()
@@ -102,27 +95,26 @@ class TestWithoutASynchronisedMirror:
         publish(declared(a, "other"), b"1", b"2", queue="other")
         definition = f'{{"ha-mode": "all", "ha-promote-on-failure": "{promote}"}}'
         a.ctl("set_policy", "more", "^other$", definition)
-        for node in (b, c):
-            a.wait_for_log(f"'other' in vhost '/': adding a mirror on node {node.name}")
+        wait_until_mirrored(a, b, c, queue="other")
         publish(declared(b, "other"), b"3", queue="other")
         a.stop(signal.SIGKILL)
 
-    def test_the_oldest_leads_with_what_it_has(self, nodes):
-        a, b, c = nodes
-        self.kill_the_leader(nodes, "always")
-        b.wait_for_log("'other' in vhost '/': promoting the mirror on node")
+    def test_the_oldest_leads_with_what_it_has(self, mirroring):
+        a, b, c = mirroring
+        self.kill_the_leader(mirroring, "always")
+        b.wait_for_log(f"{log_of('other')} promoting the mirror on node")
         assert consumed(c, 1, "other") == [(b"3", False)]
         lacks = "the new leader lacks messages that the leader before it had, 2 at most"
-        assert f"mirrored queue 'other' in vhost '/': {lacks}" in b.log
+        assert f"{log_of('other')} {lacks}" in b.log
         a.start()
-        b.wait_for_log(f"'other' in vhost '/': the mirror on node {a.name} is synchronised")
+        wait_until_synchronised(b, a, queue="other")
 
-    def test_the_queue_waits_for_its_leader_if_the_policy_says_so(self, nodes):
-        a, b, c = nodes
-        self.kill_the_leader(nodes, "when-synced")
+    def test_the_queue_waits_for_its_leader_if_the_policy_says_so(self, mirroring):
+        a, b, c = mirroring
+        self.kill_the_leader(mirroring, "when-synced")
+        waits = f"is down: no mirror can lead it, and it waits for node {a.name}"
         for node in (b, c):
-            node.wait_for_log(f"'other' in vhost '/': is down: no mirror can lead it, and it waits "
-                              f"for node {a.name}")  # fmt: skip
+            node.wait_for_log(f"{log_of('other')} {waits}")
         with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="is down or inaccessible"):
             declared(c, "other")
         a.start()

@@ -4,32 +4,23 @@ import signal
 
 import pytest
 
-from tests.cluster.test_mirrored_queues import (
-    HA_ALL,
+from tests.cluster.mirrored import (
     consumed,
     declared,
+    log_of,
     publish,
+    wait_until_mirrored,
     wait_until_synchronised,
 )
 
-WHAT = "mirrored queue 'mirrored' in vhost '/':"
-
-
-@pytest.fixture
-def nodes(running):
-    """Three nodes with a policy for queues whose name begins with `mirrored`."""
-    nodes = running("a", "b", "c")
-    nodes[0].ctl(*HA_ALL)
-    return nodes
-
 
 def wait_until_it_leads(node):
-    node.wait_for_log(f"{WHAT} promoting the mirror on node {node.name} to leader")
+    node.wait_for_log(f"{log_of()} promoting the mirror on node {node.name} to leader")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, None], ids=["SIGTERM", "stop_app"])
-def test_a_node_that_is_stopped_hands_over_first(nodes, number):
-    a, b, c = nodes
+def test_a_node_that_is_stopped_hands_over_first(mirroring, number):
+    a, b, c = mirroring
     through_b = declared(b)
     publisher = declared(a, "mirrored-later")
     wait_until_synchronised(b, a, c)
@@ -46,23 +37,23 @@ def test_a_node_that_is_stopped_hands_over_first(nodes, number):
     wait_until_it_leads(a)
 
 
-def test_the_last_node_to_stop_leads_when_all_come_back(nodes):
-    a, b, c = nodes
+def test_the_last_node_to_stop_leads_when_all_come_back(mirroring):
+    a, b, c = mirroring
     channel = declared(a)
     wait_until_synchronised(a, b, c)
     publish(channel, *[b"%d" % number for number in range(10)])
     for node in (a, b, c):
         node.stop()
-    for node in nodes:
+    for node in mirroring:
         node.start(waits=False)
-    for node in nodes:
+    for node in mirroring:
         node.wait_for_log("ready in")
     publish(declared(a), b"10")
     assert [body for body, _ in consumed(b, 11)] == [b"%d" % number for number in range(11)]
 
 
-def test_a_policy_moves_the_leader_while_programs_go_on(nodes):
-    a, b, c = nodes
+def test_a_policy_moves_the_leader_while_programs_go_on(mirroring):
+    a, b, c = mirroring
     publisher, through_b = declared(a), declared(b)
     wait_until_synchronised(a, b, c)
     publish(publisher, *[b"%d" % number for number in range(50)])
@@ -70,15 +61,15 @@ def test_a_policy_moves_the_leader_while_programs_go_on(nodes):
     for number in range(50, 100):
         publish(publisher if number % 2 else through_b, b"%d" % number)
     wait_until_it_leads(c)
-    c.wait_for_log(f"{WHAT} the mirror on node {a.name} is gone")
+    c.wait_for_log(f"{log_of()} the mirror on node {a.name} is gone")
     publish(publisher, b"100")
     a.stop(signal.SIGKILL)
     b.stop(signal.SIGKILL)
     assert sorted(int(body) for body, _ in consumed(c, 101)) == list(range(101))
 
 
-def test_a_node_under_maintenance_leads_nothing(nodes):
-    a, b, c = nodes
+def test_a_node_under_maintenance_leads_nothing(mirroring):
+    a, b, c = mirroring
     publisher = declared(a)
     wait_until_synchronised(a, b, c)
     publish(publisher, b"1")
@@ -97,22 +88,19 @@ class TestUnsynchronised:
         channel = declared(a, "late")
         publish(channel, b"1", b"2", queue="late")
         a.ctl("set_policy", "late", "^late$", f'{{"ha-mode": "all"{words}}}')
-        for node in (b, c):
-            a.wait_for_log(
-                f"mirrored queue 'late' in vhost '/': adding a mirror on node {node.name}"
-            )
+        wait_until_mirrored(a, b, c, queue="late")
         publish(channel, b"3", queue="late")
 
-    def test_the_queue_is_down_until_its_leader_returns(self, nodes):
-        a, b, _ = nodes
-        self.mirrored_late(nodes)
+    def test_the_queue_is_down_until_its_leader_returns(self, mirroring):
+        a, b, _ = mirroring
+        self.mirrored_late(mirroring)
         a.stop()
         b.wait_for_log("waits for node")
         a.start()
         assert [body for body, _ in consumed(b, 3, "late")] == [b"1", b"2", b"3"]
 
-    def test_a_mirror_leads_that_lacks_messages_if_the_policy_says_so(self, nodes):
-        a, _, c = nodes
-        self.mirrored_late(nodes, **{"ha-promote-on-shutdown": "always"})
+    def test_a_mirror_leads_that_lacks_messages_if_the_policy_says_so(self, mirroring):
+        a, _, c = mirroring
+        self.mirrored_late(mirroring, **{"ha-promote-on-shutdown": "always"})
         a.stop()
         assert [body for body, _ in consumed(c, 1, "late")] == [b"3"]

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from leveret.mgmt.api.description.document import document
+from tests.cluster.clients import publish
 from tests.cluster.clustered_nodes import declare
 from tests.cluster.managed_nodes import form_managed
-from tests.cluster.publisher import PERSISTENT
 
 MESSAGES = 300
 SLOW = {"ha-mode": "all", "ha-sync-batch-size": 1}
@@ -49,12 +49,8 @@ def mirrored(nodes, request):
 def lacking(nodes, request):
     """A queue with messages on the first node whose mirrors have none of them."""
     name = request.node.name
-    with nodes[0].connect() as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare(name, durable=True)
-        for number in range(MESSAGES):
-            channel.basic_publish("", name, b"%d" % number, PERSISTENT)
+    declare(nodes[0], name)
+    publish(nodes[0], name, *[b"%d" % number for number in range(MESSAGES)])
     set_policy(nodes[0], name, **SLOW)
     nodes[0].wait_to_see(MIRRORED + name, lambda queue: len(queue.get("slave_nodes", ())) == 2)
     yield name

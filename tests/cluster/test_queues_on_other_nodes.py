@@ -7,10 +7,10 @@ from collections import Counter
 import pika
 import pytest
 
+from tests.cluster.clients import PERSISTENT, serve_until, take
 from tests.cluster.clustered_nodes import form
 from tests.patience import PATIENCE_SECONDS
 
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
 COUNT = 200
 
 
@@ -32,18 +32,6 @@ def channels(nodes):
             connection.close()
 
 
-def take(channel, queue, count):
-    """Consume and acknowledge messages; their bodies."""
-    bodies = []
-    for method, _, body in channel.consume(queue):
-        channel.basic_ack(method.delivery_tag)
-        bodies.append(body)
-        if len(bodies) == count:
-            channel.cancel()
-            return bodies
-    raise AssertionError("the consumer was cancelled")
-
-
 def test_publish_on_one_node_to_a_queue_on_another_and_consume_on_a_third(channels):
     a, b, c = channels
     a.queue_declare("orders", durable=True)
@@ -54,7 +42,7 @@ def test_publish_on_one_node_to_a_queue_on_another_and_consume_on_a_third(channe
     for body in sent:
         b.basic_publish("events", "order.new", body, PERSISTENT, mandatory=True)
     assert c.queue_declare("orders", passive=True).method.message_count == COUNT
-    assert take(c, "orders", COUNT) == sent
+    assert take(c, "orders", COUNT) == [(body, False) for body in sent]
     assert b.queue_declare("orders", passive=True).method.message_count == 0
 
 
@@ -67,14 +55,15 @@ def test_a_direct_reply_reaches_the_requester_on_another_node(channels):
     )
     request = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id="1")
     a.basic_publish("", "requests", b"how are you?", request)
-    _, asked, _ = next(b.consume("requests", auto_ack=True))
+    asking = b.consume("requests", auto_ack=True, inactivity_timeout=PATIENCE_SECONDS)
+    _, asked, body = next(asking)
+    assert body == b"how are you?"
     b.cancel()
     assert c.queue_declare(asked.reply_to, passive=True).method.consumer_count == 1
     for responder in (b, c):
         answer = pika.BasicProperties(correlation_id=asked.correlation_id)
         responder.basic_publish("", asked.reply_to, b"well", answer)
-        while not replies:
-            a.connection.process_data_events(time_limit=PATIENCE_SECONDS)
+        serve_until(a.connection, lambda: replies, "there is a reply")
         properties, body = replies.pop()
         assert (properties.correlation_id, body) == ("1", b"well")
 
@@ -165,4 +154,5 @@ def test_a_durable_queue_whose_node_is_down_is_named_with_it_and_comes_back(node
         c.queue_declare("kept", passive=True)
     nodes[1].start()
     with nodes[2].connect() as connection:
-        assert take(connection.channel(), "kept", 1) == [b"safe"]
+        ((body, _),) = take(connection.channel(), "kept", 1)
+    assert body == b"safe"

@@ -1,11 +1,9 @@
 """Nodes of a cluster get new names, one at a time or all at once, and keep their queues."""
 
-import pika
 import pytest
 
+from tests.cluster.clients import PERSISTENT
 from tests.cluster.clustered_nodes import form
-
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 @pytest.fixture

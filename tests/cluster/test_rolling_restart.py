@@ -5,14 +5,13 @@ import contextlib
 import threading
 
 import aio_pika
-import pika
 import pytest
 from pika import exceptions
 
-from tests.cluster.clustered_nodes import form
+from tests.cluster.clients import PERSISTENT, bodies
+from tests.cluster.clustered_nodes import declare, form
 from tests.patience import PATIENCE_SECONDS
 
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
 QUEUES = ("on-a", "on-b", "on-c")
 LOST = (aio_pika.exceptions.AMQPError, RuntimeError, OSError, asyncio.CancelledError)
 """What aio-pika raises when a connection is lost: it also cancels what waits for an answer."""
@@ -118,16 +117,6 @@ class RobustProgram:
                 await asyncio.sleep(0.02)
 
 
-def contents(node, queue):
-    """Take all messages of a queue."""
-    with node.connect() as connection:
-        channel = connection.channel()
-        bodies = set()
-        while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-            bodies.add(got[2])
-        return bodies
-
-
 @pytest.fixture
 def nodes(tmp_path):
     nodes = form(tmp_path, "a", "b", "c")
@@ -138,8 +127,7 @@ def nodes(tmp_path):
 
 def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
     for node, queue in zip(nodes, QUEUES, strict=True):
-        with node.connect() as connection:
-            connection.channel().queue_declare(queue, durable=True)
+        declare(node, queue)
     publisher, robust = Publisher(nodes), RobustProgram(nodes)
     publisher.start()
     robust.start()
@@ -162,4 +150,4 @@ def test_no_confirmed_message_is_lost_in_a_rolling_restart(nodes):
     assert robust.confirmed <= robust.taken
     for queue in QUEUES:
         assert publisher.confirmed[queue]
-        assert publisher.confirmed[queue] <= contents(nodes[0], queue)
+        assert publisher.confirmed[queue] <= set(bodies(nodes[0], queue))

@@ -6,11 +6,13 @@ import signal
 import pytest
 
 from tests.cluster.clustered_nodes import ClusteredNode
-from tests.cluster.test_mirrored_queues import (
+from tests.cluster.mirrored import (
     HA_ALL,
     consumed,
     declared,
+    log_of,
     publish,
+    wait_until_mirrored,
     wait_until_synchronised,
 )
 
@@ -24,7 +26,7 @@ def stopped(running):
     wait_until_synchronised(a, b)
     publish(publisher, b"1", b"2")
     a.stop()
-    b.wait_for_log(f"promoting the mirror on node {b.name} to leader")
+    b.wait_for_log(f"{log_of()} promoting the mirror on node {b.name} to leader")
     publish(declared(b), b"3")
     b.stop()
     return a, b
@@ -54,7 +56,7 @@ def test_the_first_to_stop_is_lost_and_another_node_comes(stopped, tmp_path, req
     c = ClusteredNode(tmp_path, "c")
     request.addfinalizer(c.stop)
     c.join(b)
-    b.wait_for_log(f"adding a mirror on node {c.name}")
+    wait_until_mirrored(b, c)
     b.ctl("sync_queue", "mirrored")
     b.stop(signal.SIGKILL)
     assert bodies(c, 3) == [b"1", b"2", b"3"]

@@ -8,6 +8,7 @@ import pytest
 from leveret.analytics.journey_command import main as journey
 from tests.analytics.running import analyze_quickly
 from tests.analytics.tables import read_rows
+from tests.cluster.clients import take
 from tests.cluster.clustered_nodes import form
 
 
@@ -34,9 +35,7 @@ def trade(nodes):
     for settle in (b.basic_ack, lambda tag: b.basic_reject(tag, requeue=False)):
         method, _, _ = b.basic_get("orders")
         settle(method.delivery_tag)
-    while (got := a.basic_get("dead"))[0] is None:
-        pass
-    a.basic_ack(got[0].delivery_tag)
+    assert take(a, "dead", 1) == [(b"x", False)]
     a.queue_declare("dead", passive=True)
     b.queue_declare("orders", passive=True)
 
