@@ -17,7 +17,7 @@ AUTHORIZATION = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").de
 
 
 class Cluster:
-    """Nodes on hosts of a network, which have found each other.
+    """Nodes on hosts of a network, which have found each other; a context manager ends them.
 
     is_left_partitioned: an operator has to end what a partition leaves behind.
     """
@@ -49,6 +49,12 @@ class Cluster:
     def _names(self, names):
         pairs = zip(names, self.network.hosts, strict=True)
         return {name: f"{name}@{host.address}" for name, host in pairs}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
 
     def close(self):
         for node in self.nodes:

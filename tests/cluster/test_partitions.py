@@ -7,6 +7,8 @@ import pika
 import pytest
 from pika import exceptions
 
+from tests.cluster.clients import bodies, has_queue, publish, serve_until
+from tests.cluster.clustered_nodes import declare
 from tests.cluster.hosted_nodes import (
     API_PORT,
     AUTHORIZATION,
@@ -16,43 +18,13 @@ from tests.cluster.hosted_nodes import (
     running,
 )
 from tests.cluster.namespaces import why_not
-from tests.cluster.publisher import PERSISTENT, ConfirmedPublisher
+from tests.cluster.publisher import ConfirmedPublisher
 from tests.patience import PATIENCE_SECONDS
 
 WHY_NOT = why_not()
+PAUSE_MINORITY = "cluster_partition_handling = pause_minority"
+
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-
-
-def declare(node, *queues):
-    with node.connect() as connection:
-        for queue in queues:
-            connection.channel().queue_declare(queue, durable=True)
-
-
-def has_queue(node, queue):
-    with node.connect() as connection:
-        try:
-            connection.channel().queue_declare(queue, passive=True)
-        except exceptions.ChannelClosedByBroker:
-            return False
-        return True
-
-
-def bodies(node, queue):
-    with node.connect() as connection:
-        channel = connection.channel()
-        taken = []
-        while (got := channel.basic_get(queue, auto_ack=True))[0] is not None:
-            taken.append(got[2])
-        return taken
-
-
-def publish(node, queue, *messages, properties=PERSISTENT):
-    with node.connect() as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        for body in messages:
-            channel.basic_publish("", queue, body, properties, mandatory=True)
 
 
 def wait_for_more(node, publisher):
@@ -72,15 +44,21 @@ def wait_until_paused(*nodes):
 
 
 @pytest.fixture(scope="module")
-def minority(tmp_path_factory):
-    """Three nodes with pause_minority."""
-    made = Cluster(
-        tmp_path_factory.mktemp("minority"), 3, "cluster_partition_handling = pause_minority"
-    )
-    declare(made.nodes[1], "on-b")
-    declare(made.nodes[2], "on-c")
-    yield made
-    made.close()
+def shared(tmp_path_factory):
+    """Three nodes with pause_minority, which several tests use."""
+    directory = tmp_path_factory.mktemp("minority")
+    with Cluster(directory, 3, PAUSE_MINORITY) as made:
+        declare(made.nodes[1], "on-b")
+        declare(made.nodes[2], "on-c")
+        yield made
+
+
+@pytest.fixture
+def minority(shared):
+    """Three nodes with pause_minority, which are whole again after each test, also a failed one."""
+    yield shared
+    shared.network.heal()
+    shared.wait_until_whole()
 
 
 def test_a_minority_pauses_and_comes_back_and_nothing_confirmed_is_lost(minority):
@@ -118,14 +96,16 @@ def test_a_node_whose_packets_are_lost_in_one_direction_pauses(minority):
     assert has_queue(c, "declared-without-c")
 
 
-def test_slow_and_lossy_links_change_nothing_but_the_time(minority):
-    a, b, c = minority.nodes
-    minority.network.delay([a.host], [b.host, c.host], 0.1)
-    minority.network.lose([b.host], [c.host], 0.2)
-    declare(c, "over-slow-links")
-    assert has_queue(b, "over-slow-links")
-    minority.network.heal()
-    assert all(minority.sees_all(node) for node in minority.nodes)
+def test_slow_and_lossy_links_change_nothing_but_the_time(tmp_path):
+    # The longer a link may be silent, the less likely it is that all its ticks are lost.
+    with Cluster(tmp_path, 3, PAUSE_MINORITY, tick_s=10) as cluster:
+        a, b, c = cluster.nodes
+        cluster.network.delay([a.host], [b.host, c.host], 0.1)
+        cluster.network.lose([b.host], [c.host], 0.2)
+        declare(c, "over-slow-links")
+        assert has_queue(b, "over-slow-links")
+        cluster.network.heal()
+        assert all(cluster.sees_all(node) for node in cluster.nodes)
 
 
 def test_a_suspended_node_learns_what_it_missed_before_it_answers(minority):
@@ -144,12 +124,10 @@ def test_a_suspended_node_learns_what_it_missed_before_it_answers(minority):
             request = sent_to_api(c, "queues/%2F/declared-while-suspended")
         finally:
             c.process.send_signal(signal.SIGCONT)
-        while not answers and channel.is_open:
-            connection.process_data_events(0.05)
+        serve_until(connection, lambda: answers or not channel.is_open, "the queue is known")
         assert answers
         # 503: its broker has stopped, to start again with what the others have.
         assert status_of(request) in (200, 503)
-    minority.wait_until_whole()
 
 
 def sent_to_api(node, path):
@@ -168,8 +146,7 @@ def status_of(request):
 
 
 def test_of_five_nodes_two_pause_and_with_three_sides_all(tmp_path):
-    cluster = Cluster(tmp_path, 5, "cluster_partition_handling = pause_minority")
-    try:
+    with Cluster(tmp_path, 5, PAUSE_MINORITY) as cluster:
         a, b, c, d, e = cluster.nodes
         declare(a, "on-a")
         with ConfirmedPublisher(b, "on-a") as publisher:
@@ -187,17 +164,12 @@ def test_of_five_nodes_two_pause_and_with_three_sides_all(tmp_path):
             cluster.wait_until_whole()
             wait_for_more(b, publisher)
         assert_nothing_is_lost(e, "on-a", publisher)
-    finally:
-        cluster.close()
 
 
 def test_nodes_pause_that_reach_none_of_the_listed_ones(tmp_path):
-    cluster = Cluster(
-        tmp_path, 3,
-        "cluster_partition_handling = pause_if_all_down",
-        "cluster_partition_handling.pause_if_all_down.nodes.1 = {a}",
-    )  # fmt: skip
-    try:
+    handling = "cluster_partition_handling = pause_if_all_down"
+    listed = "cluster_partition_handling.pause_if_all_down.nodes.1 = {a}"
+    with Cluster(tmp_path, 3, handling, listed) as cluster:
         a, b, c = cluster.nodes
         declare(a, "on-a")
         with ConfirmedPublisher(a, "on-a") as publisher:
@@ -207,8 +179,6 @@ def test_nodes_pause_that_reach_none_of_the_listed_ones(tmp_path):
             cluster.network.heal()
             cluster.wait_until_whole()
         assert_nothing_is_lost(c, "on-a", publisher)
-    finally:
-        cluster.close()
 
 
 def wait_until_partitioned(side, other):
@@ -223,8 +193,7 @@ def files_of(node):
 
 
 def test_with_ignore_both_sides_go_on_until_the_operator_restarts_one(tmp_path):
-    cluster = Cluster(tmp_path, 3)
-    try:
+    with Cluster(tmp_path, 3) as cluster:
         a, b, c = cluster.nodes
         cluster.cut([a, b], [c])
         c.wait_until(lambda: running(c) == [c.name], "c runs alone")
@@ -248,13 +217,10 @@ def test_with_ignore_both_sides_go_on_until_the_operator_restarts_one(tmp_path):
         c.ctl("publish_discarded", file, "--declare")
         assert bodies(b, "of-c") == [b"1", b"2"]
         assert bodies(c, "of-a") == [b"3"]
-    finally:
-        cluster.close()
 
 
 def test_with_autoheal_the_side_with_fewer_clients_gives_way_by_itself(tmp_path):
-    cluster = Cluster(tmp_path, 3, "cluster_partition_handling = autoheal")
-    try:
+    with Cluster(tmp_path, 3, "cluster_partition_handling = autoheal") as cluster:
         a, b, c = cluster.nodes
         declare(b, "on-b")
         clients = [a.connect() for _ in range(3)]
@@ -285,14 +251,11 @@ def test_with_autoheal_the_side_with_fewer_clients_gives_way_by_itself(tmp_path)
         assert bodies(a, "of-c") == [b"1", b"2"]
         assert bodies(a, "passing") == [b"3"]
         assert_nothing_is_lost(c, "on-b", publisher)
-    finally:
-        cluster.close()
 
 
 @pytest.mark.parametrize("handling", ["ignore", "autoheal"])
 def test_of_a_mirrored_queue_what_the_losing_side_has_is_in_its_file(tmp_path, handling):
-    cluster = Cluster(tmp_path, 3, f"cluster_partition_handling = {handling}")
-    try:
+    with Cluster(tmp_path, 3, f"cluster_partition_handling = {handling}") as cluster:
         a, b, c = cluster.nodes
         a.ctl("set_policy", "ha", "^mirrored$", '{"ha-mode": "all", "ha-sync-mode": "automatic"}')
         declare(a, "mirrored")
@@ -315,10 +278,8 @@ def test_of_a_mirrored_queue_what_the_losing_side_has_is_in_its_file(tmp_path, h
         cluster.wait_until_whole()
         for client in clients:
             client.close()
-        a.wait_until(lambda: a.log.count(f"the mirror on node {c.name} is synchronised") == 2, "c")
+        a.wait_for_log_again(f"the mirror on node {c.name} is synchronised", seen=1)
         assert bodies(c, "mirrored") == [b"both", b"of a and b"]
         (file,) = files_of(c)
         c.ctl("publish_discarded", file)
         assert b"of c" in bodies(a, "mirrored")
-    finally:
-        cluster.close()
