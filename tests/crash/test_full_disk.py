@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import subprocess
 import threading
 
 import pika
@@ -11,26 +10,18 @@ import pytest
 from tests.crash.killed_node import Node
 from tests.patience import PATIENCE_SECONDS
 from tests.protocol.raw_client import wait_until
+from tests.small_disk import MEGABYTE, fill, small_disk
 
-MEGABYTE = 1024 * 1024
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
 
 
 @pytest.fixture(params=[24])
-def small_disk(tmp_path, request):
+def disk(tmp_path, request):
     """A disk of so many megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={request.param}m", "tmpfs", str(place)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=False)
+    with small_disk(tmp_path / "disk", request.param) as place:
+        yield place
 
 
 def node_on(disk, **environment):
@@ -46,9 +37,9 @@ def connect(node):
     return pika.BlockingConnection(pika.URLParameters(node.url))
 
 
-def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_path):
-    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
-    filling = small_disk / "filling"
+def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(disk, tmp_path):
+    node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    filling = disk / "filling"
     filling.write_bytes(bytes(16 * MEGABYTE))
     assert node.start()
     confirmed = []
@@ -78,13 +69,6 @@ def test_publishers_wait_for_room_and_nothing_confirmed_is_lost(small_disk, tmp_
     channel = connect(node).channel()
     assert channel.queue_declare("full", passive=True).method.message_count == 60
     node.kill()
-
-
-def fill(place):
-    """Take all the space that is left."""
-    with (place / "filling").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(4096)) == 4096:
-            pass
 
 
 def publish_until_blocked(node, queue):
@@ -134,32 +118,32 @@ def consume_all(node, queue, least):
     return count
 
 
-@pytest.mark.parametrize("small_disk", [40], indirect=True)
+@pytest.mark.parametrize("disk", [40], indirect=True)
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_full_disk_is_emptied_by_consumers(small_disk, is_killed):
-    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+def test_a_full_disk_is_emptied_by_consumers(disk, is_killed):
+    node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     assert node.start()
-    wait_until((small_disk / "data" / "reserve").exists)
-    filling = small_disk / "filling"
+    wait_until((disk / "data" / "reserve").exists)
+    filling = disk / "filling"
     filling.write_bytes(bytes(16 * MEGABYTE))
     confirmed = publish_until_blocked(node, "full")
     assert confirmed > 10
     assert "the reserve of disk space is given up" in node.text
     if is_killed:
-        fill(small_disk)
+        fill(disk)
         node.kill()
         assert node.start(), node.text
     consume_all(node, "full", confirmed)
     filling.unlink()
-    wait_until((small_disk / "data" / "reserve").exists)
+    wait_until((disk / "data" / "reserve").exists)
     publish_confirmed(node, "again")
     node.kill()
 
 
-@pytest.mark.parametrize("small_disk", [128], indirect=True)
-def test_the_disk_alarm_ends_when_messages_are_consumed(small_disk):
+@pytest.mark.parametrize("disk", [128], indirect=True)
+def test_the_disk_alarm_ends_when_messages_are_consumed(disk):
     """With the default limit of 50 MB: nothing that a publisher writes helps to end the alarm."""
-    node = node_on(small_disk)
+    node = node_on(disk)
     assert node.start()
     confirmed = publish_until_blocked(node, "full")
     assert "disk alarm" in node.text
@@ -178,12 +162,12 @@ def declare_until_refused(node, declared):
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(small_disk, is_killed):
-    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(disk, is_killed):
+    node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     assert node.start()
-    wait_until((small_disk / "data" / "reserve-for-start").exists)
-    fill(small_disk)
-    os.truncate(small_disk / "filling", (small_disk / "filling").stat().st_size - 3 * MEGABYTE)
+    wait_until((disk / "data" / "reserve-for-start").exists)
+    fill(disk)
+    os.truncate(disk / "filling", (disk / "filling").stat().st_size - 3 * MEGABYTE)
     declared = []
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
         declare_until_refused(node, declared)
@@ -198,29 +182,29 @@ def test_declarations_on_a_full_disk_are_refused_and_deletions_are_not(small_dis
     for queue in declared:
         channel.queue_delete(queue)
     connection.close()
-    (small_disk / "filling").unlink()
+    (disk / "filling").unlink()
     wait_until(lambda: "the disk has room again" in node.text)
     publish_confirmed(node, "again")
     node.kill()
 
 
-@pytest.mark.parametrize("small_disk", [40], indirect=True)
-def test_very_many_queues_are_deleted_without_any_room(small_disk):
+@pytest.mark.parametrize("disk", [40], indirect=True)
+def test_very_many_queues_are_deleted_without_any_room(disk):
     """Nothing of what is written needs more than SQLite's files have, though another program fills
     the disk.
     """
-    node = node_on(small_disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
+    node = node_on(disk, LEVERET_DISK_FREE_LIMIT_ABSOLUTE="0")
     assert node.start()
-    wait_until((small_disk / "data" / "reserve").exists)
+    wait_until((disk / "data" / "reserve").exists)
     connection = connect(node)
     channel = connection.channel()
     for number in range(250):
         channel.queue_declare(str(number), durable=True)
     connection.close()
-    (small_disk / "filling").write_bytes(bytes(16 * MEGABYTE))
+    (disk / "filling").write_bytes(bytes(16 * MEGABYTE))
     confirmed = publish_until_blocked(node, "full")
-    wait_until(lambda: (small_disk / "data" / "metadata.sqlite").stat().st_size > 100_000)
-    fill(small_disk)
+    wait_until(lambda: (disk / "data" / "metadata.sqlite").stat().st_size > 100_000)
+    fill(disk)
     node.kill()
     assert node.start(), node.text
     connection = connect(node)

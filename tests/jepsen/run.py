@@ -10,9 +10,7 @@ to be consumed, or in a file of discarded messages. It needs root, for the netwo
 
 import argparse
 import asyncio
-import contextlib
 import logging
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +27,7 @@ from tests.jepsen.clients import Clients
 from tests.jepsen.nemesis import Nemesis, NotWhole
 from tests.jepsen.plan import FULL_DISK, IGNORE, MODES, PAUSE_IF_ALL_DOWN, Fault, plan
 from tests.patience import PATIENCE_SECONDS
+from tests.small_disk import mounted
 
 QUEUES = ["all-1", "all-2", "two-1", "two-2"]
 POLICIES = {
@@ -39,7 +38,7 @@ MORE_OF_POLICIES = (
     '"ha-sync-mode": "automatic", "ha-promote-on-failure": "when-synced", '
     '"ha-promote-on-shutdown": "when-synced", "queue-master-locator": "random"'
 )
-DISK = "192m"
+DISK_MEGABYTES = 192
 UNDER_WAY_SHOWN = 20
 
 
@@ -67,16 +66,14 @@ class Outcome(NamedTuple):
 
 def run(wanted: Run, directory: Path, tell: Callable[[str], object]) -> Outcome:
     """Make a cluster in a directory, and do all that the module says."""
-    with _small_disk(directory / wanted.letters[-1]) as is_mounted:
+    with mounted(directory / wanted.letters[-1], DISK_MEGABYTES) as reason:
         faults = plan(wanted.seed, wanted.letters, wanted.seconds, wanted.mode, wanted.tick_s)
-        if not is_mounted:
+        if reason:
             faults = [fault for fault in faults if fault.kind != FULL_DISK]
-        cluster = Cluster(directory, wanted.nodes, *_settings(wanted), tick_s=wanted.tick_s)
-        cluster.is_left_partitioned = wanted.mode == IGNORE
-        try:
+        settings = _settings(wanted)
+        with Cluster(directory, wanted.nodes, *settings, tick_s=wanted.tick_s) as cluster:
+            cluster.is_left_partitioned = wanted.mode == IGNORE
             return asyncio.run(_run(wanted, cluster, faults, directory, tell))
-        finally:
-            cluster.close()
 
 
 def _settings(wanted: Run) -> list[str]:
@@ -119,6 +116,8 @@ async def _run(
     for node in cluster.nodes:
         account.discarded |= set(_discarded(node.data_dir))
     problems += account.problems()
+    if not account.confirmed:
+        problems.append("nothing was confirmed")
     problems += _errors(directory)
     return Outcome(problems, _figures(account, nemesis, begun))
 
@@ -178,21 +177,6 @@ def _figures(account: Account, nemesis: Nemesis, begun: float) -> list[str]:
         ),
         *(f"back after {seconds:.2f} s: {what}" for seconds, what in sorted(nemesis.returns)[::-1]),
     ]
-
-
-@contextlib.contextmanager
-def _small_disk(place: Path) -> Iterator[bool]:
-    """A disk of its own for a node's data, if that is permitted."""
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)],
-        capture_output=True, check=False,
-    )  # fmt: skip
-    try:
-        yield mounted.returncode == 0
-    finally:
-        if mounted.returncode == 0:
-            subprocess.run(["umount", "-l", str(place)], check=False)
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
 import urllib.request
 from contextlib import suppress
 from itertools import pairwise
@@ -17,6 +16,7 @@ import pytest
 from leveret.broker.tracing import record
 from tests.mgmt.served_node import ServedNode
 from tests.patience import PATIENCE_SECONDS
+from tests.small_disk import small_disk
 
 LOG = {"format": "log", "pattern": "#"}
 TEXT = {"format": "text", "pattern": "#"}
@@ -200,28 +200,20 @@ def test_a_directory_that_cannot_be_written_is_said_and_mends_itself(tmp_path):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def disk(tmp_path):
     """A file system of one megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=False)
+    with small_disk(tmp_path / "small", 1) as place:
+        yield place
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
-def test_a_full_disk_holds_nobody_up_and_nothing_is_lost_that_can_wait(tmp_path, small_disk):
-    settings = f"tracing.dir = {small_disk}/trace\ndisk_free_limit.absolute = 1024"
+def test_a_full_disk_holds_nobody_up_and_nothing_is_lost_that_can_wait(tmp_path, disk):
+    settings = f"tracing.dir = {disk}/trace\ndisk_free_limit.absolute = 1024"
     node = ServedNode(tmp_path, settings)
     try:
         add(node, "%2F", "all", LOG)
-        node.wait_until((small_disk / "trace").is_dir, "there is a directory")
-        junk = small_disk / "junk"
+        node.wait_until((disk / "trace").is_dir, "there is a directory")
+        junk = disk / "junk"
         with junk.open("wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(4096))
@@ -232,7 +224,7 @@ def test_a_full_disk_holds_nobody_up_and_nothing_is_lost_that_can_wait(tmp_path,
         junk.unlink()
         node.wait_until(lambda: not node.get("traces/%2F/all")["problem"], "it is well")
         node.delete("traces/%2F/all")
-        place = small_disk / "trace"
+        place = disk / "trace"
         assert len(named(records(node, "/", place), "publish")) == 20
     finally:
         node.stop()
