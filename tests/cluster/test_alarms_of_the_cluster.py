@@ -7,6 +7,7 @@ import pytest
 
 from leveret.mgmt.tools.ctl.client import client_of
 from tests.cluster.clustered_nodes import form
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_a_node_under_maintenance_is_shown_everywhere_and_gets_no_new_queues(nod
     connected = b.connect()
     b.ctl("drain")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="maintenance"):
-        connected.process_data_events(10)
+        connected.process_data_events(PATIENCE_SECONDS)
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         b.connect()
     shown = a.ctl_json("cluster_status")

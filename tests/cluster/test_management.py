@@ -39,6 +39,7 @@ def queue(nodes, clients, request):
     """A queue on the second node with the name of the test, and two messages."""
     name = request.node.name
     clients[1].queue_declare(name, durable=True)
+    clients[1].confirm_delivery()
     for body in (b"1", b"2"):
         clients[1].basic_publish("", name, body)
     yield name
@@ -437,6 +438,7 @@ def test_a_node_that_is_down_is_shown_so_and_its_durable_queues_are(nodes, clien
     assert len(a.get("connections")) == len(nodes) - 1
     assert "rabbitmq_unreachable_cluster_peers_count 1" in a.metrics()
     assert get_one(a, "far")["state"] == "down"
+    assert a.post(f"queues/{EVERY_VHOST}/far/actions", {"action": "sync"}).status == 503
     assert a.ctl("list_queues", "--offline", "name", "--no-table-headers").split() == ["far"]
     assert a.ctl("list_queues", "--online", "name", "--no-table-headers").split() == []
     assert a.get(f"nodes/{c.name}")["running"] is False

@@ -82,9 +82,10 @@ def test_start_app_that_waits_ends_with_stop_app_and_with_the_process(pair):
     a, b = pair()
     wait_for_the_other(b, a)
     b.ctl("stop_app")
-    for number, end in ((2, lambda: b.ctl("stop_app")), (3, b.stop)):
+    for end in (lambda: b.ctl("stop_app"), b.stop):
+        seen = b.log.count("Waiting for nodes")
         command = start_app(b)
-        b.wait_until(lambda times=number: b.log.count("Waiting for nodes") == times, "it waits")
+        b.wait_for_log_again("Waiting for nodes", seen)
         end()
         _, printed = command.communicate(timeout=PATIENCE_SECONDS)
         assert "the broker was stopped while it was starting" in printed
@@ -99,14 +100,15 @@ def test_a_paused_node_stays_stopped_until_it_is_started(pair, tmp_path):
     a, b = pair("--config", settings)
     a.stop(signal.SIGKILL)
     b.wait_for_log("pauses")
-    b.wait_until(lambda: b.log.count("Waiting for nodes") == 1, "it waits for others")
+    b.wait_for_log("Waiting for nodes")
     b.ctl("stop_app")
     a.start(waits=False)
     a.wait_for_log("Waiting for nodes")
     b.ctl("start_app")
     a.wait_for_log("ready in")
+    seen = b.log.count("pauses")
     a.stop(signal.SIGKILL)
-    b.wait_until(lambda: b.log.count("pauses") == 2, "it pauses again")
+    b.wait_for_log_again("pauses", seen)
     b.stop()
     assert b.process.returncode == 0
     assert b.log.rstrip().endswith("stopped")
