@@ -14,7 +14,7 @@ from leveret.cluster.limited_counts import LimitedCounts
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.cluster.queues.remote_queues import RemoteQueues
 from leveret.cluster.replies import RemoteReplies
-from tests.linked_nodes import LinkEnd
+from tests.linked_nodes import LinkEnd, LinkServices
 
 RANDOM = ClusterSettings(queue_master_locator="random", queue_leader_locator="random")
 NEAR, FAR = "a@host", "b@host"
@@ -38,20 +38,6 @@ class LoopLink(LinkEnd):
         while self.sent and self.is_up and not self.is_stopped:
             service, payload = self.sent.popleft()
             self._receivers.services[service].received(self._back, payload)
-
-
-class LinkServices:
-    """The services of one node, by their numbers."""
-
-    def __init__(self):
-        self.services = {}
-
-    def register(self, number, service):
-        self.services[number] = service
-
-    def tell(self, event, *arguments):
-        for service in self.services.values():
-            getattr(service, event)(*arguments)
 
 
 class LinkedBrokers:

@@ -70,14 +70,19 @@ class LinkEnd:
             self.log.append(self.sent[-1])
 
 
-class Registrations:
-    """The services of a node, by their numbers."""
+class LinkServices:
+    """The services that are registered with the links of a node, by their numbers."""
 
     def __init__(self):
         self.services = {}
 
     def register(self, number, service):
         self.services[number] = service
+
+    def tell(self, event, *arguments):
+        """Tell all services of a link that comes up or goes down."""
+        for service in self.services.values():
+            getattr(service, event)(*arguments)
 
 
 class LinkedNode:
@@ -96,7 +101,7 @@ class LinkedNode:
             turns=self.turns, clock=self.clock, flow=self.flow, vhosts=self.registry.vhosts,
             policies=PolicyTable(),
         )  # fmt: skip
-        self.links = Registrations()
+        self.links = LinkServices()
         self.queues = RemoteQueues(name, self.services, self.links, ClusterSettings())
         self.vhost = self.declared.vhost()
         self.vhost.places = self.queues
@@ -135,8 +140,7 @@ class Nodes:
         """A link comes up between two nodes."""
         for name, peer in ((one, other), (other, one)):
             end = self.ends[name, peer] = LinkEnd(peer, self.by_name[peer].incarnation)
-            for service in self.by_name[name].links.services.values():
-                service.peer_up(end)
+            self.by_name[name].links.tell("peer_up", end)
 
     def unlink(self, one, other):
         """The link between two nodes goes down; what was on its way is lost."""
@@ -145,8 +149,7 @@ class Nodes:
             end.is_up = False
             end.sent.clear()
             end.services.clear()
-            for service in self.by_name[name].links.services.values():
-                service.peer_down(end, "the test has cut it")
+            self.by_name[name].links.tell("peer_down", end, "the test has cut it")
 
     def restart(self, name):
         """A node starts again, with what is declared but without messages; so do its links."""

@@ -4,6 +4,7 @@ import asyncio
 
 from leveret.cluster.links.services import QUESTIONS_SERVICE
 from leveret.cluster.questions import Questions
+from tests.linked_nodes import LinkServices
 
 
 class FakePeer:
@@ -23,16 +24,9 @@ class FakePeer:
             asyncio.get_running_loop().call_soon(questions.received, peer, frame)
 
 
-class NoLinks:
-    """Accepts the registration and nothing else."""
-
-    def register(self, number, service):
-        self.registered = number, service
-
-
 def linked():
     """The questions of nodes a and b, with a link between them, and a's and b's peers."""
-    a, b = Questions(NoLinks()), Questions(NoLinks())
+    a, b = Questions(LinkServices()), Questions(LinkServices())
     to_b, to_a = FakePeer("b"), FakePeer("a")
     to_b.other_end, to_a.other_end = (b, to_a), (a, to_b)
     a.peer_up(to_b)

@@ -30,7 +30,6 @@ class RingScenario:
         names = "abcdef"[: random.randint(*sizes)]
         members = names[: random.randint(1, min(4, len(names)))]
         self.world = RingWorld(names, members, random.choice(EARLY_BYTES))
-        self.begins_at = len(self.world.trace)
         self.steps = random.randint(20, 120)
         self.faults = random.randint(0, 5)
         self.broadcasts = random.randint(1, 8)

@@ -51,7 +51,6 @@ class RingNode:
         self.linked: dict[str, int] = {}
         self.pauses: list[Member] = []
         self.is_flush_due = False
-        self.broadcasts = 0
 
 
 class RingWorld:

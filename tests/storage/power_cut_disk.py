@@ -137,7 +137,10 @@ class PowerCutDisk(Disk):
                 path.write_bytes(data)
         for path in tuple(self._new):
             if self._random.random() < 0.3 and path.exists():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
 
     def _keep_sectors(self, path, offset, data):
         """The disk wrote some sectors of the data before the power was cut."""

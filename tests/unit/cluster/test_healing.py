@@ -8,7 +8,8 @@ from leveret.broker.virtual_clock import VirtualClock
 from leveret.cluster.healing import ROUND_MS, Healing
 from leveret.cluster.partitions.autoheal import Report
 from leveret.cluster.questions import Questions
-from tests.linked_questions import FakePeer, NoLinks
+from tests.linked_nodes import LinkServices
+from tests.linked_questions import FakePeer
 
 
 class Node:
@@ -20,7 +21,7 @@ class Node:
         self.clock = VirtualClock()
         others = tuple(sorted(set(cluster.names) - set(side)))
         self.report = Report(name, tuple(side), (5, side[0], 1), others, connections)
-        self.questions = Questions(NoLinks())
+        self.questions = Questions(LinkServices())
         self.healing = Healing(
             self.questions, self.clock, name, lambda: frozenset(cluster.names),
             lambda: self.report, self.gave_way_to.append,

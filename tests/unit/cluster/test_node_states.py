@@ -6,13 +6,7 @@ import pytest
 from leveret.broker.resources.alarms import DISK, MEMORY, Alarms
 from leveret.cluster.links.services import NODE_STATES_SERVICE
 from leveret.cluster.node_states import NodeStates
-
-
-class NoLinks:
-    """Accepts the registration and nothing else."""
-
-    def register(self, number, service):
-        assert number == NODE_STATES_SERVICE
+from tests.linked_nodes import LinkServices
 
 
 class OneNode:
@@ -21,7 +15,7 @@ class OneNode:
     def __init__(self, name):
         self.name = name
         self.alarms = Alarms()
-        self.service = NodeStates(NoLinks(), self.alarms)
+        self.service = NodeStates(LinkServices(), self.alarms)
         self.heard = []
         self.alarms.listen(lambda: self.heard.append(self.alarms.reason))
 

@@ -19,7 +19,8 @@ from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.replication import Replication
 from leveret.cluster.partition_handling import PartitionHandling
 from leveret.cluster.questions import Questions
-from tests.linked_questions import FakePeer, NoLinks
+from tests.linked_nodes import LinkServices
+from tests.linked_questions import FakePeer
 
 CLUSTER = {"a": True, "b": True, "c": True}
 
@@ -35,7 +36,7 @@ class Node:
     def __init__(self, name, recover, connections):
         self.restarts, self.clock, self.gave_way_to = [], VirtualClock(), ()
         counts = SimpleNamespace(connections_opened=connections, connections_closed=0)
-        self.questions = Questions(NoLinks())
+        self.questions = Questions(LinkServices())
         settings = ClusterSettings(
             partition_handling=PAUSE_IF_ALL_DOWN, pause_if_all_down_recover=recover,
             pause_if_all_down_nodes=(NodeAddress("a", None), NodeAddress("b", None)),

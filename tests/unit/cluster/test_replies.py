@@ -10,7 +10,7 @@ from leveret.broker.replies import Replies, node_number
 from leveret.cluster.queues.remote_hold import UntakenBytes
 from leveret.cluster.replies import REPORTED_BYTES, RemoteReplies
 from leveret.storage.message import Address, Message
-from tests.linked_nodes import Registrations
+from tests.linked_nodes import LinkServices
 from tests.unit.broker.queues.fakes import HEADER
 
 A, B = "a@host", "b@host"
@@ -44,7 +44,7 @@ class Node:
         self.replies = Replies(name)
         self.untaken = UntakenBytes(lambda is_behind: None)
         self.remote = self.replies.others = RemoteReplies(
-            self.replies, Registrations(), self.untaken
+            self.replies, LinkServices(), self.untaken
         )
         self.link = Link(other)
         self.remote.peer_up(self.link)

@@ -54,7 +54,10 @@ async def test_nothing_is_asked_while_the_node_runs(node):
 @pytest.mark.parametrize("what", ["read", "look", "tick"])
 async def test_whatever_comes_first_finds_it_out_once(node, what):
     node.was_suspended()
-    read(node) if what == "read" else getattr(node.suspension, what)()
+    if what == "read":
+        read(node)
+    else:
+        getattr(node.suspension, what)()
     assert node.turns.is_held
     assert read(node) == 0
     node.suspension.look()

@@ -83,12 +83,18 @@ def test_what_is_no_message_is_refused(message, reason):
         read_head(message)
 
 
-@pytest.mark.parametrize("end", range(34, len(MESSAGE)))
+END_OF_THE_FIRST = len(MESSAGE) - 28
+"""Here the message has its first sender, and lacks the second one."""
+
+
+@pytest.mark.parametrize("end", sorted({*range(34, len(MESSAGE))} - {END_OF_THE_FIRST}))
 def test_a_message_that_ends_too_early_is_refused(end):
-    if end == len(MESSAGE) - 28:
-        return  # Only the second sender is missing: that is a message.
     with pytest.raises(ValueError, match="message of a ring"):
         read_progress(MESSAGE[:end])
+
+
+def test_a_message_may_end_after_any_sender():
+    assert read(MESSAGE[:END_OF_THE_FIRST]) == [(3, 10, 13, [b"a", b"bb", b"ccc"])]
 
 
 @pytest.mark.parametrize("progress", [(3, 5, 4, []), (3, -1, 4, []), (3, 0, 1, [b"a", b"b"])])

@@ -127,8 +127,7 @@ class MirroredNodes(Nodes):
             end = self.ends.pop((one, other))
             end.is_up = False
             if other == name:
-                for service in self.by_name[one].links.services.values():
-                    service.peer_down(end, "the node is gone")
+                self.by_name[one].links.tell("peer_down", end, "the node is gone")
         self.settle()
         for node in self:
             node.clock.advance(100)
@@ -143,6 +142,17 @@ class MirroredNodes(Nodes):
 
     def replica(self, name):
         return self.by_name[name].replicas.by_identity[RING]
+
+    def queue(self, name):
+        """The queue as a node has it."""
+        return self.by_name[name].queue()
+
+    def frames_of(self, program):
+        """How many frames arrive while a program runs, which gets the nodes."""
+        before = self.arrived
+        program(self)
+        self.settle()
+        return self.arrived - before
 
     def bodies(self, name):
         """The messages of a node's member, in order."""

@@ -156,7 +156,8 @@ class Cluster:
 
     def synchronise(self):
         for one in self.record.members:
-            self.change(InRing(HasJoined(one.id))) if one.id != self.record.leader else None
+            if one.id != self.record.leader:
+                self.change(InRing(HasJoined(one.id)))
             self.change(Synchronised(one.id, self.record.leader))
         self.settle()
 

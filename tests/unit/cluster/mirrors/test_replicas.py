@@ -24,31 +24,27 @@ def nodes():
     return nodes
 
 
-def queue(nodes, name):
-    return nodes.by_name[name].queue()
-
-
 @pytest.mark.parametrize("publishing", [A, B, C])
 def test_what_is_published_on_any_node_is_on_all(nodes, publishing):
     publisher = Publisher()
-    publish(queue(nodes, publishing), b"1", b"2", publisher=publisher)
+    publish(nodes.queue(publishing), b"1", b"2", publisher=publisher)
     nodes.settle()
     assert [nodes.bodies(name) for name in (A, B, C)] == [[b"1", b"2"]] * 3
     assert publisher.confirmed == [1, 2]
 
 
 def test_what_is_settled_is_gone_everywhere(nodes):
-    consumer = consuming(nodes, queue(nodes, C), FakeConsumer(credit=2))
-    publish(queue(nodes, B), b"1", b"2", b"3")
+    consumer = consuming(nodes, nodes.queue(C), FakeConsumer(credit=2))
+    publish(nodes.queue(B), b"1", b"2", b"3")
     nodes.settle()
-    queue(nodes, C).ack(consumer.entries)
+    nodes.queue(C).ack(consumer.entries)
     nodes.settle()
     assert [nodes.bodies(name) for name in (A, B, C)] == [[b"3"]] * 3
 
 
 def test_the_oldest_mirror_leads_after_the_leader(nodes):
     for name in (A, B, C):
-        publish(queue(nodes, name), name.encode())
+        publish(nodes.queue(name), name.encode())
     nodes.settle()
     nodes.kill(A)
     assert nodes.record.leader.node == B
@@ -58,60 +54,52 @@ def test_the_oldest_mirror_leads_after_the_leader(nodes):
 
 
 def test_consumers_go_on_with_the_next_leader(nodes):
-    consumer = consuming(nodes, queue(nodes, C), FakeConsumer())
-    publish(queue(nodes, B), b"1", b"2")
+    consumer = consuming(nodes, nodes.queue(C), FakeConsumer())
+    publish(nodes.queue(B), b"1", b"2")
     nodes.settle()
-    queue(nodes, C).ack(consumer.entries[:1])
+    nodes.queue(C).ack(consumer.entries[:1])
     nodes.settle()
     nodes.kill(A)
     assert consumer.bodies == [b"1", b"2", b"2"]
     assert [entry.redelivered for entry in consumer.entries] == [False, False, True]
-    queue(nodes, C).ack(consumer.entries[1:2])
+    nodes.queue(C).ack(consumer.entries[1:2])
     nodes.settle()
     assert nodes.replica(B).leading.queue.backing.unacked_count == 1
-    queue(nodes, C).ack(consumer.entries[2:])
+    nodes.queue(C).ack(consumer.entries[2:])
     nodes.settle()
     assert nodes.replica(B).leading.queue.backing.unacked_count == 0
 
 
 def test_a_consumer_of_the_node_that_leads_next_goes_on(nodes):
-    consumer = consuming(nodes, queue(nodes, B), FakeConsumer())
-    publish(queue(nodes, C), b"1")
+    consumer = consuming(nodes, nodes.queue(B), FakeConsumer())
+    publish(nodes.queue(C), b"1")
     nodes.settle()
     nodes.kill(A)
-    publish(queue(nodes, C), b"2")
+    publish(nodes.queue(C), b"2")
     nodes.settle()
     assert consumer.bodies == [b"1", b"1", b"2"]
-    queue(nodes, B).ack(consumer.entries)
+    nodes.queue(B).ack(consumer.entries)
     nodes.settle()
     assert nodes.replica(B).leading.queue.backing.unacked_count == 0
     assert nodes.bodies(C) == []
 
 
 def test_a_question_is_answered_by_the_next_leader(nodes):
-    publish(queue(nodes, B), b"1", b"2")
+    publish(nodes.queue(B), b"1", b"2")
     nodes.settle()
     nodes.unlink(A, C)
     nodes.kill(A)
-    assert asked(nodes, queue(nodes, C).purge) == 2
+    assert asked(nodes, nodes.queue(C).purge) == 2
 
 
 def test_confirms_wait_until_a_removal_is_stable(nodes):
     publisher = Publisher()
     nodes.unlink(A, C)
-    publish(queue(nodes, A), b"1", publisher=publisher)
+    publish(nodes.queue(A), b"1", publisher=publisher)
     nodes.kill(C)
     assert not publisher.confirmed
     nodes.make_stable()
     assert publisher.confirmed == [1]
-
-
-def frames_of(nodes, program):
-    """How many frames arrive while a program runs."""
-    before = nodes.arrived
-    program(nodes)
-    nodes.settle()
-    return nodes.arrived - before
 
 
 @pytest.mark.parametrize("publishing", [B, C])
@@ -124,11 +112,13 @@ def test_the_leader_dies_before_any_frame(publishing):
 
     def program(nodes):
         for number in range(1, 5):
-            publish(queue(nodes, publishing), b"%d" % number, publisher=publisher, first=number)
+            publish(nodes.queue(publishing), b"%d" % number, publisher=publisher, first=number)
             nodes.step()
 
     publisher = Publisher()
-    for frame in range(frames_of(started(), program)):
+    frames = started().frames_of(program)
+    assert frames
+    for frame in range(frames):
         nodes, publisher = started(), Publisher()
         nodes.before_frame[nodes.arrived + frame] = lambda nodes=nodes: nodes.kill(A)
         program(nodes)
@@ -147,7 +137,7 @@ class TestSynchronising:
         nodes.mirror()
         nodes.settle()
         for number in range(1, 6):
-            publish(queue(nodes, A), b"%d" % number)
+            publish(nodes.queue(A), b"%d" % number)
         nodes.settle()
         nodes.join(B)
         return nodes
@@ -157,14 +147,14 @@ class TestSynchronising:
         return nodes.record.on(B).is_synchronised
 
     def test_a_new_mirror_follows_the_tail(self, nodes):
-        publish(queue(nodes, C), b"6")
+        publish(nodes.queue(C), b"6")
         nodes.settle()
         assert nodes.bodies(B) == [b"6"]
         assert not self.is_synchronised(nodes)
 
     def test_it_is_brought_what_it_lacks(self, nodes):
-        got = asked(nodes, queue(nodes, A).get, True)
-        publish(queue(nodes, C), b"6")
+        got = asked(nodes, nodes.queue(A).get, True)
+        publish(nodes.queue(C), b"6")
         nodes.synchronise(A)
         nodes.settle()
         assert self.is_synchronised(nodes)
@@ -174,8 +164,8 @@ class TestSynchronising:
 
     def test_it_is_synchronised_when_the_head_is_consumed(self, nodes):
         for _ in range(5):
-            asked(nodes, queue(nodes, C).get, False)
-        publish(queue(nodes, A), b"6")
+            asked(nodes, nodes.queue(C).get, False)
+        publish(nodes.queue(A), b"6")
         nodes.settle()
         assert self.is_synchronised(nodes)
 
@@ -237,7 +227,7 @@ class TestSynchronising:
         nodes.synchronise(A)
         nodes.settle()
         nodes.join(C)
-        publish(queue(nodes, C), b"6")
+        publish(nodes.queue(C), b"6")
         nodes.settle()
         nodes.kill(A)
         assert nodes.progress(B, C) == Progress(0, 6, is_running=False)
@@ -254,7 +244,7 @@ class TestSynchronising:
 
 
 def test_messages_of_a_node_that_is_gone_are_asked_of_the_leader(nodes):
-    publish(queue(nodes, C), b"1")
+    publish(nodes.queue(C), b"1")
     lost = nodes.ends[C, B]
     lost.sent.clear()
     lost.services.clear()
@@ -268,19 +258,19 @@ def test_the_leaders_node_is_back_before_its_end_is_in_the_record(nodes):
     nodes.unlink(A, C)
     nodes.by_name[A].incarnation += 1
     nodes.link(A, C)
-    assert queue(nodes, C).leader is None
+    assert nodes.queue(C).leader is None
     dead = [one.id for one in nodes.record.members]
     nodes.apply(records.vanished(nodes.record, dead, running=()))
     nodes.settle()
-    assert queue(nodes, C).is_down
-    assert queue(nodes, C).home.node == A
+    assert nodes.queue(C).is_down
+    assert nodes.queue(C).home.node == A
 
 
 def test_a_leader_before_confirms_no_more(nodes):
     nodes.change = lambda change: None
     nodes.unlink(A, B)
     publisher = Publisher()
-    publish(queue(nodes, C), b"1", publisher=publisher)
+    publish(nodes.queue(C), b"1", publisher=publisher)
     nodes.settle()
     assert not publisher.confirmed
     nodes.apply(records.promoted(nodes.record, nodes.record.on(B).id))

@@ -20,9 +20,7 @@ def started():
 def publishes(nodes, publisher):
     """Messages go from c to the queue, one in each step."""
     for number in range(1, 4):
-        publish(
-            nodes.by_name[C].queue(), b"%d" % number, publisher=publisher, first=number
-        )  # fmt: skip
+        publish(nodes.queue(C), b"%d" % number, publisher=publisher, first=number)
         nodes.step()
     nodes.settle()
     nodes.make_stable()
@@ -30,10 +28,9 @@ def publishes(nodes, publisher):
 
 @pytest.mark.parametrize("later", [1, 2, 3, 5, 8])
 def test_the_next_leader_dies_soon_after_the_first(later):
-    idle = started()
-    before = idle.arrived
-    publishes(idle, Publisher())
-    for frame in range(idle.arrived - before):
+    frames = started().frames_of(lambda nodes: publishes(nodes, Publisher()))
+    assert frames
+    for frame in range(frames):
         nodes, publisher = started(), Publisher()
         first = nodes.arrived + frame
         nodes.before_frame[first] = lambda nodes=nodes: nodes.kill(A)
@@ -49,11 +46,11 @@ def test_the_next_leader_dies_soon_after_the_first(later):
 
 def test_a_message_that_needs_no_acknowledgement_does_not_come_again():
     nodes = started()
-    consumer = consuming(nodes, nodes.by_name[C].queue(), FakeConsumer(no_ack=True))
-    publish(nodes.by_name[B].queue(), b"1")
+    consumer = consuming(nodes, nodes.queue(C), FakeConsumer(no_ack=True))
+    publish(nodes.queue(B), b"1")
     nodes.settle()
     nodes.kill(A)
-    publish(nodes.by_name[B].queue(), b"2")
+    publish(nodes.queue(B), b"2")
     nodes.settle()
     assert consumer.bodies == [b"1", b"2"]
     assert nodes.bodies(B) == nodes.bodies(C) == []
@@ -62,7 +59,7 @@ def test_a_message_that_needs_no_acknowledgement_does_not_come_again():
 def test_a_mirror_that_lost_its_link_to_the_leader_only_stays_as_it_is():
     nodes = started()
     nodes.unlink(A, C)
-    publish(nodes.by_name[B].queue(), b"1")
+    publish(nodes.queue(B), b"1")
     nodes.link(A, C)
     nodes.settle()
     assert nodes.record.on(C).is_synchronised
