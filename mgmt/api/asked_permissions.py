@@ -20,14 +20,17 @@ from leveret.broker.auth.identity import BackendUnavailable, Identity
 from leveret.broker.pending_in_task import in_task
 from leveret.cluster.questions import NotAnswered, Questions
 from leveret.cluster.refused import Refused
-from leveret.mgmt.api.passed_requests import pack, unpack
+from leveret.mgmt.api.passed_requests import (
+    ANSWER_SECONDS_MAX,
+    SILENCE_SECONDS_MAX,
+    pack,
+    unpack,
+)
 from leveret.mgmt.running_node import Node
 
 TOPIC = "management.permission"
 VHOST, RESOURCE, ROUTING_KEY = "vhost", "resource", "topic"
 """The checks, by the names of the methods of `AuthorizationBackend`."""
-ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
-"""How long an answer may take in all, and without a sign that the node is working on it."""
 
 _numbers = count(1)
 

@@ -134,6 +134,16 @@ class Call:
             return Requester(self.identity.name, self.request.remote, HTTP)
         return Requester(self.identity.name, _system_user(self.http_request), CONTROL)
 
+    @property
+    def wants_only_own(self) -> bool:
+        """Whether another node asks, and wants only what is this node's own."""
+        return self.passed is not None and self.passed.only_own
+
+    @property
+    def part(self) -> Part | None:
+        """What another node wants of a list or file; None if all of it is wanted."""
+        return None if self.passed is None else self.passed.part
+
     # The path and the query
 
     def path(self, key: str) -> str:

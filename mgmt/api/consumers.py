@@ -21,7 +21,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.joint_listing import JointListing
 from leveret.mgmt.api.listing import Listing
-from leveret.mgmt.api.other_nodes import SILENCE_SECONDS_MAX
+from leveret.mgmt.api.passed_requests import SILENCE_SECONDS_MAX
 from leveret.mgmt.api.routes import route
 from leveret.mgmt.views.channels import consumer_view
 from leveret.mgmt.views.connections import open_connections

@@ -3,16 +3,15 @@
 from aiohttp import web
 
 from leveret.broker.config import Config
+from leveret.mgmt.api_names import LEFT_OUT
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
     "object-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
 )
 
-LEFT_OUT = "X-Leveret-Nodes-Left-Out"
-"""The nodes of the cluster that did not answer in time, so that what they have is missing."""
 NODES_LEFT_OUT: web.RequestKey[set[str]] = web.RequestKey("nodes_left_out", set)
-"""Where a request has the names of these nodes."""
+"""Where a request has the names of the nodes for `LEFT_OUT`."""
 
 
 class Headers:

@@ -95,11 +95,10 @@ class JointListing(Generic[Item]):
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, the requested page of it, or this node's part of it. Raises ApiError."""
         found = list(items)
-        passed = call.passed
-        if passed is not None and passed.only_own:
+        if call.wants_only_own:
             found = [item for item in found if self._home(item) in ("", call.node.name)]
-            if isinstance(passed.part, Keys | Rows):
-                return await part_of(call, self._listing, found, passed.part)
+            if isinstance(call.part, Keys | Rows):
+                return await part_of(call, self._listing, found, call.part)
         if not other_nodes(call):
             return await self._listing.answer(call, found)
         return await self._joint(call, found)
@@ -183,9 +182,8 @@ class SummedListing(Generic[Item]):
     async def answer(self, call: Call, items: Iterable[Item]) -> Any:
         """The list, the requested page of it, or this node's part of it. Raises ApiError."""
         found = list(items)
-        passed = call.passed
-        if passed is not None and passed.only_own and isinstance(passed.part, Keys | Rows):
-            return await part_of(call, self._listing, found, passed.part)
+        if isinstance(call.part, Keys | Rows):
+            return await part_of(call, self._listing, found, call.part)
         if not other_nodes(call):
             return await self._listing.answer(call, found)
         page = Page.of(call)

@@ -24,8 +24,7 @@ from leveret.cluster.mirrors.record_changes import Promote, encode
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import bad_request, conflict
 from leveret.mgmt.api.health import OK, failed
-from leveret.mgmt.api.other_nodes import other_nodes, pass_on
-from leveret.mgmt.api.routes import NoContent, route
+from leveret.mgmt.api.routes import Answerer, NoContent, route
 from leveret.mgmt.views.mirrors import record_of
 from leveret.storage.metadata import MetadataError
 
@@ -36,7 +35,7 @@ KINDS = (ALL_KINDS, CLASSIC, QUORUM, "stream")
 logger = logging.getLogger("leveret.cluster")
 
 
-@route("POST", "/queues/{vhost}/{queue}/actions")
+@route("POST", "/queues/{vhost}/{queue}/actions", answered_by=Answerer.HOME_OF_QUEUE)
 async def act_on_queue(call: Call) -> Any:
     """Bring a queue's mirrors what they lack, or stop that. A queue without mirrors ignores it."""
     vhost = call.vhost()
@@ -46,8 +45,6 @@ async def act_on_queue(call: Call) -> Any:
     action = body["action"]
     if action not in (SYNC, CANCEL_SYNC):
         raise bad_request(["unknown", action])
-    if queue.home.node in other_nodes(call):
-        return await pass_on(call, queue.home.node)
     record = record_of(vhost, queue)
     replica = None if record is None else call.node.replicas.get(record.group.identity)
     if replica is not None and replica.leading is not None:

@@ -1,8 +1,8 @@
 """Asking the other nodes of the cluster to answer a request for what is theirs.
 
 Each node that runs is asked at the same time. One that gives no sign of life for
-`SILENCE_SECONDS_MAX` is left out, and named in the header `LEFT_OUT` of the answer (headers.py). A
-node on its own asks nobody.
+`SILENCE_SECONDS_MAX` is left out, and named in the header `LEFT_OUT` of the answer. A node on its
+own asks nobody.
 """
 
 import asyncio
@@ -16,9 +16,11 @@ from leveret.mgmt.api.asked_permissions import numbered
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError
 from leveret.mgmt.api.passed_requests import (
+    ANSWER_SECONDS_MAX,
     ASKED_PERMISSIONS,
     EVERYTHING,
     OWN_PERMISSIONS,
+    SILENCE_SECONDS_MAX,
     TOPIC,
     Part,
     PassedAnswer,
@@ -29,10 +31,8 @@ from leveret.mgmt.api.passed_requests import (
 )
 from leveret.mgmt.api.routes import Created, NoContent, Status
 
-ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
-"""How long an answer may take in all, and without a sign that the node is working on it."""
 ACTING_SECONDS_MAX, ACTING_SILENCE_SECONDS_MAX = 3600.0, 10.0
-"""The same for an act, such as moving very many messages, which is not to be given up lightly."""
+"""The limits for an act, such as moving very many messages, which is not to be given up lightly."""
 PASSED_HEADERS = ("X-Reason",)
 
 
@@ -42,8 +42,7 @@ def other_nodes(call: Call) -> tuple[str, ...]:
     It is empty if another node wants what is this node's own.
     """
     cluster = call.node.cluster
-    is_for_own = call.passed is not None and call.passed.only_own
-    if cluster is None or is_for_own or call.node.broker is None:
+    if cluster is None or call.wants_only_own or call.node.broker is None:
         return ()
     left_out = {call.node.name, *call.left_out}
     return tuple(name for name in cluster.running if name not in left_out)

@@ -88,7 +88,7 @@ async def list_nodes(call: Call) -> Any:
     call.require_monitor()
     own = nodes.node_view(call.node, window(call, "node_stats"))
     answers = await ask_others(call, columns="")
-    if call.node.cluster is None or (call.passed is not None and call.passed.only_own):
+    if call.node.cluster is None or call.wants_only_own:
         return [own]
     views = {call.node.name: own}
     for name, answer in answers.items():

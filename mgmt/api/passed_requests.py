@@ -16,6 +16,8 @@ from leveret.broker.requester import Requester
 
 TOPIC = "management.request"
 """Of questions (cluster/questions.py)."""
+ANSWER_SECONDS_MAX, SILENCE_SECONDS_MAX = 30.0, 1.0
+"""How long an answer may take in all, and without a sign that the node is working on it."""
 
 Texts = tuple[tuple[bytes, bytes], ...]
 """Names and values, of which some may occur more than once."""

@@ -16,9 +16,6 @@ from leveret.mgmt.api.other_nodes import ask, other_nodes, pass_on, result_of
 from leveret.mgmt.api.passed_requests import PassedAnswer
 from leveret.mgmt.api.routes import Answerer, Route
 
-NODE_HEADER = "X-Leveret-Node"
-"""On the control socket: the node of the cluster that is to answer."""
-
 
 async def perform(route: Route, call: Call) -> Any:
     """The answer to a request. Raises ApiError."""

@@ -30,14 +30,14 @@ from leveret.mgmt.api.incoming import limits_of
 from leveret.mgmt.api.login import NOBODY, credentials_of, log_in
 from leveret.mgmt.api.origins import refuse_foreign_form
 from leveret.mgmt.api.pages import add_pages
-from leveret.mgmt.api.performing import NODE_HEADER, perform
+from leveret.mgmt.api.performing import perform
 from leveret.mgmt.api.resources import RESOURCES
 from leveret.mgmt.api.routes import ROUTES, Created, NoContent, Route, Status
+from leveret.mgmt.api_names import CONTROL_SOCKET, NODE_HEADER
 from leveret.mgmt.listening import listen
 from leveret.mgmt.running_node import Node
 
 CONTROL_BODY_BYTES_MAX = 200_000_000
-CONTROL_SOCKET = "control.socket"
 SOCKET_PATH_BYTES_MAX = 107
 VARIABLE = re.compile(r"\{(\w+)\}")
 CONTROL_USER = "leveretctl"

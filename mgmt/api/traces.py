@@ -160,8 +160,8 @@ async def get_trace_file(call: Call) -> Any:
         return await file_of_node(call, node, kind)
     _prepare(call)
     path = await _file_of(call)
-    if call.passed is not None and isinstance(call.passed.part, Piece):
-        return await read_piece(path, call.passed.part)
+    if isinstance(call.part, Piece):
+        return await read_piece(path, call.part)
     return web.FileResponse(path, headers={"Content-Type": kind})
 
 

@@ -47,9 +47,9 @@ def main(arguments: Sequence[str]) -> int:
             files.forget(nodes[0])
     except DataDirectoryInUse as error:
         return _failed(str(error), NODE_RUNS)
-    except (ConfigError, DataDirectoryError, ClusterError, MetadataError) as error:
-        return _failed(str(error))
-    except (OSError, ValueError) as error:
+    except (
+        ConfigError, DataDirectoryError, ClusterError, MetadataError, OSError, ValueError,
+    ) as error:  # fmt: skip
         return _failed(str(error))
     finally:
         lock.release()

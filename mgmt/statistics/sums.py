@@ -5,7 +5,7 @@ added by their places in the list, which each node begins with its newest one: c
 differ. Everything else is as this node has it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 RATE_DIGITS = 2
@@ -32,7 +32,7 @@ def added(own: Any, other: Any) -> Any:
 
 
 def with_others(
-    own: dict[str, Any], others: Iterable[dict[str, Any]], columns: Iterable[str]
+    own: dict[str, Any], others: Sequence[dict[str, Any]], columns: Iterable[str]
 ) -> dict[str, Any]:
     """An object with these columns added up over the nodes."""
     summed = dict(own)

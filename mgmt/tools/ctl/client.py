@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from leveret.mgmt.api_names import CONTROL_SOCKET, LEFT_OUT, NODE_HEADER
 from leveret.mgmt.tools.ctl.errors import (
     DATA_ERROR,
     NO_PERMISSION,
@@ -27,11 +28,6 @@ from leveret.mgmt.tools.ctl.errors import (
 )
 from leveret.mgmt.tools.ctl.wording import in_words
 
-CONTROL_SOCKET = "control.socket"
-LEFT_OUT = "X-Leveret-Nodes-Left-Out"
-"""The nodes of the cluster that did not answer in time; what they have is missing."""
-NODE_HEADER = "X-Leveret-Node"
-"""On the control socket: the node of the cluster that is to answer."""
 DATA_DIR_VARIABLE = "LEVERET_DATA_DIR"
 TIMEOUT_SECONDS = 60
 PATH_BYTES_MAX = 107

@@ -9,7 +9,8 @@ import pytest
 
 from leveret.broker.config import Config, Listener, TcpSettings
 from leveret.broker.server import Broker
-from leveret.mgmt.api.server import CONTROL_SOCKET, ManagementServer
+from leveret.mgmt.api.server import ManagementServer
+from leveret.mgmt.api_names import CONTROL_SOCKET
 from leveret.mgmt.running_node import Node
 from tests.patience import PATIENCE_SECONDS
 
