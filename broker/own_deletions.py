@@ -51,9 +51,9 @@ class OwnDeletions:
         if len(self._unused) == 1:
             self._delete_by_the_turn(self._unused, self._delete_unused, "deleting unused queues")
 
-    def delete_all(self, queues: Iterable[QueueClient], why: str) -> None:
-        """Have queues deleted in this turn, or in later ones. why: for logs."""
-        self._delete_by_the_turn(deque(queues), self._delete, why)
+    def delete_all(self, queues: Iterable[QueueClient], what: str) -> None:
+        """Have queues deleted in this turn, or in later ones. what: is being done, for logs."""
+        self._delete_by_the_turn(deque(queues), self._delete, what)
 
     def close(self) -> None:
         """The vhost is deleted, or the broker stops: nothing is tried again."""
@@ -68,7 +68,7 @@ class OwnDeletions:
         self._delete(queue)
 
     def _delete_by_the_turn(
-        self, queues: deque[QueueClient], delete: Callable[[QueueClient], object], why: str
+        self, queues: deque[QueueClient], delete: Callable[[QueueClient], object], what: str
     ) -> None:
         """Delete queues, each of which is freed at its step (broker/long_work.py)."""
 
@@ -77,7 +77,7 @@ class OwnDeletions:
                 delete(queues.popleft())
                 yield DELETE_QUEUE_WORK
 
-        LongWork(self._turns, f"{why} of vhost {self._vhost!r}", steps()).start()
+        LongWork(self._turns, f"{what} in vhost {self._vhost!r}", steps()).start()
 
     def _answered(self, queue: QueueClient, answer: Answer[None]) -> None:
         try:
@@ -96,10 +96,10 @@ class OwnDeletions:
         elif not self._is_logged:
             self._is_logged = True
             logger.warning(
-                "%d queues of vhost %r that nobody needs any more cannot be deleted, which is tried"
-                " again every second: %s", len(left), self._vhost, failed[left[0]],
+                "vhost %r cannot delete queues that nobody needs any more (%d of them), and tries"
+                " again every second: %s", self._vhost, len(left), failed[left[0]],
             )  # fmt: skip
-        self.delete_all(left, "deleting unused queues again")
+        self.delete_all(left, "trying again to delete unused queues")
 
 
 def _is_used(queue: QueueClient) -> bool:

@@ -273,9 +273,9 @@ class VirtualHost:
             return
         self._own_deletions.delete_unused(queue)
 
-    def delete_queues(self, queues: Iterable[QueueClient], why: str) -> None:
-        """Have queues deleted, in this turn or in later ones. why: for logs."""
-        self._own_deletions.delete_all(queues, why)
+    def delete_queues(self, queues: Iterable[QueueClient], what: str) -> None:
+        """Have queues deleted, in this turn or in later ones. what: is being done, for logs."""
+        self._own_deletions.delete_all(queues, what)
 
     def make_backing(self, queue: QueueClient, levels: Levels | None) -> BackingQueue:
         """Where a new queue keeps its messages, with those that a restart found."""

@@ -344,6 +344,6 @@ class Connection(asyncio.BaseProtocol):
         self.open_channels.release()
         self.services.registry.topology.remove_owner(self)
         if self.exclusive_queues:
-            why = f"deleting the exclusive queues of {self!r}"
-            self.vhost.delete_queues(self.exclusive_queues.values(), why)
+            what = f"deleting the exclusive queues of {self!r}"
+            self.vhost.delete_queues(self.exclusive_queues.values(), what)
         self.targets.clear()

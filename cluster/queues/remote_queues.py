@@ -200,7 +200,7 @@ class RemoteQueues:
         for vhost in self._services.vhosts.values():
             lost = [queue for queue in vhost.queues.values() if self._is_left_by(peer.name, queue)]
             if lost:
-                vhost.delete_queues(lost, f"deleting the exclusive queues of {peer.name}")
+                vhost.delete_queues(lost, f"deleting the exclusive queues of node {peer.name}")
 
     def _is_left_by(self, node: str, queue: QueueClient) -> bool:
         """Whether a queue of this node belongs to a connection of another one."""

@@ -45,11 +45,11 @@ def test_exclusive_queues_are_deleted_when_changes_are_taken_again(vhost, clock,
     one, two = (queue(vhost, name, holder=holder) for name in ("one", "two"))
     log = UnwillingLog(vhost)
     with caplog.at_level(logging.WARNING):
-        vhost.delete_queues([one, two], "a client has gone")
+        vhost.delete_queues([one, two], "deleting exclusive queues")
         clock.advance(2.5)
     assert log.refused == ["one", "two"] * 3
     (line,) = caplog.messages
-    assert line.startswith("2 queues of vhost '/' that nobody needs")
+    assert line.startswith("vhost '/' cannot delete queues that nobody needs any more (2 of them)")
     assert "no disc node is running" in line
     log.is_willing = True
     clock.advance(1)
@@ -70,7 +70,7 @@ def test_a_queue_that_is_used_again_is_left_alone(vhost, clock):
 def test_nothing_is_tried_after_the_end(vhost, clock):
     held = queue(vhost, "q", holder=FakeHolder())
     log = UnwillingLog(vhost)
-    vhost.delete_queues([held], "a client has gone")
+    vhost.delete_queues([held], "deleting exclusive queues")
     assert log.refused == ["q"]
     vhost.close()
     clock.advance(5)
