@@ -1,8 +1,9 @@
-"""Measures clusters of three nodes: how they form, loads over nodes, declarations, a rejoin.
+"""Measures clusters of three nodes: how they form, loads, mirrors, declarations, a rejoin.
 
 The loads are measured like those of single brokers (load_runs.py), with publishers on the first
 node, consumers on the second and the queue on the third. Each cluster that is compared runs all
-the time. Last, a node is stopped, queues are declared without it, and it starts again.
+the time. Mirrors are brought messages by synchronising.py. Last, a node is stopped, queues are
+declared without it, and it starts again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .clusters import Cluster
 from .load_runs import run_loads
 from .plan import Plan, chosen, progress
 from .samples import Results, SingleSample
+from .synchronising import measure_synchronising
 
 CLIENTS_OF_A_NODE = 5
 DECLARED = 3000
@@ -37,7 +39,7 @@ def run_clusters(plan: Plan, options: argparse.Namespace, results: Results) -> N
         load for load in scenarios.LOADS if load.is_clustered and chosen(load.name, options.only)
     ]
     names = scenarios.CLUSTER_FORMS, scenarios.CLUSTER_DECLARES, scenarios.CLUSTER_REJOINS
-    wanted = {name for name, _ in names if chosen(name, options.only)}
+    wanted = {name for name, _ in (*names, scenarios.MIRRORED_SYNC) if chosen(name, options.only)}
     if options.attach or not (loads or wanted):
         return
     with contextlib.ExitStack() as stack:
@@ -52,6 +54,8 @@ def run_clusters(plan: Plan, options: argparse.Namespace, results: Results) -> N
             _record_formation(running, results)
         run_loads(plan, loads, [cluster.broker for cluster in running], None, results)
         for cluster in running:
+            if scenarios.MIRRORED_SYNC[0] in wanted:
+                _measure_synchronising(plan, options, cluster, results)
             if scenarios.CLUSTER_DECLARES[0] in wanted:
                 _measure_declarations(plan, cluster, results)
             if scenarios.CLUSTER_REJOINS[0] in wanted:
@@ -67,6 +71,16 @@ def _record_formation(running: list[Cluster], results: Results) -> None:
     for cluster in running:
         title = scenarios.CLUSTER_FORMS[1]
         _add(results, title, cluster, cluster.formation_seconds, FORMS_SECONDS_MAX)
+
+
+def _measure_synchronising(
+    plan: Plan, options: argparse.Namespace, cluster: Cluster, results: Results
+) -> None:
+    count = scenarios.SYNC_MESSAGES // (scenarios.QUICK_SHARE if options.quick else 1)
+    try:
+        measure_synchronising(plan, cluster, results, count)
+    except (generator.GeneratorFailed, pika.exceptions.AMQPError) as error:
+        results.notes.append(f"{cluster.name}, {scenarios.MIRRORED_SYNC[1]}: {error!r}")
 
 
 def _measure_declarations(plan: Plan, cluster: Cluster, results: Results) -> None:

@@ -308,6 +308,8 @@ RESTART = ("restart", "restarts after a kill")
 CLUSTER_FORMS = ("cluster-forms", "three new nodes form a cluster")
 CLUSTER_DECLARES = ("cluster-declares", "queues declared by clients of three nodes")
 CLUSTER_REJOINS = ("cluster-rejoins", "a node starts again, and fetches what was declared")
+MIRRORED_SYNC = ("mirrored-sync", "a mirror is brought what was there before it")
+SYNC_MESSAGES = 200_000
 
 
 def rows() -> list[tuple[str, str]]:
@@ -315,4 +317,5 @@ def rows() -> list[tuple[str, str]]:
     titled: tuple[Load | Idle | Declare | Backlog, ...] = (*LOADS, IDLE, DECLARE, *BACKLOGS)
     named = [(row.name, row.title) for row in titled]
     alone = (BUSY_NEIGHBOUR, BACKLOG_IDS, ONE_CONFIRM, RESTART)
-    return [*named, *alone, CLUSTER_FORMS, CLUSTER_DECLARES, CLUSTER_REJOINS]
+    clustered = (CLUSTER_FORMS, CLUSTER_DECLARES, CLUSTER_REJOINS, MIRRORED_SYNC)
+    return [*named, *alone, *clustered]
