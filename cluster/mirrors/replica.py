@@ -5,19 +5,14 @@ from it, each time a newer one is applied:
 
     this node has a new member      it begins in the ring, as a mirror, or leads with what is here
     it has none any more            the messages here are kept as a copy, if the record says so
-    it leads, and has not so far    it is promoted: see below
+    it leads, and has not so far    it takes the lead (taking_over.py)
     it leads no more, but lives     it mirrors what it has led (handing_over.py)
     another node leads              the client turns to that one
     there is none any more          the queue lives on the leader's node alone
 
 A new mirror has no messages. What this node had before, its copy, is deleted then.
 
-A mirror that is promoted broadcasts an empty payload, and waits until it has come round (MQ8): what
-any living member has of the leader before is then applied here. Then it publishes the contents that
-no decision names, and opens.
-
 Invariants:
-MQ8. A new leader serves nobody before its first broadcast has come round.
 RP1. This node has a ring exactly while the record names a living member of this life of the node
      that has begun here. One that cannot begin, since the entry that would begin it was skipped,
      is reported dead.
@@ -46,10 +41,12 @@ from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.other_leader import OtherLeader
+from leveret.cluster.mirrors.own_copy import OwnCopy
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.replica_frames import ReplicaFrames
 from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.mirrors.ring import Ring
+from leveret.cluster.mirrors.taking_over import TakingOver
 from leveret.cluster.queues.hosted_publisher import HostedPublisher
 from leveret.cluster.queues.remote_queue import RemoteQueue
 from leveret.storage.backing_queue import BackingQueue
@@ -61,15 +58,13 @@ logger = logging.getLogger("leveret.cluster")
 class Replica(Flushable):
     """See the module. identity: the queue's. queue: its client. publishing: the client's part.
 
-    leading: None if this node does not lead. copy: messages of a member that has ended, or of an
-    earlier life of this node. is_dirty: `flush` is due at the end of the round. is_over: the queue
-    is deleted, or not mirrored any more.
+    leading: None if this node does not lead. copy: what the node has without a member. is_dirty:
+    `flush` is due at the end of the round. is_over: the queue is deleted, or not mirrored any more.
     """
 
     __slots__ = (
-        "_frames", "_has_come_round", "_marker", "_mirror", "_other", "_ring",
-        "_site", "copy", "identity", "is_over", "leading", "own_sender", "publishing",
-        "queue", "record", "vhost",
+        "_frames", "_mirror", "_other", "_ring", "_site", "_taking_over", "copy", "identity",
+        "is_over", "leading", "own_sender", "publishing", "queue", "record", "vhost",
     )  # fmt: skip
 
     def __init__(
@@ -92,9 +87,8 @@ class Replica(Flushable):
         self._ring: Ring | None = None
         self._mirror: MirrorMember | None = None
         self._other = OtherLeader(self, site)
-        self._marker = 0
-        self._has_come_round = False
-        self.copy: BackingQueue | None = None
+        self._taking_over = TakingOver(self, site)
+        self.copy = OwnCopy(self, site)
         self._frames = ReplicaFrames(self, site)
         self.is_over = False
         queue.ended = self._queue_ended
@@ -150,12 +144,11 @@ class Replica(Flushable):
         if own is not None and is_here and self._ring is None:
             self._begin(own.id, record, storage_id)
         elif storage_id:
-            self.queue.storage_id = storage_id
-            self.copy = self._site.open_copy(self)
+            self.copy.open(storage_id)
         if self._ring is not None:
             self._ring.group_changed(record.group)
         if own is None and self._site.node not in {copy.node for copy in record.has_copy}:
-            self._delete_copy()
+            self.copy.delete()
         self._set_members(record)
         self._follow(record)
 
@@ -164,10 +157,13 @@ class Replica(Flushable):
         site = self._site
         place = record.group.place_of(member)
         assert place is not None, "MQ9: a member of the record is in its ring"
-        if record.leader == member and self.leading is None and self.copy is not None:
-            self._lead_copy(self.copy, record)
+        returns = record.leader == member and self.leading is None
+        copy = self.copy.take() if returns else None
+        if copy is not None:
+            # The queue has waited for this node: it leads again, with what it had.
+            self.leading = new_leader.returned(self, site, copy, record)
         elif record.leader != member and not place.has_joined and self._has_room(storage_id):
-            self._delete_copy()
+            self.copy.delete()
             self.queue.storage_id = storage_id
             self._mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
         elif self.leading is None:
@@ -186,41 +182,30 @@ class Replica(Flushable):
         """Whether a new mirror has a place on disk, or needs none."""
         return storage_id != 0 or not self.queue.durable
 
-    def _lead_copy(self, copy: BackingQueue, record: MirrorRecord) -> None:
-        """The queue has waited for this node: it leads again, with what it had."""
-        self.copy = None
-        self.leading = new_leader.returned(self, self._site, copy, record)
-
     def expelled(self) -> None:
         """The record does not have the member of this node any more."""
         self._ring = None
         mirror, self._mirror = self._mirror, None
-        self._marker = 0
-        self._has_come_round = False
+        self._taking_over.end()
         self.publishing.set_own(None)
         leading, self.leading = self.leading, None
         if mirror is not None:
-            self.copy = mirror.give_up()
+            self.copy.messages = mirror.give_up()
         if leading is not None:
             is_open = self.queue.leader is leading.queue
             consumers = leading.end()
-            self.copy = leading.backing.inner
+            self.copy.messages = leading.backing.inner
             if is_open:
                 self.queue.leader_lost(consumers)
 
     def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
         """Another member leads: mirror what was led so far."""
         self.broadcast()
-        self.leading, self._marker, self._has_come_round = None, 0, False
+        self.leading = None
+        self._taking_over.end()
         self._mirror = handing_over.mirror_of(self, self._site, leading, record)
         self._mirror.sender_begins(self.own_sender, self.publishing.next_number)
         self._frames.leader_ended(self._mirror)
-
-    def _delete_copy(self) -> None:
-        """The messages that this node has are of no use any more."""
-        copy, self.copy = self.copy, None
-        if copy is not None:
-            self._site.work(f"the deletion of a copy of {self.queue!r}", copy.delete())
 
     def _queue_ended(self, is_deleted: bool) -> None:
         """The queue is deleted, with all copies; or the node stops. The leader has done its own."""
@@ -229,8 +214,8 @@ class Replica(Flushable):
         mirror, self._mirror = self._mirror, None
         if is_deleted:
             if mirror is not None:
-                self.copy = mirror.give_up()
-            self._delete_copy()
+                self.copy.messages = mirror.give_up()
+            self.copy.delete()
         self._site.ended(self)
 
     def end_mirroring(self) -> QueueClient:
@@ -245,7 +230,7 @@ class Replica(Flushable):
             self._site.when_stable(leading.end_mirroring)
             return leading.queue
         self.expelled()
-        self._delete_copy()
+        self.copy.delete()
         return self._other.go_on_alone()
 
     def _set_members(self, record: MirrorRecord) -> None:
@@ -266,7 +251,7 @@ class Replica(Flushable):
         if self._other.member not in (None, leader):
             self._other.leave()
         if leader != self.member:
-            self._marker, self._has_come_round = 0, False
+            self._taking_over.end()
         if leader is None:
             if not self.queue.is_down:
                 self.queue.awaits(home)
@@ -296,26 +281,17 @@ class Replica(Flushable):
             if self.queue.leader is None:
                 self.queue.led_by(self.leading.queue, home, is_here=True)
                 self._frames.opened()
-        elif not self._marker and ring.is_joined:
-            self._marker = ring.broadcast(b"")
+        else:
+            self._taking_over.begin(ring)
 
-    def confirmed(self, through: int) -> None:
-        """Broadcasts of this member have come round."""
-        if self._marker and through >= self._marker and self.leading is None:
-            self._has_come_round = True
-            self._promote()
-
-    def _promote(self) -> None:
-        """Lead, if everything is applied that has come (MQ8); otherwise when it is."""
-        mirror, record, site = self._mirror, self.record, self._site
-        promoted = None if mirror is None else mirror.promote()
-        if promoted is None or record is None:
-            return
-        self._mirror = None
-        leading = self.leading = new_leader.promoted(self, site, promoted, record)
+    def takes_over(self, leading: Leading) -> None:
+        """See `TakingReplica.takes_over`."""
+        record = self.record
+        assert record is not None, "RP1"
+        self._mirror, self.leading = None, leading
         home = QueueHome(record.home, self.queue.home.identity)
         self.queue.led_by(leading.queue, home, is_here=True)
-        site.opened(self)
+        self._site.opened(self)
         self._settle_owed(leading)
 
     def _settle_owed(self, leading: Leading) -> None:
@@ -329,6 +305,10 @@ class Replica(Flushable):
         self._frames.opened()
 
     # The ring (RingUser)
+
+    def confirmed(self, through: int) -> None:
+        """See `RingUser.confirmed`."""
+        self._taking_over.confirmed(through)
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
         """Decisions of a leader, or the mark of a new one. Raises ValueError."""
@@ -457,8 +437,7 @@ class Replica(Flushable):
                 self.flush_later()
         elif mirror is not None:
             mirror.report()
-            if self._has_come_round:
-                self._promote()
+            self._taking_over.go_on()
 
     def broadcast(self) -> None:
         """The decisions of the turn go round."""
