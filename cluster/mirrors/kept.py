@@ -11,6 +11,8 @@ MQ6. A run is confirmed after every member that was in the record when its turn 
 MQ7. A member that is removed from the record is waited for until its removal is stable: applied
      on all nodes of the view, on disk. Before that the removal may be lost with its coordinator,
      and the member be promoted without the run.
+MQ10. A new leader confirms nothing before the entry by which it leads is stable. With that entry
+     the removal of the leader before, and all that one has waited for, would be lost, too.
 """
 
 from collections import deque
@@ -57,12 +59,13 @@ class WaitingRun:
 class Kept:
     """The mirrors of a leader. See the module, and `Replication` in leading_queue.py."""
 
-    __slots__ = ("_due", "_logged", "_logging", "_mirrors", "_runs")
+    __slots__ = ("_due", "_is_in_doubt", "_logged", "_logging", "_mirrors", "_runs")
 
     def __init__(self, logged: Logged, due: Callable[[], object]) -> None:
         """due: called when the first decision of a turn was noted."""
         self._due = due
         self._logged = logged
+        self._is_in_doubt = False
         self._mirrors: dict[Member, int] = {}
         self._runs: deque[WaitingRun] = deque()
         self._logging: dict[int, WaitingRun] = {}
@@ -72,9 +75,9 @@ class Kept:
         return len(self._runs)
 
     @property
-    def has_mirrors(self) -> bool:
-        """Some mirror is waited for."""
-        return bool(self._mirrors)
+    def is_only_logged(self) -> bool:
+        """Nothing is waited for but this node's log."""
+        return not self._mirrors and not self._is_in_doubt
 
     @property
     def turn(self) -> int | None:
@@ -99,6 +102,15 @@ class Kept:
     def remove_all(self) -> None:
         """The queue has no mirrors any more, which is stable."""
         self._mirrors.clear()
+        self.is_stable()
+
+    def in_doubt(self) -> None:
+        """A new leader begins (MQ10)."""
+        self._is_in_doubt = True
+
+    def is_stable(self) -> None:
+        """The entry by which the leader leads is stable."""
+        self._is_in_doubt = False
         self._confirm()
 
     def release(self) -> list[WaitingRun]:
@@ -140,6 +152,8 @@ class Kept:
         self._confirm()
 
     def _confirm(self) -> None:
+        if self._is_in_doubt:
+            return
         runs, turn = self._runs, self.turn
         while runs and runs[0].is_logged and (turn is None or runs[0].turn <= turn):
             run = runs.popleft()

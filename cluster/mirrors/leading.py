@@ -141,12 +141,35 @@ class Leading:
         self.backing.skip(sender, start, end - start)
         self.refused.setdefault(sender, Intervals()).add_range(start, end)
 
+    # In doubt
+
+    def in_doubt(self) -> None:
+        """The entry by which this node leads is not stable: nothing is confirmed (MQ10)."""
+        self.kept.in_doubt()
+        self.backing.has_mirrors = True
+
+    def is_stable(self) -> None:
+        """The entry is stable."""
+        self.kept.is_stable()
+        self._look_for_mirrors()
+
+    def _look_for_mirrors(self) -> None:
+        if self.kept.is_only_logged:
+            self.backing.has_mirrors = False
+
     # Mirrors
 
     def mirror_joined(self, mirror: Member, born: int) -> None:
         """A mirror is in the ring: it begins with the decisions of this turn. born: its place."""
         self.kept.joined(mirror, self.backing.turn)
         self.synchronising.joined(mirror, self.backing.joined(born))
+        # It is told what is decided, but not how; it may lead before the senders know.
+        self.repeat_refusals()
+
+    def repeat_refusals(self) -> None:
+        """Tell the mirrors what was refused before, as far as its sender may not know it."""
+        for sender, refused in self.refused.items():
+            self.backing.repeat_refusals(sender, refused)
 
     def mirror_follows(self, mirror: Member) -> None:
         """A mirror of the leader before goes on with the decisions of this turn."""
@@ -172,8 +195,7 @@ class Leading:
     def mirror_gone(self, mirror: Member) -> None:
         """The removal of a mirror from the record is stable."""
         self.kept.removed(mirror)
-        if not self.kept.has_mirrors:
-            self.backing.has_mirrors = False
+        self._look_for_mirrors()
 
     def batches(self) -> Iterator[tuple[Member, Batch]]:
         """The batches of this round, after the decisions of the turn were taken."""

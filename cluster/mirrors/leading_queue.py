@@ -76,10 +76,10 @@ class LeadingQueue(BackingQueue):
 
     inner: the backing queue that it is made around. wall_offset_ms: what is added to a time of the
     broker's clock to get that of the wall clock. term: grows from leader to leader. turn: the
-    number of the first turn. held: the
-    entries of `inner` that await settlement, if the queue was in use before it was mirrored.
-    has_mirrors: decisions are noted, and confirms wait for mirrors. decided: for each sender, the
-    number below which its contents are decided.
+    number of the first turn. held: the entries of `inner` that await settlement, if the queue was
+    in use before it was mirrored. has_mirrors: decisions are noted, and confirms wait for mirrors,
+    or until the lead is stable. decided: for each sender, the number below which its contents are
+    decided.
     """
 
     __slots__ = (
@@ -229,7 +229,7 @@ class LeadingQueue(BackingQueue):
         self.decided[sender] = first + count
 
     def repeat_refusals(self, sender: int, refused: Iterable[Range]) -> None:
-        """A new leader tells its mirrors which contents it refuses that were decided before."""
+        """Tell the mirrors which contents are refused that were decided before."""
         if self.has_mirrors:
             for start, end in refused:
                 self._deciding().refused(sender, start, end - start)

@@ -3,7 +3,10 @@
 begun       the queue that is here begins to be mirrored
 returned    the queue has waited for this node, which has a copy of its messages
 promoted    a mirror takes over: it tells the other mirrors so, and what it does not have, and
-publishes what the leader before has not decided about
+            publishes what the leader before has not decided about
+
+Who returns or is promoted leads by an entry that may still be undone, by nodes that have another
+leader then. So it confirms nothing before that entry is stable (MQ10).
 """
 
 import logging
@@ -43,7 +46,9 @@ def returned(replica: NewLeader, site: Site, copy: BackingQueue, record: MirrorR
     kept = Kept(copy, replica.flush_later)
     backing = LeadingQueue(copy, kept, site.wall_offset_ms, term=record.group.version)
     queue = site.make_leader(replica, backing)
-    return _leading(replica, site, queue, backing, kept, {})
+    leading = _leading(replica, site, queue, backing, kept, {})
+    _wait_until_stable(leading, site)
+    return leading
 
 
 def promoted(replica: NewLeader, site: Site, it: Promoted, record: MirrorRecord) -> Leading:
@@ -61,6 +66,7 @@ def promoted(replica: NewLeader, site: Site, it: Promoted, record: MirrorRecord)
     backing.decided.update(it.decided)
     queue = site.make_leader(replica, backing)
     leading = _leading(replica, site, queue, backing, kept, it.refused)
+    _wait_until_stable(leading, site)
     mirrors = [one for one in record.members if one.id != replica.member]
     for one in mirrors:
         leading.mirror_follows(one.id)
@@ -71,11 +77,16 @@ def promoted(replica: NewLeader, site: Site, it: Promoted, record: MirrorRecord)
         if not one.is_synchronised and place is not None:
             # It lacks messages, or has not heard yet where it begins.
             leading.mirror_joined(one.id, place.born)
-    for sender, refused in it.refused.items():
-        backing.repeat_refusals(sender, refused)
+    leading.repeat_refusals()
     queue.may_redeliver = True
     leading.publish_undecided(it.undecided)
     return leading
+
+
+def _wait_until_stable(leading: Leading, site: Site) -> None:
+    """Confirm nothing before what is applied on this node is stable."""
+    leading.in_doubt()
+    site.when_stable(leading.is_stable)
 
 
 def _leading(

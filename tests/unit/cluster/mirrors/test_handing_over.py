@@ -53,6 +53,8 @@ def test_the_lead_comes_back(nodes):
     for first, name in enumerate((B, C, A, B, A), 1):
         publish(nodes.queue(A), b"%d" % first, publisher=publisher, first=first)
         handed_over(nodes, name)
+    assert not publisher.confirmed
+    nodes.make_stable()
     assert publisher.confirmed == [1, 2, 3, 4, 5]
     assert not publisher.refused
     assert [nodes.bodies(name) for name in (A, B, C)] == [[b"1", b"2", b"3", b"4", b"5"]] * 3

@@ -97,6 +97,19 @@ def test_a_removed_mirror_is_waited_for_until_that_is_stable(kept, publisher):
     assert kept.turn == 1
 
 
+def test_nothing_is_confirmed_while_the_lead_is_in_doubt(kept, publisher):
+    kept.in_doubt()
+    kept.when_kept(0, False, publisher, 1, "queue")
+    kept.kept(B, 1)
+    kept.kept(C, 1)
+    assert not publisher.confirmed
+    kept.removed(B)
+    kept.removed(C)
+    assert not publisher.confirmed
+    kept.is_stable()
+    assert publisher.confirmed == [(1, "queue")]
+
+
 def test_without_mirrors_the_log_decides(log, publisher):
     kept = Kept(log, lambda: None)
     kept.when_kept(1, False, publisher, 1, "queue")

@@ -2,6 +2,9 @@
 
 import pytest
 
+from leveret.broker.amqp.field_table import encode_table
+from leveret.cluster.mirrors import mirror_frames as frames
+from leveret.cluster.mirrors import mirror_record as records
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.queues.fakes import Publisher, consuming
@@ -39,9 +42,83 @@ def test_the_next_leader_dies_soon_after_the_first(later):
         last = C if B not in nodes.by_name else B
         assert nodes.record.leader.node == last, frame
         assert nodes.bodies(C) == [b"1", b"2", b"3"], frame
-        # What is published while c leads alone is safe at once, without a confirm to wait for.
         assert not publisher.owed, frame
         assert not publisher.refused, frame
+
+
+@pytest.mark.parametrize("mirrors", [(C,), (B, C)])
+def test_a_new_leader_confirms_nothing_before_its_lead_is_stable(mirrors):
+    """Whoever leads by an entry that may be undone, has what others will never hear of."""
+    nodes = MirroredNodes(A, B, C)
+    nodes.mirror(*mirrors)
+    nodes.settle()
+    under_way, local, remote = Publisher(), Publisher(), Publisher()
+    nodes.before_frame[nodes.arrived + 3] = lambda: nodes.kill(A)
+    publish(nodes.queue(C), b"1", publisher=under_way)
+    nodes.settle()
+    leader = nodes.record.leader.node
+    publish(nodes.queue(leader), b"2", publisher=local)
+    publish(nodes.queue(B if leader == C else C), b"3", publisher=remote)
+    nodes.settle()
+    assert nodes.replica(leader).leads
+    assert nodes.bodies(leader) == [b"1", b"2", b"3"]
+    assert [one.confirmed for one in (under_way, local, remote)] == [[], [], []]
+    nodes.make_stable()
+    assert [one.confirmed for one in (under_way, local, remote)] == [[1], [1], [1]]
+    publish(nodes.queue(B), b"4", publisher=remote, first=2)
+    nodes.settle()
+    assert remote.confirmed == [1, 2]
+
+
+def test_a_leader_that_returns_confirms_nothing_before_its_lead_is_stable():
+    nodes, publisher = waiting_for_b(), Publisher()
+    nodes.apply(records.returned(nodes.record, nodes.member(B)))
+    nodes.settle()
+    publish(nodes.queue(B), b"2", publisher=publisher)
+    nodes.settle()
+    assert nodes.bodies(B) == [b"1", b"2"]
+    assert not publisher.confirmed
+    nodes.make_stable()
+    assert publisher.confirmed == [1]
+
+
+def waiting_for_b():
+    """A queue that nobody leads, after its leader and its mirror were reported as gone."""
+    nodes = MirroredNodes(A, B)
+    nodes.mirror(B)
+    nodes.settle()
+    publish(nodes.queue(B), b"1")
+    nodes.settle()
+    nodes.make_stable()
+    members = [one.id for one in nodes.record.members]
+    nodes.apply(records.vanished(nodes.record, members, [B]))
+    nodes.settle()
+    assert nodes.record.awaited == B
+    return nodes
+
+
+def test_a_mirror_that_joins_knows_what_was_refused_before(monkeypatch):
+    """It leads before the sender has heard of the refusal."""
+    nodes, publisher = MirroredNodes(A, B, C), Publisher()
+    limited = {"x-max-length": ("I", 1), "x-overflow": ("S", "reject-publish")}
+    nodes.mirror(arguments=encode_table(limited))
+    publish(nodes.queue(C), b"1", publisher=publisher)
+    nodes.settle()
+    send = nodes.ends[A, C].send
+
+    def lose_confirms(service, *pieces):
+        if pieces[0][0] != frames.CONFIRMED:
+            send(service, *pieces)
+
+    monkeypatch.setattr(nodes.ends[A, C], "send", lose_confirms)
+    publish(nodes.queue(C), b"2", publisher=publisher, first=2)
+    nodes.settle()
+    nodes.join(B)
+    assert (publisher.confirmed, publisher.refused) == ([1], [])
+    nodes.kill(A)
+    nodes.make_stable()
+    assert nodes.replica(B).leads
+    assert publisher.refused == [2]
 
 
 def test_a_message_that_needs_no_acknowledgement_does_not_come_again():
