@@ -99,10 +99,10 @@ class Mirror:
     """A mirror of one queue.
 
     member: its number in the group. make_queue: makes its backing queue, given the positions that
-    it lacks. turn: the decisions through it are applied. unsafe_turn: the last turn in which
-    something was published that is safe only later. batch_number: of the last batch of the present
-    leader that was applied. waits_for: the contents that are waited for. failed_read: why a message
-    cannot be read.
+    it lacks. turn: the decisions through it are applied. is_unsafe: something was published that is
+    safe only later; whoever then waits for it clears this. batch_number: of the last batch of the
+    present leader that was applied. waits_for: the contents that are waited for. failed_read: why a
+    message cannot be read.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class Mirror:
         self._at = 0
         self._asked: Range | None = None
         self._batches: deque[Batch] = deque()
-        self._is_going = self._is_promoted = False
-        self.turn = self.unsafe_turn = self.batch_number = 0
+        self._is_going = self._is_promoted = self.is_unsafe = False
+        self.turn = self.batch_number = 0
         self.waits_for: Contents | None = None
         self.failed_read: Unreadable | None = None
 
@@ -162,7 +162,8 @@ class Mirror:
         turn: its last one. decided, refused: see `Promoted`.
         """
         self.messages = MirrorMessages(queue, [], term)
-        self.turn = self.unsafe_turn = turn
+        self.turn = turn
+        self.is_unsafe = True
         for sender in decided.keys() | refused.keys():
             self.senders.led(sender, decided.get(sender, 0), refused.get(sender, Intervals()))
 
@@ -205,7 +206,7 @@ class Mirror:
         decision = self._turns[0][1][self._at]
         self._asked = None
         if self.messages.publish_answer(batch):
-            self.unsafe_turn = self.turn + 1
+            self.is_unsafe = True
         self.senders.skip(decision.sender, decision.first + decision.count)
         self._at += 1
         self.go_on()
@@ -270,14 +271,14 @@ class Mirror:
         """Apply a decision; False if it has to wait."""
         kind = decision.kind
         if kind == PUBLISHED:
-            return self._publish(messages, decision, turn)
+            return self._publish(messages, decision)
         if kind == SETTLED:
             messages.queue.ack(messages.settled(kind, decision.ranges))
         elif kind in (REQUEUED, RETURNED):
             entries = messages.settled(kind, decision.ranges)
             messages.queue.requeue(entries, kind == REQUEUED)
         elif kind == PUBLISHED_HERE:
-            self._publish_here(messages, decision, turn)
+            self._publish_here(messages, decision)
         elif kind == REFUSED:
             self.senders.refuse(decision.sender, decision.first, decision.count)
         elif kind == PURGED:
@@ -308,7 +309,7 @@ class Mirror:
 
     # Publishing
 
-    def _publish(self, messages: MirrorMessages, decision: Decision, turn: int) -> bool:
+    def _publish(self, messages: MirrorMessages, decision: Decision) -> bool:
         sender, first, count = decision.sender, decision.first, decision.count
         senders = self.senders
         if not senders.has(sender, first, count):
@@ -327,7 +328,7 @@ class Mirror:
             position = run.first + offset
             self._leave_out(messages, decision, place, position)
             if messages.publish(position, run.messages, run.body_bytes, expires_at_ms):
-                self.unsafe_turn = turn
+                self.is_unsafe = True
             place = run.end + offset
         self._leave_out(messages, decision, place, decision.position + count)
         return True
@@ -341,12 +342,12 @@ class Mirror:
             offset = decision.first - decision.position
             self.senders.lost(decision.sender, start + offset, end + offset)
 
-    def _publish_here(self, messages: MirrorMessages, decision: Decision, turn: int) -> None:
+    def _publish_here(self, messages: MirrorMessages, decision: Decision) -> None:
         reader = RunReader(decision.run, 0, self._addresses)
         run = reader.messages(decision.count)
         expires_at_ms = self._expires_at_ms(decision)
         if messages.publish(decision.position, run, reader.body_bytes, expires_at_ms):
-            self.unsafe_turn = turn
+            self.is_unsafe = True
 
     def _expires_at_ms(self, decision: Decision) -> int:
         expires = decision.expires_wall_ms
@@ -368,7 +369,7 @@ class Mirror:
                 # it is sent again.
                 continue
             if messages.merge(batch):
-                self.unsafe_turn = self.turn
+                self.is_unsafe = True
             self.batch_number = batch.number
             has_batch = True
         return has_batch

@@ -22,13 +22,18 @@ From members to it:
 
 From mirrors to the leader, and back:
 
-    KEPT        identity u64, turn u64, batch u64: the mirror has all decisions of the turns, and
-                all batches, through these numbers on its disk
-    WANTED      identity u64, start u64, end u64: of positions whose messages a mirror asks for
-    MESSAGES    identity u64, batch (batches.py): the answer
-    BATCH       identity u64, batch: a part of what the mirror lacks
-    LACKS       identity u64, term u64, (start, end) u64 each: what a mirror lacks that joined under
-                an earlier leader, or was not linked for a while. term: of the present leader
+    KEPT        identity u64, born u64, turn u64, batch u64: the mirror has all decisions of the
+                turns, and all batches, through these numbers on its disk
+    WANTED      identity u64, born u64, start u64, end u64: of positions whose messages a mirror
+                asks for
+    MESSAGES    identity u64, born u64, batch (batches.py): the answer
+    BATCH       identity u64, born u64, batch: a part of what the mirror lacks
+    LACKS       identity u64, born u64, term u64, (start, end) u64 each: what a mirror lacks that
+                joined under an earlier leader, or was not linked for a while. term: of the present
+                leader
+
+born: the mirror's place in the ring (gm/group.py). A frame of an earlier member of its node, or for
+one, may come late: turns and batches of another member are counted anew.
 
 They are read with `fields` and `numbers` of queues/queue_frames.py. Anything else raises
 `FrameError`, and the link is closed for it.
@@ -55,6 +60,7 @@ CONTENTS_START: Final = struct.Struct("<BQQQqI?")
 TAKEN_FRAME: Final = struct.Struct("<BQQ")
 BEGINS_FRAME: Final = struct.Struct("<BQQQ")
 CONFIRMED_START: Final = struct.Struct("<BQI")
-KEPT_FRAME: Final = struct.Struct("<BQQQ")
-WANTED_FRAME: Final = struct.Struct("<BQQQ")
-LACKS_START: Final = struct.Struct("<BQQ")
+KEPT_FRAME: Final = struct.Struct("<BQQQQ")
+WANTED_FRAME: Final = struct.Struct("<BQQQQ")
+BATCH_START: Final = struct.Struct("<BQQ")
+LACKS_START: Final = struct.Struct("<BQQQ")

@@ -71,18 +71,18 @@ class Lacking(NamedTuple):
 
 
 class MirrorMember:
-    """See the module, `Surroundings` in mirror.py, and `Waiter`."""
+    """See the module, `Surroundings` in mirror.py, and `Waiter`. born: its place in the ring."""
 
     __slots__ = (
         "_addresses", "_has_left", "_is_waiting", "_lacking", "_last_unsafe", "_mirror", "_safe",
-        "_term", "_told", "_unsafe", "_user", "_wall_offset_ms",
+        "_term", "_told", "_unsafe", "_user", "_wall_offset_ms", "born",
     )  # fmt: skip
 
     def __init__(
         self, born: int, user: MirrorUser, addresses: Addresses, wall_offset_ms: int
     ) -> None:
-        """born: the member's place in the ring."""
         self._user = user
+        self.born = born
         self._addresses = addresses
         self._wall_offset_ms = wall_offset_ms
         self._mirror = Mirror(born, user.make_backing, self, addresses, wall_offset_ms)
@@ -203,7 +203,8 @@ class MirrorMember:
     def ask(self, start: int, end: int) -> None:
         """Ask the leader for messages whose contents never come."""
         user = self._user
-        user.tell_leader(frames.WANTED_FRAME.pack(frames.WANTED, user.identity, start, end))
+        frame = frames.WANTED_FRAME.pack(frames.WANTED, user.identity, self.born, start, end)
+        user.tell_leader(frame)
 
     def free(self, steps: Iterator[int]) -> None:
         """Free the memory of a purge."""
@@ -217,7 +218,8 @@ class MirrorMember:
         if mirror.term != self._term:
             self._term = mirror.term
             self._note_lacking()
-        if self._unsafe or mirror.unsafe_turn > self._safe[0]:
+        if self._unsafe or mirror.is_unsafe:
+            mirror.is_unsafe = False
             number = self._last_unsafe = self._last_unsafe + 1
             self._unsafe[number] = applied
             queue.when_safe(self, number, self)
@@ -241,9 +243,10 @@ class MirrorMember:
         user, lacking = self._user, self._lacking
         if lacking is not None and self._safe >= lacking.applied:
             self._lacking = None
-            start = frames.LACKS_START.pack(frames.LACKS, user.identity, lacking.term)
+            start = frames.LACKS_START.pack(frames.LACKS, user.identity, self.born, lacking.term)
             ends = [position for one in lacking.ranges for position in one]
             user.tell_leader(start, packed(ends))
         if self._safe != self._told:
             self._told = self._safe
-            user.tell_leader(frames.KEPT_FRAME.pack(frames.KEPT, user.identity, *self._safe))
+            frame = frames.KEPT_FRAME.pack(frames.KEPT, user.identity, self.born, *self._safe)
+            user.tell_leader(frame)

@@ -432,7 +432,7 @@ class Replica(Flushable):
         if leading is not None:
             self.broadcast()
             for member, batch in leading.batches():
-                self._frames.send_batch(member.node, frames.BATCH, batch)
+                self._frames.send_batch(member, frames.BATCH, batch)
             if leading.synchronising.has_batches:
                 self.flush_later()
         elif mirror is not None:

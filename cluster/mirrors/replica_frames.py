@@ -8,11 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
 from leveret.cluster.mirrors.leading import sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
+from leveret.cluster.mirrors.mirror_record import MirrorMember as RecordedMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.publishing import MirroredPublishing
 from leveret.cluster.mirrors.replica_site import Site
@@ -70,10 +72,13 @@ class ReplicaFrames:
         """The link to a node is down."""
         self._sending.pop(node, None)
 
-    def send_batch(self, node: str, kind: int, batch: Batch) -> None:
+    def send_batch(self, mirror: Member, kind: int, batch: Batch) -> None:
         """Send messages to a mirror."""
-        start = frames.IDENTITY.pack(kind, self._replica.identity)
-        self._site.send(node, (start, *batch.encode(self._site.wall_offset_ms)))
+        record = self._replica.record
+        place = None if record is None else record.group.place_of(mirror)
+        if place is not None:
+            start = frames.BATCH_START.pack(kind, self._replica.identity, place.born)
+            self._site.send(mirror.node, (start, *batch.encode(self._site.wall_offset_ms)))
 
     def received(self, peer: Peer, kind: int, payload: bytes) -> None:
         """A frame about the queue. Raises ValueError."""
@@ -101,8 +106,9 @@ class ReplicaFrames:
         elif kind == frames.WANTED:
             self._when_open(partial(self._wanted, peer, payload))
         elif kind in (frames.BATCH, frames.MESSAGES):
-            if replica.mirror is not None:
-                replica.mirror.batch(kind, payload[frames.IDENTITY.size :])
+            _, born = fields(frames.BATCH_START, payload)
+            if replica.mirror is not None and replica.mirror.born == born:
+                replica.mirror.batch(kind, payload[frames.BATCH_START.size :])
         else:
             raise FrameError(f"a frame of the unknown kind {kind}")
 
@@ -134,20 +140,27 @@ class ReplicaFrames:
         pairs = list(zip(found[::2], found[1::2], strict=True))
         self._replica.publishing.confirmed(pairs[:ranges], pairs[ranges:])
 
-    def _kept(self, peer: Peer, payload: bytes) -> None:
-        _, turn, batch = fields(frames.KEPT_FRAME, payload)
-        record, leading = self._replica.record, self._replica.leading
+    def _member(self, peer: Peer, born: int) -> RecordedMember | None:
+        """The living member of a node; None if a frame is of an earlier one."""
+        record = self._replica.record
         member = None if record is None else record.on(peer.name)
+        if record is None or member is None:
+            return None
+        place = record.group.place_of(member.id)
+        return member if place is not None and place.born == born else None
+
+    def _kept(self, peer: Peer, payload: bytes) -> None:
+        _, born, turn, batch = fields(frames.KEPT_FRAME, payload)
+        leading, member = self._replica.leading, self._member(peer, born)
         if leading is not None and member is not None:
             leading.mirror_kept(member.id, turn, batch)
 
     def _lacks(self, peer: Peer, payload: bytes) -> None:
-        _, term = fields(frames.LACKS_START, payload)
+        _, born, term = fields(frames.LACKS_START, payload)
         found = numbers(payload, frames.LACKS_START.size)
         if len(found) % 2:
             raise FrameError(f"{len(found)} numbers of positions that are lacked")
-        record, leading = self._replica.record, self._replica.leading
-        member = None if record is None else record.on(peer.name)
+        leading, member = self._replica.leading, self._member(peer, born)
         if leading is not None and member is not None and not member.is_synchronised:
             leading.mirror_lacks(member.id, term, list(zip(found[::2], found[1::2], strict=True)))
 
@@ -159,10 +172,11 @@ class ReplicaFrames:
             ask()
 
     def _wanted(self, peer: Peer, payload: bytes) -> None:
-        _, start, end = fields(frames.WANTED_FRAME, payload)
+        _, born, start, end = fields(frames.WANTED_FRAME, payload)
         if start >= end:
             raise FrameError(f"messages from position {start} to {end} are wanted")
-        leading = self._replica.leading
+        leading, member = self._replica.leading, self._member(peer, born)
         assert leading is not None, "a leader is asked"
-        self._replica.broadcast()
-        self.send_batch(peer.name, frames.MESSAGES, leading.messages(start, end))
+        if member is not None:
+            self._replica.broadcast()
+            self.send_batch(member.id, frames.MESSAGES, leading.messages(start, end))
