@@ -76,7 +76,8 @@ class Leaving:
                 yield replica, Promote(successor)
 
     def _deaths(self) -> Iterator[tuple[Replica, Change]]:
-        for replica in self._replicas():
+        # A change may be applied at once, and be the end of a queue.
+        for replica in tuple(self._replicas()):
             member = replica.member
             if member is not None:
                 yield replica, InRing(Died((member,), member), is_stopped=True)

@@ -99,7 +99,12 @@ class Synchronisation:
         self._close()
 
     def is_used_up(self) -> bool:
-        """The leader has no message any more of those that the mirror lacks."""
+        """The leader has no message any more of those that the mirror lacks.
+
+        What is on its way the mirror lacks until it has kept it.
+        """
+        if self._kept != self._sent:
+            return False
         return all(not holds(self._leading, start, end) for start, end in self._left)
 
     def _cursor_at(self, start: int) -> Cursor:

@@ -226,8 +226,22 @@ class TestSynchronising:
         group.end_turn()
         group.deliver_decisions(mirror)
         group.send_batch(mirror, 1)
+        group.deliver_batch(mirror)
         assert not mirror.synchronisation.is_used_up()
         group.leader.fetch(3, False)
+        assert mirror.synchronisation.is_used_up()
+
+    def test_it_is_not_used_up_while_a_batch_is_on_its_way(self, group):
+        publish(group, 3)
+        mirror = group.join()
+        group.end_turn()
+        group.deliver_decisions(mirror)
+        group.send_batch(mirror, 1)
+        group.leader.take({1, 2})
+        group.leader.settle([1, 2], "ack")
+        assert not mirror.synchronisation.is_used_up()
+        group.end_turn()
+        group.deliver_batch(mirror)
         assert mirror.synchronisation.is_used_up()
 
 

@@ -191,6 +191,19 @@ class TestSynchronising:
         nodes.settle()
         assert self.is_synchronised(nodes)
 
+    def test_a_cancelled_one_is_not_over_while_a_batch_is_on_its_way(self, nodes):
+        """The rest is consumed meanwhile."""
+        nodes.set_policy(Mirroring(batch_size=2))
+        nodes.synchronise(A)
+        nodes.replica(A).flush()
+        batch = nodes.ends[A, B].sent.pop()
+        nodes.ends[A, B].services.pop()
+        assert batch[0] == frames.BATCH
+        nodes.replica(A).leading.synchronising.cancel()
+        for _ in range(5):
+            asked(nodes, nodes.queue(A).get, False)
+        assert not self.is_synchronised(nodes)
+
     def test_a_policy_has_mirrors_synchronised_when_they_join(self, nodes):
         nodes.set_policy(AUTOMATIC)
         nodes.join(C)
