@@ -25,7 +25,12 @@ class Stability:
         return bool(self._waiting)
 
     def advanced(self, stable: int) -> None:
-        """All members of the view have applied everything up to an index."""
+        """All members of the view have applied everything up to an index; -1: that is not known.
+
+        What a restart has found was applied before any index.
+        """
+        if stable < 0:
+            return
         while self._waiting and self._waiting[0][0] <= stable:
             self._waiting.popleft()[1]()
 

@@ -11,7 +11,9 @@ planned with an older record: the newer one is looked at when it comes.
     the coordinator         reports queues of which no member lives
 
 Nothing is asked for while a declaration is applied: it follows in turns of its own. A node that is
-in no view asks for nothing.
+in no view asks for nothing. A mirror in place of a copy is the end of that copy, so it is asked for
+when the record is stable: before that the leader may lead by an entry that is undone, and the queue
+wait for the copy then.
 """
 
 import logging
@@ -80,6 +82,9 @@ class View(Protocol):
     def incarnation(self, node: str) -> int:
         """Of a node that is in it."""
 
+    def when_stable(self, callback: Callable[[], object]) -> None:
+        """Call back when what is applied now is applied on all of its nodes, on disk."""
+
 
 class PlannedChanges(Actor):
     """What one node asks for.
@@ -139,14 +144,35 @@ class PlannedChanges(Actor):
     def _look(self, vhost_name: str, name: str) -> None:
         vhost = self._vhosts.get(vhost_name)
         queue = None if vhost is None else vhost.queues.get(name)
-        is_in_view = self._node in self._view.nodes.running
-        if vhost is None or queue is None or (vhost_name, name) in self._asked or not is_in_view:
+        if vhost is None or queue is None or (vhost_name, name) in self._asked or not self._may_ask:
             return
-        if self.is_over:
+        record = decode_record(vhost.mirrors.get(name, b""))
+        change = self._next_change(vhost, queue, record)
+        if change is None:
             return
-        change = self._next_change(vhost, queue, decode_record(vhost.mirrors.get(name, b"")))
-        if change is not None:
+        if _replaces_copy(change, record):
+            self._ask_when_stable(vhost, queue, change)
+        else:
             self._ask_for(vhost_name, queue, change)
+
+    @property
+    def _may_ask(self) -> bool:
+        return not self.is_over and self._node in self._view.nodes.running
+
+    def _ask_when_stable(self, vhost: VirtualHost, queue: QueueClient, change: Change) -> None:
+        """Ask for a change of the record that is applied now, when it is stable."""
+        place = (vhost.name, queue.name)
+        planned_with = vhost.mirrors.get(queue.name)
+        self._asked.add(place)
+
+        def stable() -> None:
+            self._asked.discard(place)
+            if self._may_ask and vhost.mirrors.get(queue.name) == planned_with:
+                self._ask_for(vhost.name, queue, change)
+            else:
+                self.look_at(*place)
+
+        self._view.when_stable(stable)
 
     def _ask_for(self, vhost: str, queue: QueueClient, change: Change) -> None:
         place = (vhost, queue.name)
@@ -211,3 +237,10 @@ class PlannedChanges(Actor):
                 return Forget(step.node, tuple(sorted(self._view.nodes.running)))
             case EndMirroring():
                 return End()
+
+
+def _replaces_copy(change: Change, record: MirrorRecord | None) -> bool:
+    """Whether a node gets a new mirror that has a copy of an earlier one."""
+    if record is None or not isinstance(change, InRing) or not isinstance(change.change, Added):
+        return False
+    return any(copy.node == change.change.new.node for copy in record.has_copy)

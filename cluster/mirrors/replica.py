@@ -10,7 +10,7 @@ from it, each time a newer one is applied:
     another node leads              the client turns to that one
     there is none any more          the queue lives on the leader's node alone
 
-A new mirror has no messages. What this node had before, its copy, is deleted then.
+A new mirror has no messages. What this node had before, its copy, is given up (own_copy.py).
 
 Invariants:
 RP1. This node has a ring exactly while the record names a living member of this life of the node
@@ -147,8 +147,7 @@ class Replica(Flushable):
             self.copy.open(storage_id)
         if self._ring is not None:
             self._ring.group_changed(record.group)
-        if own is None and self._site.node not in {copy.node for copy in record.has_copy}:
-            self.copy.delete()
+        self.copy.discard_unless_named()
         self._set_members(record)
         self._follow(record)
 
@@ -163,7 +162,7 @@ class Replica(Flushable):
             # The queue has waited for this node: it leads again, with what it had.
             self.leading = new_leader.returned(self, site, copy, record)
         elif record.leader != member and not place.has_joined and self._has_room(storage_id):
-            self.copy.delete()
+            self.copy.discard()
             self.queue.storage_id = storage_id
             self._mirror = MirrorMember(place.born, self, site.addresses, site.wall_offset_ms)
         elif self.leading is None:
@@ -230,7 +229,7 @@ class Replica(Flushable):
             self._site.when_stable(leading.end_mirroring)
             return leading.queue
         self.expelled()
-        self.copy.delete()
+        self.copy.discard()
         return self._other.go_on_alone()
 
     def _set_members(self, record: MirrorRecord) -> None:

@@ -1,5 +1,7 @@
 """The view that a node is in, for what is planned there: a `planned_changes.View`."""
 
+from collections.abc import Callable
+
 from leveret.cluster.gm.group import Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
 from leveret.cluster.mirrors.mirroring import RunningNodes
@@ -32,6 +34,10 @@ class RunningView:
         view = self._log.view
         assert view is not None, "a node that is in no view asks for nothing"
         return next(one.incarnation for one in view.members if one.name == node)
+
+    def when_stable(self, callback: Callable[[], object]) -> None:
+        """See `View`."""
+        self._log.when_stable(callback)
 
     def lives(self, member: Member) -> bool:
         """See `View`."""

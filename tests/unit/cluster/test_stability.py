@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.declarations import PutQueue
+from leveret.cluster.metadata.stability import Stability
 from tests.unit.cluster.test_replicated_declarations import Cluster
 
 
@@ -12,6 +13,15 @@ def cluster(tmp_path):
     yield cluster
     for name in tuple(cluster.nodes):
         cluster.stop(name)
+
+
+def test_what_a_restart_has_found_is_not_stable_before_the_first_view_is():
+    stability, stable = Stability(), []
+    stability.when_stable(lambda: stable.append("restored"))
+    stability.advanced(-1)
+    assert stable == []
+    stability.advanced(0)
+    assert stable == ["restored"]
 
 
 def test_what_is_applied_is_stable_when_all_nodes_have_it_on_disk(cluster):

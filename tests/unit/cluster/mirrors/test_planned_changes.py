@@ -21,6 +21,7 @@ from leveret.cluster.mirrors.mirror_records import MirrorRecords
 from leveret.cluster.mirrors.mirroring import RunningNodes
 from leveret.cluster.mirrors.planned_changes import PlannedChanges
 from leveret.cluster.mirrors.record_changes import (
+    Forget,
     InRing,
     Synchronised,
     decode_record,
@@ -80,6 +81,12 @@ class OneNode(Declared):
     def incarnation(self, node):
         return self.cluster.nodes[node].life
 
+    def when_stable(self, callback):
+        if self.cluster.is_stable:
+            callback()
+        else:
+            self.cluster.waiting.append(callback)
+
     # Listener
 
     def record_changed(self, vhost, queue, record, storage_id):
@@ -90,9 +97,14 @@ class OneNode(Declared):
 
 
 class Cluster:
-    """Nodes that apply everything at once. asked: how many changes were asked for."""
+    """Nodes that apply everything at once. asked: how many changes were asked for.
+
+    is_stable: what is applied is on all disks at once; otherwise `waiting` has who waits for that.
+    """
 
     def __init__(self, *names):
+        self.is_stable = True
+        self.waiting = []
         self.nodes = {}
         self.log = []
         self.asked = 0
@@ -218,6 +230,49 @@ def test_a_mirror_that_died_is_replaced_on_another_node(cluster):
     assert cluster.where == "Ab"
     cluster.die("b")
     assert cluster.where == "Ac"
+
+
+class TestCopies:
+    """A mirror in place of the copy of the leader before is the end of that copy."""
+
+    @pytest.fixture
+    def cluster(self, cluster):
+        """The leader has died and is back, and nothing of that is stable."""
+        cluster.mirror(nodes("ab"))
+        cluster.synchronise()
+        cluster.is_stable = False
+        cluster.die("a")
+        cluster.start("a", 2)
+        cluster.view_changes()
+        assert cluster.where == "B"
+        return cluster
+
+    def become_stable(self, cluster):
+        cluster.is_stable = True
+        for callback in cluster.waiting:
+            callback()
+        cluster.settle()
+
+    def test_its_node_gets_a_mirror_when_the_lead_is_stable(self, cluster):
+        self.become_stable(cluster)
+        assert cluster.where == "Ba"
+
+    def test_what_another_record_calls_for_is_planned_anew(self, cluster):
+        cluster.mirror(nodes("bc"))
+        cluster.change(Forget("a", ("b", "c", "d")))
+        self.become_stable(cluster)
+        assert cluster.where == "Bc"
+
+    def test_a_node_that_stops_asks_for_nothing(self, cluster):
+        cluster.nodes["b"].planned.is_over = True
+        self.become_stable(cluster)
+        assert cluster.where == "B"
+
+    def test_a_node_without_a_copy_gets_its_mirror_at_once(self, cluster):
+        self.become_stable(cluster)
+        cluster.is_stable = False
+        cluster.mirror(nodes("abc"))
+        assert cluster.where == "Bac"
 
 
 def test_a_node_that_comes_gets_a_mirror(cluster):

@@ -14,7 +14,7 @@ VIEW = messages.View(messages.NO_VIEW, (messages.Member("a", 3), messages.Member
 
 @pytest.fixture
 def node():
-    log = SimpleNamespace(view=VIEW, is_coordinator=True)
+    log = SimpleNamespace(view=VIEW, is_coordinator=True, when_stable=lambda callback: callback())
     states = SimpleNamespace(under_maintenance=frozenset("b"), is_under_maintenance=False)
     return SimpleNamespace(log=log, states=states, view=RunningView(log, states, "a"))
 
@@ -24,6 +24,12 @@ def test_the_nodes_and_those_that_are_maintained(node):
     node.states.is_under_maintenance = True
     assert node.view.nodes.available == frozenset()
     assert node.view.is_coordinator
+
+
+def test_what_is_applied_becomes_stable_in_the_log(node):
+    stable = []
+    node.view.when_stable(lambda: stable.append("now"))
+    assert stable == ["now"]
 
 
 @pytest.mark.parametrize(
