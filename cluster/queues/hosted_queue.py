@@ -261,22 +261,30 @@ class HostedQueue:
         if question.consumer in consumers:
             raise FrameError(f"consumer number {question.consumer} is in use")
         consumer = HostedConsumer(self, question, self._host.peer.name)
+        # From now on, since the queue may wait for its leader: it may be cancelled, or get room.
+        consumers[consumer.number] = self._consumers[consumer.number] = consumer
         answer: Answer[None] = Answer()
-
-        def accepted() -> None:
-            if self._is_over:
-                self.queue.cancel(consumer, True)
-                return
-            consumers[consumer.number] = self._consumers[consumer.number] = consumer
-            self._tell(number)
-
         self.queue.subscribe(consumer, answer)
-        self._when_given(number, answer, accepted)
+        answer.when_given(lambda: self._subscribed(number, consumer, answer))
+
+    def _subscribed(self, number: int, consumer: HostedConsumer, answer: Answer[None]) -> None:
+        is_wanted = self._consumers.get(consumer.number) is consumer
+        try:
+            answer.result()
+        except Exception as error:
+            if is_wanted:
+                self._forget(consumer)
+            self._refuse(number, error)
+        else:
+            if is_wanted:
+                self._tell(number)
+            else:
+                self.queue.cancel(consumer, True)
 
     def _cancel(self, number: int, question: frames.Cancel) -> None:
         consumer = self._consumers.get(question.consumer)
         if consumer is None:
-            # It was lost when its queue ended.
+            # It was refused, or lost when its queue ended.
             self._tell(number)
             return
         self._forget(consumer)

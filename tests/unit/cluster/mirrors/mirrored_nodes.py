@@ -1,5 +1,6 @@
 """Nodes of a cluster in one process that mirror a queue. The test applies the records."""
 
+from leveret.broker.queues.queue_home import QueueHome
 from leveret.cluster.gm.group import Added, Died, Member
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.mirroring import NOT_MIRRORED
@@ -117,8 +118,11 @@ class MirroredNodes(Nodes):
 
     @staticmethod
     def _apply_on(node, record):
+        """As `VirtualHost.set_mirrors`."""
+        queue = node.queue()
         node.vhost.mirrors["q"] = encode(record)
-        node.replicas.record_changed("/", node.vhost.queues["q"], record, 0)
+        queue.home = QueueHome(record.home, queue.home.identity)
+        node.replicas.record_changed("/", queue, record, 0)
 
     def kill(self, name):
         """A node is gone: its links go down, and the pauses of the others pass."""
