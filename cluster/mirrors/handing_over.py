@@ -8,7 +8,8 @@ of the next leader.
 
 What was published and is not confirmed is the next leader's to confirm, as after a death. Other
 nodes ask it, and are not told by this one any more. For this node's own publishers the queue has
-held the runs; these are owed by the next leader from here on.
+held the runs; these are owed by the next leader from here on. The same is so for a leader that was
+declared dead while it lives (`end_leading`).
 """
 
 from typing import Protocol, cast
@@ -29,11 +30,16 @@ from leveret.cluster.queues.hosted_consumer import HostedConsumer
 from leveret.cluster.queues.hosted_publisher import HostedPublisher
 
 
-class HandingOver(QueueReplica, MirrorUser, Protocol):
+class EndingReplica(QueueReplica, Protocol):
     """The replica of this node (replica.py)."""
 
-    queue: MirroredQueue
     publishing: MirroredPublishing
+
+
+class HandingOver(EndingReplica, MirrorUser, Protocol):
+    """The same, of a member that lives on."""
+
+    queue: MirroredQueue
 
     @property
     def member(self) -> Member | None:
@@ -74,17 +80,26 @@ def mirror_of(
     assert place is not None, "MQ9: a member of the record is in its ring"
     queue = replica.queue
     is_open = queue.leader is leading.queue
+    end_leading(replica, site, leading)
+    if is_open:
+        queue.home = QueueHome(record.home, queue.home.identity)
+    mirror = MirrorMember(place.born, replica, site.addresses, site.wall_offset_ms)
+    mirror.has_led(leading)
+    return mirror
+
+
+def end_leading(replica: EndingReplica, site: Site, leading: Leading) -> None:
+    """Lead no more: those who wait for the leader wait for the next one."""
+    queue = replica.queue
+    is_open = queue.leader is leading.queue
     site.left(replica)
+    # Those of other nodes are subscribed there by their nodes.
     consumers = [one for one in leading.end() if not isinstance(one, HostedConsumer)]
     for run in leading.kept.release():
         if _is_own(run):
             replica.publishing.owe(run.number, OfEndedQueue(run), run.first, run.count)
-    mirror = MirrorMember(place.born, replica, site.addresses, site.wall_offset_ms)
-    mirror.has_led(leading)
     if is_open:
         queue.leader_lost(consumers)
-        queue.home = QueueHome(record.home, queue.home.identity)
-    return mirror
 
 
 def _is_own(run: WaitingRun) -> bool:

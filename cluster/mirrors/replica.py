@@ -191,11 +191,9 @@ class Replica(Flushable):
         if mirror is not None:
             self.copy.messages = mirror.give_up()
         if leading is not None:
-            is_open = self.queue.leader is leading.queue
-            consumers = leading.end()
+            handing_over.end_leading(self, self._site, leading)
+            self._frames.leader_ended(None)
             self.copy.messages = leading.backing.inner
-            if is_open:
-                self.queue.leader_lost(consumers)
 
     def _hand_over(self, leading: Leading, record: MirrorRecord) -> None:
         """Another member leads: mirror what was led so far."""

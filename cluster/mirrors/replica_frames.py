@@ -62,11 +62,14 @@ class ReplicaFrames:
         for ask in waiting:
             ask()
 
-    def leader_ended(self, mirror: MirrorMember) -> None:
-        """The queue is not led here any more, but mirrored, by a member that begins with this."""
+    def leader_ended(self, mirror: MirrorMember | None) -> None:
+        """The queue is not led here any more. mirror: the one that begins with this, if it is
+        mirrored.
+        """
         for sending in self._sending.values():
             sending.leader_ended()
-            mirror.sender_begins(sending.sender, sending.next_number)
+            if mirror is not None:
+                mirror.sender_begins(sending.sender, sending.next_number)
 
     def peer_down(self, node: str) -> None:
         """The link to a node is down."""

@@ -61,6 +61,9 @@ class TakingOver:
         mirror, record = replica.mirror, replica.record
         if not self._has_come_round or mirror is None or record is None:
             return
+        if record.leader != replica.member:
+            # The mark has come round in a message that waited for this record.
+            return
         promoted = mirror.promote()
         if promoted is not None:
             replica.takes_over(new_leader.promoted(replica, self._site, promoted, record))

@@ -1,0 +1,100 @@
+"""A leader that the record does not name any more, although it lives; and one that it named for a
+moment only.
+"""
+
+import pytest
+
+from leveret.cluster.gm.group import Died
+from tests.unit.broker.queues.fakes import FakeConsumer, publish
+from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
+from tests.unit.cluster.queues.fakes import Publisher, consuming
+
+A, B, C = "a@host", "b@host", "c@host"
+
+
+def started():
+    """The queue is led by a; b is the older mirror, c the younger one."""
+    nodes = MirroredNodes(A, B, C)
+    nodes.mirror(B, C)
+    nodes.settle()
+    return nodes
+
+
+def suspect(nodes):
+    """The leader, which lives, is declared dead by b."""
+    nodes.change(Died((nodes.record.leader,), nodes.record.on(B).id))
+
+
+def publishes(nodes, name, publisher):
+    """Three messages go from a node to the queue, one in each step."""
+    for number in range(1, 4):
+        publish(nodes.queue(name), b"%d" % number, publisher=publisher, first=number)
+        nodes.step()
+    nodes.settle()
+    nodes.make_stable()
+
+
+@pytest.mark.parametrize("publishing", [A, B, C])
+def test_the_next_leader_confirms_what_a_leader_that_was_declared_dead_has_published(publishing):
+    frames = started().frames_of(lambda nodes: publishes(nodes, publishing, Publisher()))
+    assert frames
+    for frame in range(frames):
+        nodes, publisher = started(), Publisher()
+        nodes.before_frame[nodes.arrived + frame] = lambda nodes=nodes: suspect(nodes)
+        publishes(nodes, publishing, publisher)
+        assert nodes.record.leader.node == B, frame
+        assert nodes.bodies(B) == nodes.bodies(C) == [b"1", b"2", b"3"], frame
+        assert not publisher.owed, frame
+        assert not publisher.refused, frame
+
+
+@pytest.mark.parametrize("consuming_on", [A, B, C])
+def test_consumers_of_a_leader_that_was_declared_dead_are_the_next_leaders(consuming_on):
+    nodes = started()
+    there = nodes.queue(consuming_on)
+    consumer = consuming(nodes, there, FakeConsumer())
+    publish(nodes.queue(C), b"1", b"2")
+    nodes.settle()
+    there.ack(consumer.entries[:1])
+    nodes.settle()
+    suspect(nodes)
+    nodes.settle()
+    publish(nodes.queue(A), b"3")
+    nodes.settle()
+    leading = nodes.replica(B).leading
+    assert len(leading.queue.ring.consumers) == 1
+    assert consumer.bodies == [b"1", b"2", b"2", b"3"]
+    there.ack(consumer.entries)
+    nodes.settle()
+    assert (leading.backing.ready_count, leading.backing.unacked_count) == (0, 0)
+
+
+def test_it_may_lead_again():
+    nodes, publisher, remote = started(), Publisher(), Publisher()
+    publish(nodes.queue(C), b"1", publisher=remote)
+    publish(nodes.queue(A), b"2", publisher=publisher)
+    suspect(nodes)
+    nodes.settle()
+    nodes.join(A)
+    nodes.synchronise(B)
+    nodes.settle()
+    nodes.hand_over(A)
+    nodes.settle()
+    nodes.make_stable()
+    assert nodes.replica(A).leads
+    assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C)
+    assert (publisher.confirmed, remote.confirmed) == ([1], [1])
+
+
+def test_a_member_that_is_named_for_a_moment_only_does_not_lead():
+    """It applies the next record when its mark has come round, in a message of that record."""
+    nodes = started()
+    nodes.lagging[B] = []
+    nodes.hand_over(B)
+    nodes.hand_over(C)
+    nodes._apply_on(nodes.by_name[B], nodes.lagging[B].pop(0))
+    publish(nodes.queue(A), b"1")
+    nodes.settle()
+    nodes.catch_up_records(B)
+    assert [name for name in (A, B, C) if nodes.replica(name).leads] == [C]
+    assert nodes.bodies(A) == nodes.bodies(B) == nodes.bodies(C) == [b"1"]
