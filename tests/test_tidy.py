@@ -53,17 +53,115 @@ def every_tracked():
 
 FILES = tracked()
 OURS = [name for name in FILES if name.startswith(PACKAGES)]
-every_file = pytest.mark.parametrize("name", FILES)
 
 
-def lines_of(name):
-    """Return numbered lines."""
-    return list(enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1))
+class Module:
+    """A file that is read and parsed once, for all rules."""
+
+    def __init__(self, name):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        self.name = name
+        self.lines = list(enumerate(text.splitlines(), 1))
+        self.tree = ast.parse(text)
+        self.nodes = list(ast.walk(self.tree))
+
+    def matching(self, pattern):
+        """Yield the lines that match."""
+        return (f"{number}: {line}" for number, line in self.lines if pattern.search(line))
 
 
-def found_in(name, pattern):
-    """Return the lines that match, for the message."""
-    return [f"{name}:{number}: {line}" for number, line in lines_of(name) if pattern.search(line)]
+def lines_are_short(module):
+    """No line is longer than LINE_MAX."""
+    for number, line in module.lines:
+        if len(LINTER_REMARK.sub("", line)) > LINE_MAX:
+            yield f"{number}: longer than {LINE_MAX} characters"
+
+
+def the_file_is_short(module):
+    """No file is longer than FILE_LINES_MAX."""
+    if len(module.lines) > FILE_LINES_MAX:
+        yield f"more than {FILE_LINES_MAX} lines"
+
+
+def functions_are_short(module):
+    """No function is longer than FUNCTION_LINES_MAX."""
+    for node in module.nodes:
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+        ):
+            yield f"{node.lineno}: {node.name} is longer than {FUNCTION_LINES_MAX} lines"
+
+
+def the_module_says_what_it_is(module):
+    """Each module has a docstring."""
+    if not ast.get_docstring(module.tree):
+        yield "no docstring"
+
+
+def nothing_is_left_for_later(module):
+    """No file has a remark about work that is to be done."""
+    return module.matching(LEFTOVERS)
+
+
+def no_test_fails_for_being_slow(module):
+    """Tests wait for conditions, as long as tests/patience.py says. Speed is for tests/bench."""
+    return module.matching(TIME_LIMIT)
+
+
+def no_file_knows_the_machine_it_was_written_on(module):
+    """No path of a developer's machine is in a file."""
+    return module.matching(MACHINE_PATHS)
+
+
+def imported_names(node):
+    """Return the modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module or ""]
+    return []
+
+
+def everything_is_imported_as_leveret(module):
+    """A module that is imported under two names exists twice."""
+    for node in module.nodes:
+        for imported in imported_names(node):
+            if imported.partition(".")[0] in FOLDERS:
+                yield f"{node.lineno}: import leveret.{imported} instead of {imported}"
+
+
+def the_broker_logs_and_does_not_print(module):
+    """Only programs print."""
+    if module.name not in OURS or module.name.startswith(PRINTING):
+        return
+    for node in module.nodes:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        ):
+            yield f"{node.lineno}: print"
+
+
+RULES = (
+    lines_are_short,
+    the_file_is_short,
+    functions_are_short,
+    the_module_says_what_it_is,
+    nothing_is_left_for_later,
+    no_test_fails_for_being_slow,
+    no_file_knows_the_machine_it_was_written_on,
+    everything_is_imported_as_leveret,
+    the_broker_logs_and_does_not_print,
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_rules_are_kept(name):
+    module = Module(name)
+    broken = [f"{rule.__name__}: {name}:{found}" for rule in RULES for found in rule(module)]
+    assert not broken, "\n".join(broken)
 
 
 def test_no_archive_or_program_is_in_the_repository():
@@ -75,88 +173,10 @@ def test_there_are_files():
     assert len(OURS) > 50
 
 
-@every_file
-def test_lines_are_short(name):
-    long = [
-        f"{name}:{number}"
-        for number, line in lines_of(name)
-        if len(LINTER_REMARK.sub("", line)) > LINE_MAX
-    ]
-    assert not long, f"longer than {LINE_MAX} characters: {', '.join(long)}"
-
-
-@every_file
-def test_files_are_short(name):
-    assert len(lines_of(name)) <= FILE_LINES_MAX, f"{name} has more than {FILE_LINES_MAX} lines"
-
-
-@every_file
-def test_functions_are_short(name):
-    long = [
-        f"{name}:{node.lineno}: {node.name}"
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
-    ]
-    assert not long, f"longer than {FUNCTION_LINES_MAX} lines: {', '.join(long)}"
-
-
-@every_file
-def test_every_module_says_what_it_is(name):
-    assert ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8"))), name
-
-
-@every_file
-def test_nothing_is_left_for_later(name):
-    assert not found_in(name, LEFTOVERS)
-
-
-@every_file
-def test_no_test_fails_for_being_slow(name):
-    """Tests wait for conditions, as long as tests/patience.py says. Speed is for tests/bench."""
-    assert found_in(name, TIME_LIMIT) == []
-
-
-@every_file
-def test_no_file_knows_the_machine_it_was_written_on(name):
-    assert not found_in(name, MACHINE_PATHS)
-
-
-def imported_names(name):
-    """Return the modules that a file imports, with line numbers."""
-    for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield node.lineno, node.module or ""
-
-
-@every_file
-def test_everything_is_imported_as_leveret(name):
-    """A module that is imported under two names exists twice."""
-    wrong = [
-        f"{name}:{number}: {module}"
-        for number, module in imported_names(name)
-        if module.partition(".")[0] in FOLDERS
-    ]
-    assert not wrong, f"import it from leveret: {', '.join(wrong)}"
-
-
 @pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in PAGES)])
 def test_the_documents_import_leveret(name):
-    assert not found_in(name, IMPORT_OF_A_FOLDER)
-
-
-@pytest.mark.parametrize("name", [name for name in OURS if not name.startswith(PRINTING)])
-def test_the_broker_logs_and_does_not_print(name):
-    calls = [
-        f"{name}:{node.lineno}"
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "print"
-    ]
-    assert not calls, ", ".join(calls)
+    lines = enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+    assert [number for number, line in lines if IMPORT_OF_A_FOLDER.search(line)] == []
 
 
 def test_lower_bounds_of_dependencies_are_of_the_major_versions_that_are_tested():
