@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Callable
 from itertools import count
 
 import aiormq
@@ -27,14 +28,20 @@ DRAINED_SECONDS = 1.0
 
 
 class Clients:
-    """All clients of a cluster. urls: of its nodes, by letter. seed: of bodies and pauses."""
+    """All clients of a cluster.
+
+    urls: of its nodes, by letter. seed: of bodies and pauses. depth: says how many messages all
+    queues have, with those that are delivered and not acknowledged; it may take its time.
+    """
 
     def __init__(
-        self, urls: dict[str, str], queues: list[str], account: Account, seed: int
-    ) -> None:
+        self, urls: dict[str, str], queues: list[str], account: Account, seed: int,
+        depth: Callable[[], int],
+    ) -> None:  # fmt: skip
         self._urls = urls
         self._queues = queues
         self._account = account
+        self._depth = depth
         self._chance = random.Random(seed)
         self._rests_until: dict[str, float] = {}
         self._under_way: dict[str, None] = {}
@@ -65,23 +72,14 @@ class Clients:
         """Consume until nothing comes any more and no queue has a message."""
         self._is_draining = True
         seen = -1
-        while seen != (now := self._account.consumed.total()) or await self._depth():
+        while seen != (now := self._account.consumed.total()) or await asyncio.to_thread(
+            self._depth
+        ):
             seen = now
             await asyncio.sleep(DRAINED_SECONDS)
         for task in self._consumers:
             task.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
-
-    async def _depth(self) -> int:
-        """How many messages all queues have that are ready."""
-        try:
-            connection = await aiormq.connect(next(iter(self._urls.values())))
-            async with connection:
-                channel = await connection.channel()
-                told = [await channel.queue_declare(one, passive=True) for one in self._queues]
-                return sum(one.message_count or 0 for one in told)
-        except LOST:
-            return 1
 
     # Publishers
 

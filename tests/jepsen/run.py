@@ -14,12 +14,13 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from leveret.cluster.discarded.files import DiscardedReader, files
 from leveret.cluster.discarded.records import MessageRecord
+from tests.cluster.clustered_nodes import ClusteredNode
 from tests.cluster.hosted_nodes import AMQP_PORT, Cluster, api
 from tests.cluster.namespaces import why_not
 from tests.jepsen.account import Account
@@ -98,7 +99,7 @@ async def _run(
         node.name[0]: f"amqp://guest:guest@{node.host.address}:{AMQP_PORT}/"
         for node in cluster.nodes
     }
-    clients = Clients(urls, QUEUES, account, wanted.seed)
+    clients = Clients(urls, QUEUES, account, wanted.seed, lambda: depth(cluster.nodes))
     nemesis = Nemesis(cluster, account.events, directory / wanted.letters[-1], timed)
     problems = []
     clients.start()
@@ -130,6 +131,19 @@ def _declare(cluster: Cluster) -> None:
     for number, queue in enumerate(QUEUES):
         with cluster.nodes[number % len(cluster.nodes)].connect() as connection:
             connection.channel().queue_declare(queue, durable=True)
+
+
+def depth(nodes: Sequence[ClusteredNode]) -> int:
+    """How many messages all queues have, as the nodes that lead them show them.
+
+    Those count too that a leader has delivered, and nobody acknowledges.
+    """
+    try:
+        led = [one for node in nodes for one in api(node, "queues") if one["node"] == node.name]
+    except OSError:
+        return 1
+    are_all = {one["name"] for one in led} == set(QUEUES)
+    return sum(one["messages"] for one in led) if are_all else 1
 
 
 def _states(cluster: Cluster) -> list[str]:

@@ -1,10 +1,12 @@
 """Short runs with mirrored queues under faults. `make jepsen` makes longer ones, with any seed."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.cluster.namespaces import why_not
 from tests.jepsen.plan import PAUSE_IF_ALL_DOWN, PAUSE_MINORITY, plan
-from tests.jepsen.run import Run, run
+from tests.jepsen.run import QUEUES, Run, depth, run
 
 WHY_NOT = why_not()
 SECONDS = 20.0
@@ -28,3 +30,14 @@ def test_a_plan_follows_from_its_seed():
 
     assert planned(1) == planned(1)
     assert planned(1) != planned(2)
+
+
+def test_a_queue_whose_messages_nobody_acknowledges_is_not_drained(monkeypatch):
+    nodes = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
+    shown = [{"name": name, "node": "a", "messages": 0} for name in QUEUES]
+    monkeypatch.setattr("tests.jepsen.run.api", lambda node, path: shown)
+    assert depth(nodes) == 0
+    shown[1] |= {"node": "b", "messages": 2, "messages_ready": 0, "messages_unacknowledged": 2}
+    assert depth(nodes) == 2
+    shown[2]["node"] = "c"
+    assert depth(nodes) == 1, "nobody knows what a node has that does not answer"
