@@ -69,11 +69,13 @@ class Leaving:
     def _promotions(self, leading: Iterable[Replica]) -> Iterator[tuple[Replica, Change]]:
         unable = self._unable()
         for replica in leading:
-            mirrors = () if replica.record is None else replica.record.mirrors
-            able = (one.id for one in mirrors if one.is_synchronised and one.id.node not in unable)
-            successor = next(able, None)
+            record = replica.record
+            if record is None or record.leader is None:
+                continue
+            able = (one.id for one in record.mirrors if one.is_synchronised)
+            successor = next((one for one in able if one.node not in unable), None)
             if successor is not None:
-                yield replica, Promote(successor)
+                yield replica, Promote(successor, record.leader)
 
     def _deaths(self) -> Iterator[tuple[Replica, Change]]:
         # A change may be applied at once, and be the end of a queue.

@@ -11,6 +11,7 @@ One that is not possible raises `Refused`, with a text for who has asked.
     died            members are gone, as the ring says
     vanished        no member lives, as the coordinator of the view says
     dropped         the leader has no use for a mirror any more
+    copy_dropped    the leader has no use for what the disk of a node has
     promoted        the leader hands over to a mirror
     returned        the node that a queue waits for leads again, with the messages on its disk
     forgotten       a node is removed from the cluster
@@ -114,6 +115,12 @@ def first(name: str, identity: int, leader: Member) -> MirrorRecord:
     return _checked(MirrorRecord(group, leader, (MirrorMember(leader, True),)))
 
 
+def require_leader(record: MirrorRecord, leader: Member) -> None:
+    """Who asks for a change as the leader has to lead still. Raises Refused."""
+    if record.leader != leader:
+        raise Refused(f"{leader} does not lead the queue any more, and decides nothing about it")
+
+
 # Who comes
 
 
@@ -138,8 +145,7 @@ def joined(record: MirrorRecord, change: ring.Added) -> MirrorRecord:
 
 def synchronised(record: MirrorRecord, member: Member, leader: Member) -> MirrorRecord:
     """A member has all messages, as its leader says; one that leads no more cannot know."""
-    if record.leader != leader:
-        raise Refused(f"{leader} does not lead the queue, and cannot say who is synchronised")
+    require_leader(record, leader)
     members = tuple(
         MirrorMember(one.id, one.is_synchronised or one.id == member) for one in record.members
     )
@@ -214,6 +220,11 @@ def dropped(record: MirrorRecord, member: Member) -> MirrorRecord:
     group = ring.changed(record.group, ring.Died((member,), leader))
     after = _left(record, group, may_lead_unsynchronised=False)
     return _checked(replace(after, has_copy=_without(after.has_copy, {member.node})))
+
+
+def copy_dropped(record: MirrorRecord, node: str) -> MirrorRecord:
+    """A node gives up the messages on its disk, unless they are those of a living member (MQ9)."""
+    return _checked(replace(record, has_copy=_without(record.has_copy, {node})))
 
 
 def _left(record: MirrorRecord, group: Group, may_lead_unsynchronised: bool) -> MirrorRecord:

@@ -48,8 +48,8 @@ from leveret.cluster.mirrors.record_changes import (
     Begin,
     Change,
     Drop,
+    DropCopy,
     End,
-    Forget,
     InRing,
     Promote,
     Return,
@@ -222,21 +222,21 @@ class PlannedChanges(Actor):
         return leader is not None and leader.node == self._node and self._view.lives(leader)
 
     def _change_of(self, step: Step, record: MirrorRecord | None) -> Change | None:
+        if isinstance(step, BeginMirroring):
+            return Begin(self._new_member(self._node, None), 1 + secrets.randbits(62))
+        assert record is not None, "only what is mirrored is mirrored otherwise"
+        assert record.leader is not None, "the leader asks"
         match step:
-            case BeginMirroring():
-                return Begin(self._new_member(self._node, None), 1 + secrets.randbits(62))
             case AddMirror():
-                assert record is not None, "a queue with a record gets mirrors"
-                assert record.leader is not None, "the leader asks"
                 return InRing(Added(self._new_member(step.node, record), record.leader))
             case DropMirror():
-                return Drop(step.member)
+                return Drop(step.member, record.leader)
             case HandOver():
-                return Promote(step.member)
+                return Promote(step.member, record.leader)
             case ForgetCopy():
-                return Forget(step.node, tuple(sorted(self._view.nodes.running)))
+                return DropCopy(step.node, record.leader)
             case EndMirroring():
-                return End()
+                return End(record.leader)
 
 
 def _replaces_copy(change: Change, record: MirrorRecord | None) -> bool:

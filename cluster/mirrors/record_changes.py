@@ -4,7 +4,9 @@ Whoever wants a change declares it with `ChangeQueueMirrors`. The node that orde
 makes it on the record of that moment, and with the policies of that moment (`complete`). Who may
 ask for what:
 
-    Begin, Synchronised, Drop, Promote, End, Forget    the leader's node
+    Begin                       the node of the queue
+    Synchronised, Drop, DropCopy, Promote, End    the leader's node
+    Promote                     whoever rebalances the leaders
     InRing                      a member of the ring, for what its machine submits, or for itself
     Vanish                      the coordinator of the view
     Return                      the node that the queue waits for
@@ -56,12 +58,21 @@ class Drop(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The policy has no use for a mirror any more."""
 
     member: Member
+    leader: Member
+
+
+class DropCopy(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A node runs, and is not to mirror the queue: it gives up the messages on its disk."""
+
+    node: str
+    leader: Member
 
 
 class Promote(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A synchronised mirror leads from now on."""
 
     member: Member
+    leader: Member
 
 
 class Return(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -71,7 +82,7 @@ class Return(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Forget(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A node is removed from the cluster, or its copy is of no use. running: the nodes that run."""
+    """A node is removed from the cluster. running: the nodes that run."""
 
     node: str
     running: tuple[str, ...]
@@ -87,9 +98,21 @@ class Rename(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class End(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The queue is not mirrored any more: it lives on its leader's node alone."""
 
+    leader: Member
+
 
 Change: TypeAlias = (
-    Begin | InRing | Vanish | Synchronised | Drop | Promote | Return | Forget | Rename | End
+    Begin
+    | InRing
+    | Vanish
+    | Synchronised
+    | Drop
+    | DropCopy
+    | Promote
+    | Return
+    | Forget
+    | Rename
+    | End
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -133,7 +156,7 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome 
     if before is None:
         return _first(asked, queue)
     if isinstance(asked, End):
-        return _ended(before, queue)
+        return _ended(before, asked, queue)
     after = _changed(before, asked, queue)
     if after is None or (after.leader is None and not queue.is_durable):
         # What is not durable is on no disk, so there is no node to wait for.
@@ -156,14 +179,18 @@ def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:
     return MirrorsOutcome(encode(record), record.home)
 
 
-def _ended(before: MirrorRecord, queue: QueueFacts) -> MirrorsOutcome:
+def _ended(before: MirrorRecord, asked: End, queue: QueueFacts) -> MirrorsOutcome:
     if before.leader is None:
         raise Refused(f"{queue.title} waits for node {before.awaited}, so its mirrors are kept")
+    records.require_leader(before, asked.leader)
     return MirrorsOutcome(b"", before.home)
 
 
 def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRecord | None:
     """The record after a change; None if no node has messages any more."""
+    if isinstance(asked, Synchronised | Drop | DropCopy | Promote):
+        # It was planned with the record of this leader: under another one it means something else.
+        records.require_leader(before, asked.leader)
     match asked:
         case Begin():
             if before.leader != asked.leader:
@@ -175,6 +202,8 @@ def _changed(before: MirrorRecord, asked: Change, queue: QueueFacts) -> MirrorRe
             return records.vanished(before, asked.dead, asked.running)
         case Synchronised():
             return records.synchronised(before, asked.member, asked.leader)
+        case DropCopy():
+            return records.copy_dropped(before, asked.node)
         case Drop():
             return records.dropped(before, asked.member)
         case Promote():

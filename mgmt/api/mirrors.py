@@ -174,9 +174,11 @@ async def _promote(call: Call, found: Found, node: str) -> None:
     """Have the mirror of a node lead a queue. What has changed meanwhile refuses it."""
     vhost, queue, record = found
     what = resource(QUEUE, queue.name, vhost.name)
-    mirror = None if record is None else record.on(node)
+    assert record is not None, "a mirrored queue is chosen"
+    assert record.leader is not None, "one that is led"
+    mirror = record.on(node)
     assert mirror is not None, "a mirror is chosen"
-    change = encode(Promote(mirror.id))
+    change = encode(Promote(mirror.id, record.leader))
     declaration = ChangeQueueMirrors(vhost.name, queue.name, queue.home.identity, change)
     logger.info("%s is led by %s instead of %s", what, node, queue.home.node)
     try:

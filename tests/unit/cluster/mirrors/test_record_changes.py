@@ -8,6 +8,7 @@ from leveret.cluster.mirrors.mirroring import ALWAYS, WHEN_SYNCED, Mirroring
 from leveret.cluster.mirrors.record_changes import (
     Begin,
     Drop,
+    DropCopy,
     End,
     Forget,
     InRing,
@@ -53,9 +54,9 @@ def test_a_queue_begins_to_be_mirrored():
         ([Begin(B, 7)], QUEUE, "queue 'q' in vhost '/' is on node a, not on b"),
         ([Begin(A, 7), Begin(B, 8)], QUEUE, "queue 'q' in vhost '/' is mirrored already"),
         ([Begin(A, 7)], QUEUE._replace(may_be_mirrored=False), "only classic, shared queues"),
-        ([Drop(B)], QUEUE, "queue 'q' in vhost '/' is not mirrored"),
-        ([Begin(A, 7), InRing(Died((A,), A)), End()], QUEUE, "waits for node a"),
-        ([Begin(A, 7), Promote(B)], QUEUE, "b:1.1 cannot lead the queue"),
+        ([Drop(B, A)], QUEUE, "queue 'q' in vhost '/' is not mirrored"),
+        ([Begin(A, 7), InRing(Died((A,), A)), End(A)], QUEUE, "waits for node a"),
+        ([Begin(A, 7), Promote(B, A)], QUEUE, "b:1.1 cannot lead the queue"),
         ([Begin(A, 7), InRing(HasJoined(B))], QUEUE, "b:1.1 is not a living member"),
     ],
 )  # fmt: skip
@@ -70,9 +71,9 @@ def test_who_joins_has_a_new_copy():
 
 
 def test_the_home_follows_the_leader():
-    assert after(*MIRRORED, Promote(B)).node == "b"
+    assert after(*MIRRORED, Promote(B, A)).node == "b"
     assert after(*MIRRORED, InRing(Died((A,), B))).node == "b"
-    assert after(*MIRRORED, Drop(B), InRing(Died((A,), A))).node == "a"
+    assert after(*MIRRORED, Drop(B, A), InRing(Died((A,), A))).node == "a"
 
 
 def test_the_policy_of_the_moment_says_who_may_lead():
@@ -108,13 +109,41 @@ def test_a_queue_is_lost_with_the_last_node_that_had_it():
 
 
 def test_mirroring_ends_on_the_leaders_node():
-    assert after(*MIRRORED, Promote(B), End()) == MirrorsOutcome(b"", "b")
+    assert after(*MIRRORED, Promote(B, A), End(B)) == MirrorsOutcome(b"", "b")
 
 
-@pytest.mark.parametrize("change", [End(), Forget("b", ()), Rename("a", "x")])
+@pytest.mark.parametrize("change", [End(A), Forget("b", ()), Rename("a", "x")])
 def test_a_queue_without_mirrors_stays_as_it_is(change):
     assert after(change) == MirrorsOutcome(b"", "a")
 
 
 def test_a_node_has_another_name():
     assert after(*MIRRORED, Rename("a", "x")).node == "x"
+
+
+class TestALeaderBefore:
+    """What was planned by one comes after another one leads: it has the old record in mind."""
+
+    HANDED_OVER = (*MIRRORED, Promote(B, A))
+
+    @pytest.mark.parametrize("change", [Drop(A, A), Promote(A, A), End(A), DropCopy("b", A)])
+    def test_it_decides_nothing(self, change):
+        with pytest.raises(Refused, match="a:1.1 does not lead the queue"):
+            after(*self.HANDED_OVER, change)
+
+    def test_the_queue_may_wait_for_it(self):
+        waits = (*MIRRORED, Vanish((A, B), ()))
+        for change in (Drop(B, A), Promote(B, A), End(A), DropCopy("b", A)):
+            with pytest.raises(Refused):
+                after(*waits, change)
+
+
+def test_a_copy_that_is_of_no_use_is_dropped():
+    died = (*MIRRORED, InRing(Died((B,), A)))
+    assert [copy.node for copy in decode_record(after(*died).record).has_copy] == ["b"]
+    assert decode_record(after(*died, DropCopy("b", A)).record).has_copy == ()
+
+
+def test_a_copy_that_a_member_has_replaced_is_not_dropped():
+    before = after(*MIRRORED)
+    assert after(*MIRRORED, DropCopy("b", A)) == before._replace(new_copy="")

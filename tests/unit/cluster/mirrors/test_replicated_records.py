@@ -80,7 +80,7 @@ MIRRORED = (Begin(A, 7), InRing(Added(B, A)), InRing(HasJoined(B)), Synchronised
 
 def test_all_nodes_have_the_record_that_changes_of_several_nodes_lead_to(cluster):
     cluster.ask("b", *MIRRORED)
-    cluster.ask("c", Promote(B)).result()
+    cluster.ask("c", Promote(B, A)).result()
     assert [cluster.record(name).leader for name in "abc"] == [B, B, B]
     assert cluster.listeners["c"].homes == ["a", "a", "a", "a", "b"]
     assert {cluster.nodes[name].declared.registry.vhosts["/"].queues["q"].home.node
@@ -88,7 +88,7 @@ def test_all_nodes_have_the_record_that_changes_of_several_nodes_lead_to(cluster
 
 
 def test_who_has_asked_for_what_is_not_possible_is_told_why(cluster):
-    answer = cluster.ask("c", Promote(B))
+    answer = cluster.ask("c", Promote(B, A))
     with pytest.raises(ChannelFault, match="queue 'q' in vhost '/' is not mirrored"):
         answer.result()
 
