@@ -69,7 +69,7 @@ class MirroredQueues:
         )  # fmt: skip
         self.planned = PlannedChanges(
             node, services.vhosts, log.submit, services.turns, self.records.mirroring_of,
-            RunningView(log, states, node),
+            RunningView(log, states, node), self._has_copy,
         )  # fmt: skip
         self._node = node
         self._leaving = Leaving(
@@ -108,6 +108,10 @@ class MirroredQueues:
         view = self._log.view
         self.replicas.view_changed(view is not None and self._node in view.names)
         self.planned.look_at_all()
+
+    def _has_copy(self, identity: int) -> bool:
+        replica = self.replicas.by_identity.get(identity)
+        return replica is None or replica.copy.messages is not None
 
     # What replicas ask for
 

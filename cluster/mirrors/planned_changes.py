@@ -7,7 +7,7 @@ planned with an older record: the newer one is looked at when it comes.
 
     the leader's node       asks for what brings the queue where its policy wants it. A new mirror
                             needs not be asked: its node begins when it applies the change
-    the awaited node        asks for its return
+    the awaited node        asks for its return, or to be forgotten if it has no messages
     the coordinator         reports queues of which no member lives
 
 Nothing is asked for while a declaration is applied: it follows in turns of its own. A node that is
@@ -50,6 +50,7 @@ from leveret.cluster.mirrors.record_changes import (
     Drop,
     DropCopy,
     End,
+    Forget,
     InRing,
     Promote,
     Return,
@@ -90,7 +91,8 @@ class PlannedChanges(Actor):
     """What one node asks for.
 
     is_over: the node stops, and asks for nothing any more. node: its name. mirroring_of: see
-    `MirrorRecords`. choose: returns a number below its argument, at random.
+    `MirrorRecords`. has_copy: whether the node has messages of the queue whose ring has this
+    identity. choose: returns a number below its argument, at random.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class PlannedChanges(Actor):
         turns: Turns,
         mirroring_of: Callable[[str, QueueClient], Mirroring],
         view: View,
+        has_copy: Callable[[int], bool],
         choose: Callable[[int], int] = secrets.randbelow,
     ) -> None:
         super().__init__()
@@ -111,6 +114,7 @@ class PlannedChanges(Actor):
         self._turns = turns
         self._mirroring_of = mirroring_of
         self._view = view
+        self._has_copy = has_copy
         self._choose = choose
         self._due: dict[tuple[str, str], None] = {}
         self._asked: set[tuple[str, str]] = set()
@@ -201,13 +205,19 @@ class PlannedChanges(Actor):
         if gone:
             running = tuple(sorted(view.nodes.running))
             return Vanish(gone, running) if view.is_coordinator else None
-        if returns(record, self._node):
-            return Return(self._new_member(self._node, record))
+        if record is not None and returns(record, self._node):
+            return self._own_return(record)
         if self._leads(queue, record):
             mirroring = self._mirroring_of(vhost.name, queue)
             step = next_step(record, self._node, mirroring, view.nodes, self._choose)
             return None if step is None else self._change_of(step, record)
         return None
+
+    def _own_return(self, record: MirrorRecord) -> Change:
+        """The queue waits for this node. Without messages it has to wait for another one."""
+        if self._has_copy(record.group.identity):
+            return Return(self._new_member(self._node, record))
+        return Forget(self._node, tuple(sorted(self._view.nodes.running)))
 
     def _new_member(self, node: str, record: MirrorRecord | None) -> Member:
         """The next member of a node in the ring of a record."""

@@ -38,11 +38,12 @@ class OneNode(Declared):
     def __init__(self, cluster, name, life=1):
         super().__init__(turns=TurnsByHand())
         self.cluster, self.node, self.life = cluster, name, life
+        self.has_copy = True
         self.mirrors = MirrorRecords(self.registry.policies)
         self.mirrors.listener = self
         self.planned = PlannedChanges(
             name, self.registry.vhosts, cluster.submit, self.turns, self.mirrors.mirroring_of,
-            self, lambda count: 0,
+            self, lambda identity: self.has_copy, lambda count: 0,
         )  # fmt: skip
 
     def _make_vhost(self, name):
@@ -295,6 +296,20 @@ def test_a_queue_whose_members_all_died_is_led_again_when_one_is_back(cluster):
     cluster.start("b", 2)
     cluster.view_changes()
     assert cluster.where == "Ab"
+
+
+def test_a_node_without_messages_does_not_lead_the_queue_that_waits_for_it(cluster):
+    """What has come instead of its copy was skipped: it has neither."""
+    cluster.mirror(nodes("ab"))
+    cluster.synchronise()
+    cluster.die("a", "b")
+    cluster.start("a", 2)
+    cluster.nodes["a"].has_copy = False
+    cluster.view_changes()
+    assert (cluster.where, cluster.record.awaited) == (None, "b")
+    cluster.start("b", 2)
+    cluster.view_changes()
+    assert cluster.where == "Ba"
 
 
 def test_a_node_that_was_away_for_less_than_its_death_took_to_be_seen_leads_again():
