@@ -7,8 +7,12 @@ takes no more, and are written one after the other. The link is congested while 
 waits, and drained when half of the limit is left.
 
 Receiving. The bytes of a read are cut into frames, and each payload is given to its service. The
-service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, and
-what the links of the two nodes tell each other.
+service 0 is the link's own: a tick (nothing), a question for a sign of life and its answer, a
+goodbye, and what the links of the two nodes tell each other.
+
+Closing. A system that closes a connection with something unread resets it, and drops what it has
+not sent. So a link says goodbye when it closes, and reads on until the other node, which has all
+that was sent by then, closes the connection. (A half-close would do without TLS only.)
 
 Invariants.
   K1  `link_down` is called once, when the link goes down, and nothing is received after it.
@@ -40,7 +44,7 @@ from leveret.cluster.links.services import Peer, Service
 from leveret.cluster.links.ticks import Ticks, Verdict
 
 LINK_SERVICE = 0
-TICK, QUESTION, ANSWER = b"", b"?", b"!"
+TICK, QUESTION, ANSWER, GOODBYE = b"", b"?", b"!", b"."
 BLOCK_OCTETS = 256 * 1024
 """As much as is read at once at the other end."""
 PIECE_OCTETS = 16 * 1024
@@ -108,7 +112,7 @@ class Link(asyncio.Protocol):
         # Whether `_flush` will be called, by the loop or when the transport takes more.
         self._flush_is_due = False
         self._is_down = False
-        # Why the link is to be closed when everything was sent; empty while it is not.
+        # Why the link is to be closed; empty while it is not.
         self._closing_reason = ""
         self._on_sign_of_life: Callable[[], None] | None = None
         self._unknown_services: set[int] = set()
@@ -186,7 +190,6 @@ class Link(asyncio.Protocol):
         else:
             # If it is paused, `resume_writing` flushes.
             self._flush_is_due = self.is_paused
-            self._close_if_done()
         if self.is_congested and self.unsent_octets <= self._unsent_octets_max // 2:
             self.is_congested = False
             self._owner.link_drained(self)
@@ -241,7 +244,7 @@ class Link(asyncio.Protocol):
             self._receive_own(payload)
         elif service in self._services:
             self._services[service].received(self, payload)
-        elif service not in self._unknown_services:
+        elif service not in self._unknown_services and not self._closing_reason:
             self._unknown_services.add(service)
             logger.info(
                 "node %s sends to service %d, which this node does not run now: that is left out",
@@ -251,6 +254,8 @@ class Link(asyncio.Protocol):
     def _receive_own(self, payload: bytes) -> None:
         if payload == QUESTION:
             self.send(LINK_SERVICE, ANSWER)
+        elif payload == GOODBYE:
+            self.drop(self._closing_reason or "it has stopped")
         elif payload not in (TICK, ANSWER):
             self._owner.told(self, payload)
 
@@ -282,14 +287,14 @@ class Link(asyncio.Protocol):
             self._go_down(reason)
 
     def close(self, reason: str) -> None:
-        """Close the connection when everything was sent. Nothing can be sent any more."""
-        if not self._is_down and not self._closing_reason:
-            self._closing_reason = reason
-            self._flush()
+        """Have the connection closed by the other node when it has everything that was sent.
 
-    def _close_if_done(self) -> None:
-        if self._closing_reason and not self.unsent_octets:
-            self._transport.close()
+        Nothing can be sent any more, and services get nothing of what comes.
+        """
+        if not self._is_down and not self._closing_reason:
+            self.send(LINK_SERVICE, GOODBYE)
+            self._closing_reason = reason
+            self._services = {}
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended: called by the transport."""

@@ -11,7 +11,13 @@ from leveret.broker.config import LinkTlsOptions, SettingError
 from leveret.cluster.links.compression import readable_methods
 from leveret.cluster.links.tls import LinkTls, is_certificate_for
 from tests.feature.certificate_authority import CertificateAuthority
-from tests.unit.cluster.links.fakes import LinkedNode, linked, system_clock, until
+from tests.unit.cluster.links.fakes import (
+    LinkedNode,
+    check_a_stop_while_the_other_sends,
+    linked,
+    system_clock,
+    until,
+)
 
 
 @pytest.fixture
@@ -65,6 +71,22 @@ async def check_frames_over_tls(authority, **more):
 
 async def test_frames_over_tls(authority):
     await check_frames_over_tls(authority)
+
+
+async def check_a_stop_over_tls(authority):
+    one = authority.issue("one", names=["127.0.0.1"])
+    other = authority.issue("other", names=["127.0.0.1"])
+    async with pair(options(authority, one), options(authority, other)) as (a, b):
+        await check_a_stop_while_the_other_sends(a, b)
+
+
+async def test_what_was_sent_before_a_stop_arrives_over_tls(authority):
+    await check_a_stop_over_tls(authority)
+
+
+def test_what_was_sent_before_a_stop_arrives_over_tls_on_uvloop(authority):
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(check_a_stop_over_tls(authority))
 
 
 def test_frames_over_tls_and_compressed_on_uvloop(authority):

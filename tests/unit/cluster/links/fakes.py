@@ -161,3 +161,19 @@ async def linked_by_proxy(one, other):
 async def linked(one, other):
     """Wait until two nodes are linked."""
     await until(lambda: one.is_linked_to(other) and other.is_linked_to(one))
+
+
+async def check_a_stop_while_the_other_sends(one, other):
+    """What the other node sends is not read any more, and breaks nothing."""
+    large = b"x" * 10_000_000
+    await linked(one, other)
+    one.send(other, large)
+    stopping = asyncio.create_task(one.links.stop())
+    while other.is_linked_to(one):
+        if other.service.up[one.name].unsent_octets < 1_000_000:
+            other.send(one, b"x" * 100_000)
+        await asyncio.sleep(0)
+    assert other.service.received_payloads == [large]
+    assert other.service.calls[-1] == ("down", one.name, "it has stopped")
+    await stopping
+    assert one.service.calls[-1] == ("down", other.name, "this node stops")

@@ -14,6 +14,7 @@ from tests.unit.cluster.links.fakes import (
     SERVICE,
     LinkedNode,
     RecordingService,
+    check_a_stop_while_the_other_sends,
     linked,
     nodes,
     until,
@@ -98,6 +99,24 @@ async def test_what_was_sent_before_a_stop_arrives():
         assert a.service.calls[-1] == ("down", b.name, "this node stops")
         await until(lambda: b.service.calls[-1][0] == "down")
         assert b.service.received_payloads == [large, b"goodbye"]
+
+
+async def test_what_was_sent_before_a_stop_arrives_while_the_other_sends():
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await check_a_stop_while_the_other_sends(a, b)
+
+
+async def test_two_nodes_stop_at_once(caplog):
+    async with nodes("a", "b") as (a, b):
+        a.dial(b)
+        await linked(a, b)
+        a.send(b, b"goodbye")
+        b.send(a, b"goodbye")
+        await asyncio.gather(a.links.stop(), b.links.stop())
+        for one, other in ((a, b), (b, a)):
+            assert one.service.calls[-1] == ("down", other.name, "this node stops")
+    assert "did not take" not in caplog.text
 
 
 async def test_a_stop_waits_for_what_was_sent_on_a_link_that_was_made_again():
@@ -293,3 +312,4 @@ def test_on_uvloop():
         runner.run(test_two_nodes_send_each_other_frames_in_order())
         runner.run(test_nodes_that_dial_each_other_at_once_have_one_link())
         runner.run(test_what_was_sent_before_a_stop_arrives())
+        runner.run(test_what_was_sent_before_a_stop_arrives_while_the_other_sends())
