@@ -292,6 +292,7 @@ class PutQueueMirrors(Declaration, frozen=True):
     record: bytes
     new_copy: str = ""
     storage_id: int = 0
+    incarnation: int = 0
 
 
 class PutBinding(Declaration, frozen=True):

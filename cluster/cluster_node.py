@@ -174,7 +174,7 @@ class ClusterNode:
         LimitedCounts(links, services)
         self._queues = RemoteQueues(
             self.name, services, links, self._config.cluster,
-            not_to_choose=lambda: self.states.under_maintenance,
+            not_to_choose=lambda: self.states.under_maintenance, incarnation=links.incarnation,
         )  # fmt: skip
         self.mirrored_queues = MirroredQueues(
             self.name, links.incarnation, services, links, self._queues, log, self.states,

@@ -20,11 +20,13 @@ class MirrorsOutcome(NamedTuple):
 
     record: empty for a queue without mirrors. node: the queue's home, which leads or is waited for.
     new_copy: the node that has a new copy by this change, without messages; empty for none.
+    incarnation: the run of this node that is to have it.
     """
 
     record: bytes
     node: str
     new_copy: str = ""
+    incarnation: int = 0
 
 
 class DeclaredQueue(NamedTuple):

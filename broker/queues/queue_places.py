@@ -34,10 +34,12 @@ class RemoteOwner:
 class QueuePlaces(Protocol):
     """The nodes of the cluster, as virtual hosts see them.
 
-    node: the name of this one. mirrors: who else has which queues.
+    node, incarnation: the name of this one, and the number of its run. mirrors: who else has which
+    queues.
     """
 
     node: str
+    incarnation: int
     mirrors: QueueMirrors
 
     def choose(self, vhost: str, name: str, kind: QueueKind, arguments: Table) -> QueueHome:

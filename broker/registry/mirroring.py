@@ -43,7 +43,7 @@ def _outcome(vhost: VirtualHost, it: ChangeQueueMirrors) -> Declaration | None:
         return None
     return PutQueueMirrors(
         it.vhost, it.name, it.identity, outcome.node, outcome.record, outcome.new_copy,
-        acting_user=it.acting_user,
+        incarnation=outcome.incarnation, acting_user=it.acting_user,
     )  # fmt: skip
 
 

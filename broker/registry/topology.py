@@ -136,7 +136,12 @@ class Topology:
             return False
         places = self._vhosts[it.vhost].places
         if isinstance(it, PutQueueMirrors):
-            return self.is_durable(it) and places is not None and it.new_copy == places.node
+            # What an earlier run was asked for is not a copy of this one.
+            return (
+                self.is_durable(it)
+                and places is not None
+                and (it.new_copy, it.incarnation) == (places.node, places.incarnation)
+            )
         return it.durable and (places is None or it.node in ("", places.node))
 
     def without_known(self, declarations: Iterable[Declaration]) -> list[Declaration]:

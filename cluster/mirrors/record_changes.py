@@ -161,8 +161,10 @@ def complete(record: bytes, change: bytes, queue: QueueFacts) -> MirrorsOutcome 
     if after is None or (after.leader is None and not queue.is_durable):
         # What is not durable is on no disk, so there is no node to wait for.
         return None
-    is_new = isinstance(asked, InRing) and isinstance(asked.change, Added)
-    return MirrorsOutcome(encode(after), after.home, asked.change.new.node if is_new else "")
+    if isinstance(asked, InRing) and isinstance(asked.change, Added):
+        new = asked.change.new
+        return MirrorsOutcome(encode(after), after.home, new.node, new.incarnation)
+    return MirrorsOutcome(encode(after), after.home)
 
 
 def _first(asked: Change, queue: QueueFacts) -> MirrorsOutcome:

@@ -49,8 +49,8 @@ logger = logging.getLogger("leveret.cluster")
 class RemoteQueues:
     """See `Service` and `QueuePlaces`.
 
-    node: the name of this node. not_to_choose: other nodes that get no new queues. mirrors: see
-    `QueuePlaces`. untaken: what was sent to other nodes, and is not taken.
+    node, mirrors, incarnation: see `QueuePlaces`. not_to_choose: other nodes that get no new
+    queues. untaken: what was sent to other nodes, and is not taken.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class RemoteQueues:
         choose: Callable[[int], int] = secrets.randbelow,
         not_to_choose: Callable[[], frozenset[str]] = frozenset,
         mirrors: QueueMirrors = NO_MIRRORS,
+        incarnation: int = 0,
     ) -> None:
         self.node = node
+        self.incarnation = incarnation
         self.mirrors = mirrors
         self.turns = services.turns
         self.addresses = Addresses()

@@ -38,8 +38,8 @@ class Mirrors:
             raise ValueError("it cannot be")
         if change == b"lost":
             return None
-        node, new_copy, added = json.loads(change)
-        return MirrorsOutcome(record + added.encode(), node, new_copy)
+        node, new_copy, added, incarnation = json.loads(change)
+        return MirrorsOutcome(record + added.encode(), node, new_copy, incarnation)
 
     def make_queue(self, declared, record):
         """What stands for a queue with a record, as far as its declaration is concerned."""
@@ -60,7 +60,7 @@ class Mirrors:
 class Places:
     """The places of a node that all queues live on, or that others lead."""
 
-    node = "a@host"
+    node, incarnation = "a@host", 5
 
     def __init__(self):
         self.mirrors = Mirrors()
@@ -83,8 +83,8 @@ class OneNode(Declared):
         vhost.places = self.places
         return vhost
 
-    def change(self, node, added="", new_copy="", name="q"):
-        change = json.dumps([node, new_copy, added]).encode()
+    def change(self, node, added="", new_copy="", name="q", incarnation=5):
+        change = json.dumps([node, new_copy, added, incarnation]).encode()
         self.put(ChangeQueueMirrors("/", name, 7, change))
 
     @property
@@ -138,6 +138,12 @@ def test_a_new_copy_on_this_node_is_stored_under_a_number_of_its_own(node):
     node.put(DeleteQueue("/", "q"))
     node.registry.apply(PutQueue("/", "q", True, storage_id=2, node="a@host", mirrors=b"xyz"))
     assert node.mirrors.told[-1] == ("/", "q", "a@host", b"xyz", 2)
+
+
+def test_a_new_copy_of_an_earlier_run_of_this_node_is_none_of_this_one(node):
+    node.change("b@host", "x", new_copy="a@host", incarnation=4)
+    assert node.mirrors.told == [("/", "q", "b@host", b"x", 0)]
+    assert [one.storage_id for one in node.after_restart] == [1]
 
 
 def test_copies_of_a_queue_that_is_not_durable_are_not_stored(node):

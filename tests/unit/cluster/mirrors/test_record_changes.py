@@ -66,7 +66,8 @@ def test_what_is_not_possible_is_refused_with_a_reason(changes, queue, text):
 
 
 def test_who_joins_has_a_new_copy():
-    assert after(*MIRRORED[:2]).new_copy == "b"
+    outcome = after(*MIRRORED[:2])
+    assert (outcome.new_copy, outcome.incarnation) == ("b", B.incarnation)
     assert after(*MIRRORED[:3]).new_copy == ""
 
 

@@ -52,7 +52,7 @@ class Mirroring(Cluster):
         mirrors = MirrorRecords(node.declared.registry.policies)
         listener = mirrors.listener = Listener(node.log)
         vhost = node.declared.registry.vhosts["/"]
-        vhost.places = SimpleNamespace(node=name, mirrors=mirrors)
+        vhost.places = SimpleNamespace(node=name, incarnation=1, mirrors=mirrors)
         return listener
 
     def ask(self, name, *changes):
