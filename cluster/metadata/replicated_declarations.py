@@ -24,6 +24,8 @@ D4. What was on a node and does not survive its end is deleted: by the coordinat
 D5. A RAM node does not wait for its disk, but with its companions (V10 of replication.py). Its
     store tells it where the messages of its queues are, and what it need not fetch again; it starts
     only with what a disc node has.
+D6. After its end nothing is declared: no log would have it, and nothing would bring this node's
+    rows back to those of the others.
 """
 
 import re
@@ -37,7 +39,7 @@ from leveret.broker.declarations import Declaration
 from leveret.broker.events.events import Events
 from leveret.broker.pending import Answer, Synced, given
 from leveret.broker.registry.contents import changes, contents, lost
-from leveret.broker.registry.declaration_log import LocalDeclarationLog
+from leveret.broker.registry.declaration_log import LocalDeclarationLog, NotTaken
 from leveret.broker.registry.declaration_writer import DeclarationWriter
 from leveret.broker.registry.registry import Registry
 from leveret.broker.requester import THE_NODE, Requester
@@ -91,7 +93,7 @@ of broker/turns.py."""
 class ReplicatedDeclarations:
     """See `DeclarationLog` and `Service`.
 
-    local: declares while there is no replication. view: the last one that was installed in this
+    local: declares before there is a replication. view: the last one that was installed in this
     run; None until the node has joined.
 
     Each of these may be replaced: members_changed is called when the nodes of the cluster have
@@ -147,6 +149,8 @@ class ReplicatedDeclarations:
         self._discarded: Discarded | None = None
         self._replacing: Answer[None] | None = None
         self._has_joined = False
+        # Why nothing is declared any more; empty while that is not so.
+        self._end_reason = ""
 
     # As a declaration log
 
@@ -159,6 +163,10 @@ class ReplicatedDeclarations:
         """See `DeclarationLog.submit`. The answer is given when they are applied on this node, and
         its `synced` when all nodes have them, on disk if they are disc nodes.
         """
+        if self._end_reason:
+            answer = answer if answer is not None else Answer()
+            answer.refuse(NotTaken(self._end_reason))
+            return answer
         if self._replication is None:
             return self._local.submit(*declarations, answer=answer, requester=requester)
         if not self._work.is_busy:
@@ -170,6 +178,8 @@ class ReplicatedDeclarations:
 
     def synced(self) -> Answer[None]:
         """See `DeclarationLog.synced`: all nodes have on disk what is declared on this one."""
+        if self._end_reason:
+            return self.submit()
         if self._replication is None:
             return self._local.synced()
         return given(None) if self._replication.is_settled else self._barrier()
@@ -214,7 +224,9 @@ class ReplicatedDeclarations:
                 self._carry_out(replication.received(peer.name, early))
 
     def end(self, reason: str) -> None:
-        """The node stops, or leaves the cluster: refuse what is not answered."""
+        """The node stops: refuse what is not answered, and what is submitted from now on (D6)."""
+        if self._replication is not None:
+            self._end_reason = reason
         self._replication = self.view = None
         self._inputs.close()
         self._work.close()
