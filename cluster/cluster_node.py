@@ -348,6 +348,7 @@ class ClusterNode:
             takes_from=self._takes_from,
             may_go_on=self._partition_handling.may_go_on,
             companions=saved.companions,
+            promised=saved.promised,
         )
         self._partition_handling.begin(replication)
         self.log.begin(replication)

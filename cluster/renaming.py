@@ -21,7 +21,13 @@ from leveret.broker.declarations import (
     PutQueueMirrors,
 )
 from leveret.broker.node_address import is_node_name
-from leveret.broker.registry.rows import CLUSTER_LOG, CLUSTER_VIEW, QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.rows import (
+    CLUSTER_LOG,
+    CLUSTER_PROMISE,
+    CLUSTER_VIEW,
+    QUEUE_HOME,
+    QUEUE_MIRRORS,
+)
 from leveret.cluster.membership.members import Members, MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of
 from leveret.cluster.metadata.member_records import CLUSTER_NODE
@@ -80,6 +86,8 @@ def changed_rows(
             changed = row._replace(value=json.dumps(base64.b64encode(record).decode()))
         elif row.component == CLUSTER_VIEW:
             changed = row_of(row.component, row.name, _last_view(value_of(row, LastView), names))
+        elif row.component == CLUSTER_PROMISE:
+            changed = row_of(row.component, row.name, _view_id(value_of(row, ViewId), names))
         elif row.component == CLUSTER_LOG:
             changed = row_of(row.component, row.name, _entry(value_of(row, Entry), names))
         else:

@@ -16,6 +16,7 @@ from leveret.cluster.metadata.outputs import (
     Send,
     SendSnapshot,
     WriteCompanions,
+    WritePromise,
 )
 from leveret.cluster.metadata.replication import Limits, Replication
 
@@ -26,7 +27,7 @@ class Node:
     """One run of a node, with what it was told to do.
 
     applied: the payloads of its state. companions: as the node wrote them last. done: all other
-    outputs, in their order.
+    outputs, in their order. checks: those that take long, while `is_checking` is set.
     """
 
     def __init__(self, cluster, name, *, incarnation=1, is_disc=True, limits=None, rule=None):
@@ -34,7 +35,8 @@ class Node:
         self.name = name
         self.applied = []
         self.done = []
-        self.has_slow_disk = False
+        self.has_slow_disk = self.is_checking = False
+        self.checks = deque()
         self.companions = frozenset()
         self._to_write = 0
         rules = {} if rule is None else {"may_go_on": rule}
@@ -69,11 +71,11 @@ class Node:
             case SendSnapshot():
                 install = structs.replace(output.install, snapshot=b"|".join(self.applied))
                 self.cluster.send(self.name, output.to, install)
+            case Check() if self.is_checking:
+                self.checks.append(output)
             case Check():
-                is_refused = output.payload == REFUSED_PAYLOAD
-                payload = b"a fault" if is_refused else output.payload
-                return self.machine.checked(output.submission, payload, is_refused)
-            case Apply() | Installed() | WriteCompanions():
+                return self._checked(output)
+            case Apply() | Installed() | WriteCompanions() | WritePromise():
                 self._apply(output)
                 self._to_write = output.number
                 if not self.has_slow_disk:
@@ -84,7 +86,21 @@ class Node:
                 self.done.append(output)
         return []
 
+    def _checked(self, check):
+        is_refused = check.payload == REFUSED_PAYLOAD
+        payload = b"a fault" if is_refused else check.payload
+        return self.machine.checked(check, payload, is_refused)
+
+    def check(self):
+        """What was being checked is checked."""
+        self.is_checking = False
+        while self.checks:
+            self.do(self._checked(self.checks.popleft()))
+        self.cluster.deliver()
+
     def _apply(self, output):
+        if isinstance(output, WritePromise):
+            return
         if isinstance(output, WriteCompanions):
             self.companions = output.companions
             return

@@ -76,7 +76,7 @@ QUEUE_MIRRORS = "queue-mirrors"
 QUEUE_COPY = "queue-copy"
 """That of the parameters with the storage ids of this node's copies of queues, which count in place
 of those that the queues were declared with."""
-CLUSTER_LOG, CLUSTER_VIEW = "cluster-log", "cluster-view"
+CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE = "cluster-log", "cluster-view", "cluster-promise"
 """Those of the end of a cluster's log (cluster/metadata/history.py), which declare nothing."""
 ROW_WORK = 20
 """The work of deleting a row, in the units of broker/turns.py."""
@@ -300,7 +300,7 @@ def declarations(definitions: Definitions) -> Iterator[Declaration]:
     for parameter in definitions.parameters:
         if parameter.component in (STORED_EXCHANGE, QUEUE_HOME, QUEUE_MIRRORS, QUEUE_COPY):
             kept[parameter.component, parameter.vhost, parameter.name] = json.loads(parameter.value)
-        elif parameter.component not in (CLUSTER_LOG, CLUSTER_VIEW):
+        elif parameter.component not in (CLUSTER_LOG, CLUSTER_VIEW, CLUSTER_PROMISE):
             yield _of_parameter(parameter)
 
     for exchange in definitions.exchanges:

@@ -1,7 +1,8 @@
 """What one node agrees to: the proposals of others that it may accept, and the one that binds it.
 
 A node agrees to proposals in the order of their ids, and is bound to the last one until it is
-installed or withdrawn (V1). While it is bound it takes no entries of its view.
+installed or withdrawn (V1). While it is bound it takes no entries of its view. It says that it
+agrees when its disk has that (promises.py).
 """
 
 from leveret.cluster.metadata.messages import (
@@ -15,6 +16,7 @@ from leveret.cluster.metadata.messages import (
     ViewId,
 )
 from leveret.cluster.metadata.ordered_log import OrderedLog
+from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.standing import Standing
 
 
@@ -24,11 +26,13 @@ class Agreement:
     promised: the highest id that it has proposed or agreed to, or was refused with.
     """
 
-    def __init__(self, standing: Standing, log: OrderedLog) -> None:
+    def __init__(self, standing: Standing, log: OrderedLog, promises: Promises) -> None:
         self.accepted: View | None = None
-        self.promised = standing.view.id
+        self.promised = max(standing.view.id, promises.highest)
         self._standing = standing
         self._log = log
+        self._promises = promises
+        self._unsent: Accept | None = None
 
     def promise(self, view: ViewId) -> None:
         """A proposal has this id: lower ones are refused."""
@@ -92,7 +96,19 @@ class Agreement:
             entries = self._log.after(propose.position.index) or ()
         is_starting = standing.phase == STARTING
         source, position = standing.view.id, self._log.position
-        standing.send(sender, Accept(propose.view.id, source, position, is_starting, entries))
+        self._unsent = Accept(propose.view.id, source, position, is_starting, entries)
+        self._promises.make(propose.view)
+
+    def conclude(self) -> None:
+        """If the disk has what this node agreed to, say that it agrees."""
+        view, accept = self.accepted, self._unsent
+        if view is not None and accept is not None and self._promises.hold(view):
+            self._unsent = None
+            self._standing.send(view.id.coordinator, accept)
+
+    def fulfil(self) -> None:
+        """A view is installed: the node is free to agree to the next one."""
+        self.accepted = self._unsent = None
 
     def release(self) -> bool:
         """The proposal came to nothing: the node is free to agree to any other one.
@@ -100,7 +116,8 @@ class Agreement:
         Whether it may have missed something of its view. If its coordinator had proposed, it has
         not.
         """
-        accepted, self.accepted = self.accepted, None
+        accepted = self.accepted
+        self.accepted = self._unsent = None
         assert accepted is not None
         standing = self._standing
         return standing.phase == RUNNING and accepted.members[0] != standing.view.members[0]

@@ -9,6 +9,7 @@ Y3. The rows of an entry are written in the transaction of its declarations, so 
     disk is that of the declarations on disk.
 Y4. A node that gives way to others has that on disk before it restarts, and until it is in a view
     again, whatever ends it meanwhile: it goes in the transaction that brings what they have.
+Y5. What a node has agreed to stays, whatever replaces its log (promises.py).
 """
 
 import base64
@@ -21,15 +22,15 @@ import msgspec
 from msgspec.structs import replace
 
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry.rows import CLUSTER_LOG, CLUSTER_VIEW
-from leveret.cluster.metadata.messages import Entry, View, ViewStart
+from leveret.broker.registry.rows import CLUSTER_LOG, CLUSTER_PROMISE, CLUSTER_VIEW
+from leveret.cluster.metadata.messages import NO_VIEW, Entry, View, ViewId, ViewStart
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.storage.metadata import Metadata
 from leveret.storage.metadata_rows import ParameterRow
 
 ENTRIES_KEPT = 10_000
 """Entries that a node keeps for those that come back. Each has some hundred bytes."""
-LAST_VIEW = "last"
+LAST_VIEW, HIGHEST_PROMISE = "last", "highest"
 
 Value = TypeVar("Value")
 
@@ -48,13 +49,20 @@ class LastView(msgspec.Struct, frozen=True, array_like=True):
     takes_from: tuple[str, ...] = ()
 
 
+Kept = Entry | LastView | ViewId
+
+
 class Saved(NamedTuple):
-    """What was read from the store: a node begins its next run with it. See `LastView`."""
+    """What was read from the store: a node begins its next run with it. See `LastView`.
+
+    promised: the highest view that the node has agreed to.
+    """
 
     log: OrderedLog
     view: View | None
     companions: frozenset[str]
     takes_from: tuple[str, ...] = ()
+    promised: ViewId = NO_VIEW
 
 
 class History:
@@ -72,15 +80,18 @@ class History:
         gets more from the others than it had to.
         """
         last: LastView | None = None
+        promised = NO_VIEW
         entries: dict[int, Entry] = {}
         for row in parameters:
             if row.component == CLUSTER_VIEW:
                 last = value_of(row, LastView)
+            elif row.component == CLUSTER_PROMISE:
+                promised = value_of(row, ViewId)
             elif row.component == CLUSTER_LOG:
                 entry = value_of(row, Entry)
                 entries[entry.index] = entry
         if last is None:
-            return Saved(OrderedLog(ENTRIES_KEPT), None, frozenset())
+            return Saved(OrderedLog(ENTRIES_KEPT), None, frozenset(), promised=promised)
         self._last = last
         index = last.base
         while index + 1 in entries:
@@ -90,7 +101,7 @@ class History:
             first -= 1
         kept = [entries[one] for one in range(first + 1, index + 1)]
         log = OrderedLog(ENTRIES_KEPT, last.starts, index, kept)
-        return Saved(log, last.view, last.companions, last.takes_from)
+        return Saved(log, last.view, last.companions, last.takes_from, promised)
 
     def transaction(self) -> AbstractContextManager[None]:
         """What is written in the block is written as a whole, or not at all."""
@@ -109,6 +120,10 @@ class History:
         assert self._last is not None, "a node that has been in no view proposes none with others"
         self._last = replace(self._last, companions=companions)
         self._put(CLUSTER_VIEW, LAST_VIEW, self._last)
+
+    def write_promise(self, view: ViewId) -> None:
+        """See `WritePromise`."""
+        self._put(CLUSTER_PROMISE, HIGHEST_PROMISE, view)
 
     def give_way(self, takes_from: tuple[str, ...]) -> None:
         """Write that the next run takes everything from one of these, for the rest of this one."""
@@ -131,12 +146,13 @@ class History:
         with self._metadata.batch():
             self._metadata.delete_parameters(CLUSTER_LOG)
             self._metadata.delete_parameters(CLUSTER_VIEW)
+            self._metadata.delete_parameters(CLUSTER_PROMISE)
 
-    def _put(self, component: str, name: str, value: Entry | LastView) -> None:
+    def _put(self, component: str, name: str, value: Kept) -> None:
         self._metadata.put_parameter(row_of(component, name, value))
 
 
-def row_of(component: str, name: str, value: Entry | LastView) -> ParameterRow:
+def row_of(component: str, name: str, value: Kept) -> ParameterRow:
     """The row that keeps a value."""
     text = json.dumps(base64.b64encode(msgspec.msgpack.encode(value)).decode())
     return ParameterRow(NO_VHOST, component, name, text)

@@ -3,11 +3,15 @@
 It is made anew for each view, so nothing of an earlier one can be mixed up with this one. One
 submission is checked at a time, after everything that was ordered before it has been applied to the
 coordinator's registry. While a member is more than `window` entries behind, none is ordered (V8).
+
+A check may take turns, and the coordinator be about to propose the next view when it is done. Then
+members are bound (V1) and would not take the entry. So what is checked waits here until the
+coordinator may order again, or for the end of the view.
 """
 
 from collections import deque
 
-from leveret.cluster.metadata.messages import SubmissionId, View
+from leveret.cluster.metadata.messages import Entry, SubmissionId, View
 
 WINDOW = 1000
 """Entries that not all members have applied. A tenth of what logs keep, so that survivors of a
@@ -26,6 +30,8 @@ class Ordering:
         self._applied = dict.fromkeys(view.names, -1)
         self._waiting: deque[tuple[SubmissionId, bytes]] = deque()
         self._checking: SubmissionId | None = None
+        self._checked: tuple[bytes, bool] | None = None
+        self._view = view.id
         self.stable = -1
         self.last = base
 
@@ -46,12 +52,19 @@ class Ordering:
         self._checking = submission
         return submission, payload
 
-    def checked(self, submission: SubmissionId) -> int:
-        """The submission is checked; returns the index of its entry."""
+    def checked(self, submission: SubmissionId, payload: bytes, is_refused: bool) -> None:
+        """The submission is checked. payload, is_refused: its outcome, see `Entry`."""
         assert submission == self._checking, f"{submission} is not being checked"
-        self._checking = None
+        self._checked = payload, is_refused
+
+    def take_checked(self) -> Entry | None:
+        """The entry of the submission that is checked, at the end of the log; None without one."""
+        submission, outcome = self._checking, self._checked
+        if submission is None or outcome is None:
+            return None
+        self._checking = self._checked = None
         self.last += 1
-        return self.last
+        return Entry(self._view, self.last, submission, *outcome)
 
     def applied(self, name: str, index: int) -> bool:
         """A member has applied everything up to the index. Whether more is stable by that."""

@@ -15,6 +15,7 @@ from leveret.cluster.metadata.messages import (
     Install,
     SubmissionId,
     View,
+    ViewId,
     ViewStart,
 )
 
@@ -71,6 +72,13 @@ class WriteCompanions(msgspec.Struct, frozen=True):
     companions: frozenset[str]
 
 
+class WritePromise(msgspec.Struct, frozen=True):
+    """Write that the node is bound to a view, after a restart as well (promises.py)."""
+
+    number: int
+    view: ViewId
+
+
 class Discarded(msgspec.Struct, frozen=True):
     """What this node alone had is about to be replaced by a snapshot: name it in the log, keep it.
 
@@ -83,8 +91,12 @@ class Discarded(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """Check and complete a submission against the registry; call `checked` before anything else."""
+    """Check and complete a submission against the registry; call `checked` before anything else.
 
+    view: the one that it is to be ordered in.
+    """
+
+    view: ViewId
     submission: SubmissionId
     payload: bytes
 
@@ -127,6 +139,7 @@ Output: TypeAlias = (
     | Apply
     | Installed
     | WriteCompanions
+    | WritePromise
     | Discarded
     | Check
     | Answered

@@ -23,6 +23,7 @@ from leveret.cluster.metadata.messages import (
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import SendSnapshot
+from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposal import Proposal
 from leveret.cluster.metadata.standing import Standing
 
@@ -39,6 +40,7 @@ class Proposer:
         agreement: Agreement,
         log: OrderedLog,
         companions: Companions,
+        promises: Promises,
         out: Outbox,
         begin: Begin,
     ) -> None:
@@ -47,6 +49,7 @@ class Proposer:
         self._agreement = agreement
         self._log = log
         self._companions = companions
+        self._promises = promises
         self._out = out
         self._begin = begin
         self._proposal: Proposal | None = None
@@ -73,6 +76,7 @@ class Proposer:
         epoch = 1 + max(self._agreement.promised.epoch, standing.view.id.epoch, *known)
         view = View(ViewId(epoch, standing.me.name, standing.me.incarnation), members)
         self._agreement.promise(view.id)
+        self._promises.make(view)
         self._proposal = Proposal(view, standing.view, self._log)
         self._companions.widen(frozenset(view.names))
         for name in view.names[1:]:
@@ -105,11 +109,12 @@ class Proposer:
         self.is_held = not refuse.is_outdated
 
     def conclude(self) -> None:
-        """If all have agreed to the proposal, and this node's disk names them (V10), end it."""
+        """If all have agreed to the proposal, and this node's disk has it (V1, V10), end it."""
         proposal = self._proposal
         if (
             proposal is not None
             and proposal.is_complete
+            and self._promises.hold(proposal.view)
             and self._companions.hold(frozenset(proposal.view.names))
         ):
             self._conclude(proposal)

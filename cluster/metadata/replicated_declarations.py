@@ -76,6 +76,7 @@ from leveret.cluster.metadata.outputs import (
     Send,
     SendSnapshot,
     WriteCompanions,
+    WritePromise,
 )
 from leveret.cluster.metadata.passing import Passing, PassingDeclarations
 from leveret.cluster.metadata.performing import Performing
@@ -352,6 +353,9 @@ class ReplicatedDeclarations:
             case WriteCompanions():
                 self._history.write_companions(output.companions)
                 self._when_written(output.number)
+            case WritePromise():
+                self._history.write_promise(output.view)
+                self._when_written(output.number)
             case Restart():
                 self.restart_wanted(output.takes_from)
             case Pause():
@@ -381,7 +385,7 @@ class ReplicatedDeclarations:
         except (Fault, Refused, ValueError, re.error) as error:
             payload, is_refused = encode_refusal(error), True
         if self._replication is not None:
-            self._carry_out(self._replication.checked(it.submission, payload, is_refused))
+            self._carry_out(self._replication.checked(it, payload, is_refused))
 
     def _check_removals(self, declarations: Sequence[Declaration]) -> None:
         """Nodes that are removed may have come into the view since that was asked for.

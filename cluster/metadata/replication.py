@@ -5,10 +5,12 @@ is the whole protocol of one run of one node. It knows no clock, no disk and no 
 returns a list of outputs (outputs.py) for its service. Its parts: which view the node is in
 (views.py, with next_view.py, proposal.py, fence.py and divergence.py), the end of its log
 (ordered_log.py), the coordinator's order (ordering.py), what this node has submitted
-(submissions.py), and for whom a restart would wait (companions.py).
+(submissions.py), and what a restart has to know: for whom to wait (companions.py), and what the
+node has agreed to (promises.py).
 
 V1. A view is installed at its members only, and only after all of them have agreed to it; a node
-    agrees to proposals in the order of their ids, and is bound to the last one.
+    agrees to proposals in the order of their ids, whether it restarts or not, and is bound to the
+    last one.
 V2. Entries of a view are ordered by its coordinator alone, so two logs with the same entry at an
     index are equal up to it.
 V3. A log has no gaps. The members of a view begin with the same log, and append the coordinator's
@@ -56,6 +58,7 @@ from leveret.cluster.metadata.messages import (
     SubmissionId,
     Submit,
     View,
+    ViewId,
     Written,
 )
 from leveret.cluster.metadata.ordered_log import OrderedLog
@@ -70,7 +73,9 @@ from leveret.cluster.metadata.outputs import (
     Installed,
     Output,
     WriteCompanions,
+    WritePromise,
 )
+from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.submissions import IN_FLIGHT_MAX, PENDING_MAX, Submissions
 from leveret.cluster.metadata.views import MayGoOn, Views
 
@@ -96,7 +101,8 @@ class Replication:
     me: this run. log: read from disk, or empty. last_view: installed last, before the restart.
     admitted: the names of the cluster's nodes. takes_from: if not empty, the node starts only with
     a view that one of these is in (the winners of an autoheal). may_go_on: the rule for
-    partitions. companions: as they were written last (companions.py).
+    partitions. companions: as they were written last (companions.py). promised: the highest view
+    that it has agreed to (promises.py).
 
     views: which view the node is in. submissions: what it has submitted and not answered.
     """
@@ -111,6 +117,7 @@ class Replication:
         takes_from: tuple[str, ...] = (),
         may_go_on: MayGoOn = lambda names: True,
         companions: frozenset[str] = frozenset(),
+        promised: ViewId = NO_VIEW,
     ) -> None:
         limits = limits or Limits()
         self.me = me
@@ -125,11 +132,13 @@ class Replication:
         last_view = last_view or View(NO_VIEW, ())
         fence = Fence(limits.fence_ticks)
         self._companions = Companions(me.name, companions, self._write_companions)
+        self._promises = Promises(promised, self._write_promise)
         self.views = Views(
             me,
             log,
             last_view,
             self._companions,
+            self._promises,
             fence,
             self._out,
             self._begin,
@@ -219,7 +228,7 @@ class Replication:
         """Outputs up to this number are on disk.
 
         is_synced: whether they are by now. A RAM node does not wait for that, but that its disk
-        names its companions counts when it is so.
+        names its companions, and has what it agreed to, counts when it is so.
         """
         index = None
         while self._to_write and self._to_write[0][0] <= number:
@@ -231,6 +240,7 @@ class Replication:
                 self._send(self.views.view.names[0], Written(self.views.view.id, index))
         if is_synced:
             self._companions.written(number)
+            self._promises.written(number)
             self.views.conclude()
         return self._end_of_step()
 
@@ -244,13 +254,15 @@ class Replication:
             submission = self.submissions.add(payload)
         return submission, self._end_of_step()
 
-    def checked(self, submission: SubmissionId, payload: bytes, is_refused: bool) -> list[Output]:
-        """The answer to `Check`: what to apply, or the fault with which it is refused."""
-        assert self.ordering is not None, "V2: only the coordinator orders"
-        index = self.ordering.checked(submission)
-        entry = Entry(self.views.view.id, index, submission, payload, is_refused)
-        self._append(entry)
-        self._send_to_members(Append(entry))
+    def checked(self, check: Check, payload: bytes, is_refused: bool) -> list[Output]:
+        """The answer to `Check`: what to apply, or the fault with which it is refused.
+
+        It is ordered when the node may order, and not if the view has ended meanwhile: the origin
+        submits it again in the next one.
+        """
+        if check.view == self.views.view.id:
+            assert self.ordering is not None, "V2: only the coordinator orders"
+            self.ordering.checked(check.submission, payload, is_refused)
         return self._end_of_step()
 
     # What follows from every input
@@ -282,9 +294,17 @@ class Replication:
             else:
                 self._send(views.view.names[0], Submit(views.view.id, *taken))
         if self.ordering is not None and views.may_order:
-            taken = self.ordering.take_next()
-            if taken is not None:
-                self._out.add(Check(*taken))
+            self._order(self.ordering)
+
+    def _order(self, ordering: Ordering) -> None:
+        """Order what is checked, and have the next submission checked."""
+        entry = ordering.take_checked()
+        if entry is not None:
+            self._append(entry)
+            self._send_to_members(Append(entry))
+        taken = ordering.take_next()
+        if taken is not None:
+            self._out.add(Check(self.views.view.id, *taken))
 
     def _why_not(self) -> bytes:
         """Why nothing can be submitted."""
@@ -371,6 +391,11 @@ class Replication:
         self._out.add(WriteCompanions(self._number, companions))
         return self._number
 
+    def _write_promise(self, view: ViewId) -> int:
+        self._number += 1
+        self._out.add(WritePromise(self._number, view))
+        return self._number
+
     def _applied(self, name: str, index: int) -> None:
         """A member has applied everything up to an index of this node's view."""
         assert self.ordering is not None
@@ -385,6 +410,7 @@ class Replication:
     def _begin(self, install: Install) -> None:
         """A view begins at this node. The proposer's own message has no views of the log."""
         view, log = install.view, self.log
+        assert self._promises.hold(view), "V1: a restart would forget that the node is bound to it"
         if install.snapshot is not None:
             self._replace(install)
         for entry in install.entries:

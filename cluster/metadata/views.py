@@ -13,8 +13,8 @@ parts share what the node knows of itself and its links (standing.py): what it a
 The member of a view that has been in it longest, among those that can be reached, proposes the next
 one when the members it can reach are not those of the view, or when other nodes join. A proposal
 needs the agreement of all; a node that cannot agree refuses, and the proposer tries again at the
-next tick with what it knows by then. The proposer has agreed when its disk names all members as
-companions (V10).
+next tick with what it knows by then. Who agrees has that on disk before it says so (V1), and so has
+the proposer, whose disk also names all members as companions (V10).
 """
 
 from collections.abc import Callable, Mapping
@@ -44,6 +44,7 @@ from leveret.cluster.metadata.next_view import Linked, NextView
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import Pause, Restart
+from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.proposer import Begin, Proposer
 from leveret.cluster.metadata.standing import Standing
 
@@ -63,6 +64,7 @@ class Views:
         log: OrderedLog,
         last_view: View,
         companions: Companions,
+        promises: Promises,
         fence: Fence,
         out: Outbox,
         begin: Begin,
@@ -73,8 +75,10 @@ class Views:
         self.divergence = Divergence(out)
         self.ending: Pause | Restart | None = None
         self._standing = Standing(me, last_view, log, companions, fence, out, takes_from)
-        self._agreement = Agreement(self._standing, log)
-        self._proposer = Proposer(self._standing, self._agreement, log, companions, out, begin)
+        self._agreement = Agreement(self._standing, log, promises)
+        self._proposer = Proposer(
+            self._standing, self._agreement, log, companions, promises, out, begin
+        )
         self._log = log
         self._begin = begin
         self._may_go_on = may_go_on
@@ -299,7 +303,8 @@ class Views:
     # Proposals
 
     def conclude(self) -> None:
-        """What this node has written is on disk: its proposal may be complete by that."""
+        """What this node has written is on disk: it has agreed, or its proposal is complete."""
+        self._agreement.conclude()
         self._proposer.conclude()
 
     def handle_accept(self, sender: str, accept: Accept) -> None:
@@ -345,7 +350,7 @@ class Views:
         standing = self._standing
         standing.view = view
         standing.phase = RUNNING
-        self._agreement.accepted = None
+        self._agreement.fulfil()
         self._lost = set(standing.unlinked_of(view.members))
         if view.members[0].name in self._lost:
             standing.phase = LEFT

@@ -12,8 +12,10 @@ import msgspec
 
 from leveret.cluster.membership.start_order import MayStart, StartOrder
 from leveret.cluster.metadata.messages import (
+    NO_VIEW,
     RUNNING,
     STARTING,
+    Accept,
     AnyMessage,
     Entry,
     Install,
@@ -38,6 +40,7 @@ from leveret.cluster.metadata.outputs import (
     Send,
     SendSnapshot,
     WriteCompanions,
+    WritePromise,
 )
 from leveret.cluster.metadata.replication import Limits, Replication
 from leveret.cluster.partitions.rules import MayGoOn
@@ -46,7 +49,7 @@ from tests.sim.world import TICK, TICK_TIME, Endpoint, Events
 
 KEPT = 12
 LIMITS = Limits(window=8, in_flight_max=4, pending_max=30, fence_ticks=8)
-Written = Apply | Installed | WriteCompanions
+Written = Apply | Installed | WriteCompanions | WritePromise
 """What goes to the disk."""
 _entries = msgspec.msgpack.Decoder(tuple[Entry, ...])
 
@@ -60,9 +63,13 @@ class Disk:
         self.view: View | None = None
         self.companions: frozenset[str] = frozenset()
         self.takes_from: tuple[str, ...] = ()
+        self.promised = NO_VIEW
 
     def write(self, output: Written) -> None:
         """Carry out one transaction."""
+        if isinstance(output, WritePromise):
+            self.promised = output.view
+            return
         if isinstance(output, WriteCompanions):
             self.companions = output.companions
             return
@@ -135,8 +142,9 @@ class SimulatedNode(Endpoint):
         self.incarnation += 1
         self.is_alive, self.is_paused = True, False
         if not self.is_disc:
-            companions, self.disk = self.disk.companions, Disk()
-            self.disk.takes_from, self.disk.companions = takes_from, companions
+            kept, self.disk = self.disk, Disk()
+            self.disk.takes_from, self.disk.companions = takes_from, kept.companions
+            self.disk.promised = kept.promised
         self.applied = Applied(self.disk.applied.entries)
         self.partitioned_from = ()
         me = Member(self.name, self.incarnation, self.is_disc)
@@ -149,6 +157,7 @@ class SimulatedNode(Endpoint):
             takes_from,
             self._may_go_on,
             self.disk.companions,
+            self.disk.promised,
         )
         self.machine = machine
         known = self.disk.companions if self.is_disc else self._cluster
@@ -271,12 +280,12 @@ class SimulatedNode(Endpoint):
                 self._write(output)
             case Installed():
                 self._install(output)
-            case WriteCompanions():
+            case WriteCompanions() | WritePromise():
                 self._write(output)
             case Check():
                 require(not machine.views.fence.is_up, "V9: a fenced node orders")
                 is_refused = output.payload.endswith(b"7")
-                return machine.checked(output.submission, output.payload, is_refused)
+                return machine.checked(output, output.payload, is_refused)
             case Answered():
                 self._answer(output)
             case PartitionedFrom():
@@ -295,6 +304,9 @@ class SimulatedNode(Endpoint):
         if isinstance(message, Install):
             members = frozenset(message.view.names)
             require(members <= self.disk.companions, "V10: not companions on disk:", members)
+        if isinstance(message, Accept | Install):
+            view = message.view if isinstance(message, Accept) else message.view.id
+            require(view <= self.disk.promised, "V1: not promised on disk:", view)
         if self._links_up.get(receiver) == self._links_seen.get(receiver):
             self._send(self.name, receiver, encode(message))
 

@@ -6,6 +6,7 @@ from leveret.cluster.metadata.agreement import Agreement
 from leveret.cluster.metadata.companions import Companions
 from leveret.cluster.metadata.fence import Fence
 from leveret.cluster.metadata.messages import (
+    NO_VIEW,
     RUNNING,
     STARTING,
     Accept,
@@ -19,6 +20,7 @@ from leveret.cluster.metadata.next_view import Linked, NextView
 from leveret.cluster.metadata.ordered_log import OrderedLog
 from leveret.cluster.metadata.outbox import Outbox
 from leveret.cluster.metadata.outputs import Send
+from leveret.cluster.metadata.promises import Promises
 from leveret.cluster.metadata.standing import Standing
 
 A, B, C = (Member(name, 1) for name in "abc")
@@ -31,14 +33,25 @@ def out():
 
 
 @pytest.fixture
-def agreement(out):
+def promises():
+    """Those of a node that has promised nothing before; each is the output with the number 1."""
+    return Promises(NO_VIEW, lambda view: 1)
+
+
+@pytest.fixture
+def agreement(out, promises):
     """That of node b, which runs in a view that a coordinates, and has links with a and c."""
     log = OrderedLog(10)
     companions = Companions("b", frozenset("ab"), lambda names: 1)
     standing = Standing(B, VIEW, log, companions, Fence(), out, ())
     standing.phase = RUNNING
     standing.peers = {"a": Linked(1), "c": Linked(1)}
-    return Agreement(standing, log)
+    return Agreement(standing, log, promises)
+
+
+def on_disk(agreement, promises):
+    promises.written(1)
+    agreement.conclude()
 
 
 def proposal_of(proposer, epoch):
@@ -54,10 +67,40 @@ def test_a_node_that_has_agreed_refuses_what_was_proposed_before(agreement):
     assert agreement.objection("c", proposal_of(C, 6), is_proposing=False) is None
 
 
-def test_a_proposer_learns_that_a_node_has_agreed_to_another_one(agreement, out):
+def test_a_node_says_that_it_agrees_when_its_disk_has_that(agreement, promises, out):
+    agreement.agree("a", proposal_of(A, 5))
+    agreement.conclude()
+    assert out.take() == []
+    on_disk(agreement, promises)
+    (sent,) = out.take()
+    assert (sent.to, type(sent.message)) == ("a", Accept)
+    agreement.conclude()
+    assert out.take() == []
+
+
+def test_a_node_does_not_agree_any_more_to_what_came_to_nothing_meanwhile(agreement, promises, out):
+    agreement.agree("a", proposal_of(A, 5))
+    agreement.release()
+    on_disk(agreement, promises)
+    assert out.take() == []
+
+
+def test_a_node_that_has_agreed_before_its_restart_refuses_what_was_proposed_before(
+    agreement,
+):
+    standing, log = agreement._standing, OrderedLog(10)
+    standing.phase = STARTING
+    again = Agreement(standing, log, Promises(ViewId(5, "a", 1), lambda view: 1))
+    refusal = again.objection("c", proposal_of(C, 4), is_proposing=False)
+    assert refusal.promised == ViewId(5, "a", 1)
+    assert again.objection("c", proposal_of(C, 6), is_proposing=False) is None
+
+
+def test_a_proposer_learns_that_a_node_has_agreed_to_another_one(agreement, promises, out):
     agreement.agree("a", proposal_of(A, 5))
     out.take()
     agreement.agree("c", proposal_of(C, 6))
+    on_disk(agreement, promises)
     sent = {one.to: one.message for one in out.take() if isinstance(one, Send)}
     assert sent["a"].reason == "agreed to another proposal"
     assert isinstance(sent["c"], Accept)

@@ -140,6 +140,30 @@ def test_what_is_submitted_meanwhile_comes_after_it_on_all_nodes(cluster):
     assert cluster.contents("a") == cluster.contents("b")
 
 
+def test_what_is_checked_for_long_while_nodes_come_and_go_is_declared(cluster):
+    """The coordinator checks it, in turns, and is to propose another view meanwhile."""
+    a, b = cluster.nodes["a"], cluster.nodes["b"]
+    many = [PutQueue("/", f"q{number}", True) for number in range(COUNT)]
+    declared = a.log.submit(*many)
+    assert a.log._work.is_busy
+    cluster.forget_works()
+    cluster.start("c")
+    while not a.log._replication.views.is_proposing:
+        wire, frame = cluster.frames.popleft()
+        wire.receiver.log.received(wire.back, frame)
+    while a.log._work.is_busy:
+        cluster.take_turns()
+    cluster.pass_frames()
+    cluster.stop("c")
+    cluster.run()
+    declared.result()
+    declared_later = b.log.submit(PutQueue("/", "later", True))
+    cluster.run()
+    declared_later.result()
+    for node in (a, b):
+        assert len(node.declared.registry.vhosts["/"].queues) == COUNT + 1
+
+
 def test_a_snapshot_of_very_much_is_made_in_turns(cluster):
     declare_many(cluster, "/", lambda number: PutQueue("/", f"q{number}", True))
     cluster.most()

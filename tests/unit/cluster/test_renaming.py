@@ -7,7 +7,13 @@ import pytest
 
 from leveret.broker.declarations import DeleteParameter, PutQueue, PutQueueMirrors, PutVhost
 from leveret.broker.policies.parameters import NO_VHOST
-from leveret.broker.registry.rows import CLUSTER_LOG, CLUSTER_VIEW, QUEUE_HOME, QUEUE_MIRRORS
+from leveret.broker.registry.rows import (
+    CLUSTER_LOG,
+    CLUSTER_PROMISE,
+    CLUSTER_VIEW,
+    QUEUE_HOME,
+    QUEUE_MIRRORS,
+)
 from leveret.cluster.gm import group
 from leveret.cluster.membership.members import MembershipRefused
 from leveret.cluster.metadata.history import LastView, row_of, value_of
@@ -84,6 +90,11 @@ def test_the_last_view():
 
     (row,) = changed(row_of(CLUSTER_VIEW, "last", view("a")))
     assert value_of(row, LastView) == view("x")
+
+
+def test_what_the_node_has_agreed_to():
+    (row,) = changed(row_of(CLUSTER_PROMISE, "highest", ViewId(4, "a", 9)))
+    assert value_of(row, ViewId) == ViewId(4, "x", 9)
 
 
 def test_entries_of_the_log():

@@ -75,12 +75,12 @@ class Node:
         self.log.joined = lambda: setattr(self, "joined", True)
         self.log.restart_wanted = self.restarts.append
         self.declared.restore(definitions)
-        log, view, companions, _ = history.read(definitions.parameters)
+        log, view, companions, _, promised = history.read(definitions.parameters)
         self.log.begin(
             Replication(
                 Member(name, incarnation, name not in cluster.ram), log, view,
                 frozenset(cluster.names),
-                companions=companions,
+                companions=companions, promised=promised,
             )
         )  # fmt: skip
 
@@ -377,6 +377,17 @@ def test_a_whole_cluster_starts_again(cluster):
     cluster.run()
     for name in ("a", "b", "c"):
         assert cluster.contents(name) == before
+
+
+def test_what_a_node_has_agreed_to_is_known_after_its_restart(cluster):
+    _, b, _ = cluster.formed("a", "b", "c")
+    view = b.log.view.id
+    assert view.coordinator == "a"
+    cluster.stop("b")
+    cluster.run()
+    b = cluster.start("b", 2)
+    assert History(b.metadata).read(b.metadata.load().parameters).promised == view
+    assert b.log._replication.views._agreement.promised == view
 
 
 def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch):

@@ -69,6 +69,8 @@ def test_an_entry_that_one_survivor_has_reaches_the_others():
     cluster.deliver()
     assert (cluster["b"].applied, cluster["c"].applied) == ([], [b"declare q"])
     cluster.crash("a")
+    cluster["b"].write()
+    cluster["c"].write()
     assert cluster["b"].view == cluster["c"].view == "bc"
     assert cluster["b"].applied == cluster["c"].applied == [b"declare q"]
 
@@ -88,6 +90,9 @@ def test_a_submission_in_the_log_is_not_submitted_again():
     cluster["c"].has_slow_disk = True
     cluster["b"].submit(b"declare q")
     cluster.crash("a")
+    cluster["c"].write()
+    assert cluster["c"].view == "bc"
+    assert answers(cluster["b"]) == []
     cluster["c"].write()
     assert answers(cluster["b"]) == [DONE]
     assert cluster["b"].applied == cluster["c"].applied == [b"declare q"]
@@ -250,6 +255,7 @@ def test_who_left_may_have_run_on_until_all_members_have_the_new_view():
     cluster = Cluster("abc")
     cluster["b"].has_slow_disk = True
     cluster.crash("c")
+    cluster["b"].write()
     assert cluster["a"].view == cluster["b"].view == "ab"
     assert cluster["a"].companions == cluster["b"].companions == {"a", "b", "c"}
     cluster["b"].write()
@@ -262,6 +268,7 @@ def test_what_all_had_before_a_node_joined_is_not_everywhere_until_that_node_has
     assert cluster["b"].machine.is_settled
     cluster.start("c").has_slow_disk = True
     cluster.link("c")
+    cluster["c"].write()
     assert cluster["b"].view == "abc"
     assert not cluster["b"].machine.is_settled
     cluster["c"].write()
@@ -276,6 +283,15 @@ def test_a_view_holds_when_the_disk_of_its_proposer_names_the_members_as_compani
     assert cluster["a"].view == "a"
     assert cluster["b"].view == ""
     cluster["a"].write()
+    assert cluster["a"].view == cluster["b"].view == "ab"
+
+
+def test_a_view_holds_when_the_disk_of_each_member_has_that_it_agrees():
+    cluster = Cluster("a")
+    cluster.start("b").has_slow_disk = True
+    cluster.link("b")
+    assert cluster["a"].view == "a"
+    cluster["b"].write()
     assert cluster["a"].view == cluster["b"].view == "ab"
 
 
@@ -318,6 +334,46 @@ def test_submissions_wait_at_their_node_while_too_many_are_under_way():
         cluster["b"].submit(b"declare q%d" % number)
     assert len(cluster["a"].applied) == 2
     assert cluster["b"].done[-1].detail == TOO_MANY
+
+
+def test_what_is_checked_while_the_coordinator_proposes_is_ordered_if_nothing_comes_of_it():
+    cluster = Cluster("ab")
+    cluster["a"].is_checking = True
+    cluster["b"].submit(b"declare q")
+    cluster.start("c").has_slow_disk = True
+    cluster.link("c")
+    assert cluster["a"].machine.views.is_proposing
+    cluster["a"].check()
+    assert cluster["a"].applied == []
+    cluster.crash("c")
+    cluster["a"].submit(b"declare r")
+    assert cluster["a"].applied == cluster["b"].applied == [b"declare q", b"declare r"]
+    assert answers(cluster["b"]) == [DONE]
+
+
+def test_what_is_checked_when_another_view_holds_is_checked_again_there():
+    cluster = Cluster("ab")
+    cluster["a"].is_checking = True
+    cluster["b"].submit(b"declare q")
+    cluster.start("c")
+    cluster.link("c")
+    assert cluster["a"].view == "abc"
+    assert len(cluster["a"].checks) == 2
+    cluster["a"].check()
+    assert [node.applied for node in cluster.nodes.values()] == [[b"declare q"]] * 3
+    assert answers(cluster["b"]) == [DONE]
+
+
+def test_what_is_checked_by_who_does_not_coordinate_any_more_is_ordered_by_the_next_one():
+    cluster = Cluster("ab")
+    cluster["a"].is_checking = True
+    cluster["b"].submit(b"declare q")
+    cluster.cut("a", deaf=("a",))
+    assert answers(cluster["b"]) == [DONE]
+    cluster["a"].do(cluster["a"].machine.unlinked("b"))
+    cluster.link("a")
+    cluster["a"].check()
+    assert cluster["a"].applied == cluster["b"].applied == [b"declare q"]
 
 
 @pytest.mark.parametrize("deaf", ["b", "c"])
