@@ -18,7 +18,6 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.pending import Answer, given
 from leveret.broker.registry.contents import contents
-from leveret.broker.registry.declaration_log import NotTaken
 from leveret.cluster.metadata.history import History
 from leveret.cluster.metadata.messages import Member
 from leveret.cluster.metadata.replicated_declarations import ReplicatedDeclarations
@@ -304,39 +303,6 @@ def test_the_others_go_on_without_the_coordinator(cluster):
     assert len(cluster.contents("b")) == 2
 
 
-def test_what_a_stopped_node_submitted_is_refused(cluster):
-    _, b, _ = cluster.formed("a", "b", "c")
-    answer = b.log.submit(PutQueue("/", "q", True))
-    b.log.end("the node stops")
-    with pytest.raises(MetadataError, match="the node stops"):
-        answer.result()
-
-
-def test_a_node_whose_replication_has_ended_takes_nothing_more(cluster):
-    """A client may be left, or a queue expire, before the node has stopped."""
-    _, b, _ = cluster.formed("a", "b", "c")
-    before = cluster.contents("b")
-    b.log.end("the node stops")
-    given_answer = Answer()
-    for answer in (
-        b.log.submit(PutQueue("/", "q", True)),
-        b.log.submit(PutQueue("/", "r", True), answer=given_answer),
-        b.log.synced(),
-    ):
-        with pytest.raises(NotTaken, match="the node stops"):
-            answer.result()
-    assert given_answer.is_given
-    assert cluster.contents("b") == before
-
-
-def test_a_node_without_a_cluster_declares_until_its_end(cluster):
-    a = cluster.start("a")
-    a.log._replication = None
-    a.log.end("the node stops")
-    a.log.submit(PutVhost("/")).result()
-    assert len(cluster.contents("a")) == 1
-
-
 def test_only_the_node_of_the_client_tells_of_an_event(cluster):
     a, b, _ = cluster.formed("a", "b", "c")
     seen = []
@@ -377,17 +343,6 @@ def test_a_whole_cluster_starts_again(cluster):
     cluster.run()
     for name in ("a", "b", "c"):
         assert cluster.contents(name) == before
-
-
-def test_what_a_node_has_agreed_to_is_known_after_its_restart(cluster):
-    _, b, _ = cluster.formed("a", "b", "c")
-    view = b.log.view.id
-    assert view.coordinator == "a"
-    cluster.stop("b")
-    cluster.run()
-    b = cluster.start("b", 2)
-    assert History(b.metadata).read(b.metadata.load().parameters).promised == view
-    assert b.log._replication.views._agreement.promised == view
 
 
 def test_a_node_that_cannot_write_what_was_ordered_says_so(cluster, monkeypatch):
