@@ -34,7 +34,9 @@ class Progress(NamedTuple):
 class Synchronising:
     """See the module."""
 
-    __slots__ = ("_done", "_lacking", "_leading", "_mirroring", "_reported", "_running", "_wake")
+    __slots__ = (
+        "_done", "_lacking", "_last", "_leading", "_mirroring", "_reported", "_running", "_wake",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,6 +55,8 @@ class Synchronising:
         self._lacking: dict[Member, Synchronisation] = {}
         self._running: dict[Member, None] = {}
         self._reported: dict[Member, Progress] = {}
+        # The number of the last batch, which a mirror that is done says again after its link broke.
+        self._last: dict[Member, int] = {}
 
     # Who lacks what
 
@@ -62,10 +66,11 @@ class Synchronising:
 
     def lacks(self, mirror: Member, lacked: list[Range]) -> None:
         """A mirror that was there before lacks these positions."""
-        before = self._lacking.get(mirror)
+        number, before = self._last.get(mirror, 0), self._lacking.get(mirror)
         if before is not None:
             before.cancel()
-        self._begin(mirror, lacked, 0 if before is None else before.sent)
+            number = before.sent
+        self._begin(mirror, lacked, number)
 
     def _begin(self, mirror: Member, lacked: list[Range], number: int) -> None:
         mirroring = self._mirroring()
@@ -78,6 +83,7 @@ class Synchronising:
     def died(self, mirror: Member) -> None:
         """A mirror is gone."""
         self._reported.pop(mirror, None)
+        self._last.pop(mirror, None)
         self._running.pop(mirror, None)
         lacking = self._lacking.pop(mirror, None)
         if lacking is not None:
@@ -140,6 +146,7 @@ class Synchronising:
             progress = self.progress[mirror]
             self.died(mirror)
             self._reported[mirror] = progress
+            self._last[mirror] = lacking.sent
             self._done(mirror)
         elif mirror in self._running and lacking.may_send:
             self._wake()
