@@ -199,16 +199,25 @@ class Mirror:
             self._surroundings.applied()
 
     def answered(self, batch: Batch) -> None:
-        """The messages that were asked for, as far as the leader has them."""
-        if self._asked != (batch.start, batch.end):
+        """The messages that were asked for, as far as the leader has them, or the first of them:
+        a batch is bounded in bytes. The rest is asked for then.
+        """
+        asked = self._asked
+        if asked is None or batch.start != asked[0] or batch.end > asked[1]:
             return
         assert self.messages is not None, "a mirror that has begun asks"
         decision = self._turns[0][1][self._at]
         self._asked = None
         if self.messages.publish_answer(batch):
             self.is_unsafe = True
-        self.senders.skip(decision.sender, decision.first + decision.count)
-        self._at += 1
+        # What is left of the decision is applied next.
+        count = batch.end - batch.start
+        decision.first += count
+        decision.position += count
+        decision.count -= count
+        self.senders.skip(decision.sender, decision.first)
+        if not decision.count:
+            self._at += 1
         self.go_on()
 
     def ask_again(self) -> None:

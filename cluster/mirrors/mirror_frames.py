@@ -26,7 +26,7 @@ From mirrors to the leader, and back:
                 turns, and all batches, through these numbers on its disk
     WANTED      identity u64, born u64, start u64, end u64: of positions whose messages a mirror
                 asks for
-    MESSAGES    identity u64, born u64, batch (batches.py): the answer
+    MESSAGES    identity u64, born u64, batch (batches.py): the answer, or its first part
     BATCH       identity u64, born u64, batch: a part of what the mirror lacks
     LACKS       identity u64, born u64, term u64, (start, end) u64 each: what a mirror lacks that
                 joined under an earlier leader, or was not linked for a while. term: of the present

@@ -24,13 +24,13 @@ from leveret.cluster.mirrors.decisions import Range
 from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.mirror import Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
+from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.senders import Run
 from leveret.cluster.queues.queue_frames import packed
 from leveret.storage.addresses import Addresses
 from leveret.storage.backing_queue import BackingQueue, BeingRead
 from leveret.storage.message import Message
 
-AGAIN_MS = 1000
 NO_TERM: Final = -1
 """In place of a leader's, before the first decision."""
 

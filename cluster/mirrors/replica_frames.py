@@ -12,14 +12,16 @@ from leveret.cluster.gm.group import Member
 from leveret.cluster.links.services import Peer
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import Batch
-from leveret.cluster.mirrors.leading import sender_number
+from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.mirror_member import MirrorMember
 from leveret.cluster.mirrors.mirror_record import MirrorMember as RecordedMember
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.publishing import MirroredPublishing
+from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.replica_site import Site
 from leveret.cluster.mirrors.sending_node import SendingNode, SentTo
 from leveret.cluster.queues.queue_frames import FrameError, fields, numbers, packed
+from leveret.storage.backing_queue import Unreadable
 
 
 class FramedReplica(SentTo, Protocol):
@@ -175,11 +177,23 @@ class ReplicaFrames:
             ask()
 
     def _wanted(self, peer: Peer, payload: bytes) -> None:
+        def again(asked: Leading) -> None:
+            # The mirror asks anew when another member leads, and when it is linked again.
+            is_linked = self._site.peers.get(peer.name) is peer
+            if is_linked and self._replica.leading is asked:
+                self._wanted(peer, payload)
+
         _, born, start, end = fields(frames.WANTED_FRAME, payload)
         if start >= end:
             raise FrameError(f"messages from position {start} to {end} are wanted")
         leading, member = self._replica.leading, self._member(peer, born)
         assert leading is not None, "a leader is asked"
-        if member is not None:
-            self._replica.broadcast()
-            self.send_batch(member.id, frames.MESSAGES, leading.messages(start, end))
+        if member is None:
+            return
+        self._replica.broadcast()
+        try:
+            batch = leading.messages(start, end)
+        except Unreadable as error:
+            when_readable(error, self._site.call_later_ms, partial(again, leading))
+            return
+        self.send_batch(member.id, frames.MESSAGES, batch)

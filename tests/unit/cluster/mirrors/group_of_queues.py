@@ -321,16 +321,15 @@ class Group:
             data = follower.decisions.popleft()
             follower.do(lambda: follower.mirror.decided(data))
 
-    def answer(self, follower):
-        """The leader answers what a mirror has asked."""
+    def answer(self, follower, messages_max=1 << 40):
+        """The leader answers what a mirror has asked, with so many messages at most."""
         if follower.asked:
             self.end_turn()
             start, end = follower.asked.popleft()
             leading = self.leader.queue
             batch = self.leader.do(
-                lambda: read_batch(leading, start, end, 1 << 40, leading.cursor(start))
+                lambda: read_batch(leading, start, end, messages_max, leading.cursor(start))
             )
-            assert batch.end == end
             data = b"".join(batch.encode(WALL_OFFSET_MS))
             answer = decode(data, Addresses(), WALL_OFFSET_MS)
             follower.do(lambda: follower.mirror.answered(answer))

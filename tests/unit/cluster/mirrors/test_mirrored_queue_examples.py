@@ -96,6 +96,36 @@ class TestContentsAndDecisions:
         group.answer(mirror)
         assert ready(mirror) == ready(group.leader)
 
+    def test_it_asks_for_the_rest_if_the_answer_has_the_first_of_them_only(self, group):
+        mirror = self.asking(group)
+        group.leader.fetch(1, False)
+        group.answer(mirror, messages_max=1)
+        assert list(mirror.asked) == [(2, 3)]
+        group.answer(mirror)
+        group.check()
+        assert bodies(mirror) == [b"1.1", b"1.2"]
+
+    def test_the_rest_is_missing_if_it_leads_next(self, group):
+        mirror = self.asking(group)
+        group.answer(mirror, messages_max=2)
+        promoted = mirror.mirror.promote()
+        assert promoted.void == [(2, 3)]
+        assert bodies(mirror) == [b"1.0", b"1.1"]
+        assert list(promoted.refused[1]) == [(2, 3)]
+        assert promoted.decided == {1: 3}
+
+    @staticmethod
+    def asking(group):
+        """A mirror that has asked for three messages."""
+        mirror = group.join()
+        node = publish(group, 3)
+        group.end_turn()
+        node.lines[mirror].clear()
+        mirror.do(lambda: mirror.mirror.sender_gone(node.number))
+        group.deliver_decisions(mirror)
+        group.deliver_decisions(mirror)
+        return mirror
+
     def test_what_the_leader_does_not_have_either_by_then_is_missing(self, group):
         mirror = group.join()
         node = publish(group, 3)

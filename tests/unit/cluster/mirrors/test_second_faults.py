@@ -5,6 +5,10 @@ import pytest
 from leveret.broker.amqp.field_table import encode_table
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
+from leveret.cluster.mirrors.reading_again import AGAIN_MS
+from leveret.cluster.mirrors.synchronisation import BATCH_BYTES_MAX
+from leveret.storage.backing_queue import Unreadable
+from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
 from tests.unit.cluster.queues.fakes import Publisher, consuming
@@ -141,3 +145,40 @@ def test_a_mirror_that_lost_its_link_to_the_leader_only_stays_as_it_is():
     nodes.settle()
     assert nodes.record.on(C).is_synchronised
     assert nodes.bodies(C) == [b"1"]
+
+
+def loses(nodes, *bodies, publisher=None):
+    """The link from c to the mirror b breaks before messages arrive there."""
+    nodes.mirror(B)
+    nodes.settle()
+    publish(nodes.queue(C), *bodies, publisher=publisher)
+    nodes.unlink(B, C)
+
+
+def test_a_mirror_is_brought_more_than_one_answer_may_have():
+    nodes, publisher = MirroredNodes(A, B, C), Publisher()
+    bodies = [b"%02d" % number * 25_000 for number in range(2 * BATCH_BYTES_MAX // 50_000)]
+    loses(nodes, *bodies, publisher=publisher)
+    nodes.settle()
+    assert nodes.bodies(A) == nodes.bodies(B) == bodies
+    assert len(publisher.confirmed) == len(bodies)
+
+
+class Failing(UnchangedQueue):
+    """A backing queue of which no message can be read."""
+
+    def cursor(self, position=0):
+        raise Unreadable("no file handle is free")
+
+
+def test_what_the_leader_cannot_read_a_mirror_gets_later():
+    nodes = MirroredNodes(A, B, C)
+    loses(nodes, b"1")
+    backing = nodes.replica(A).leading.backing
+    backing.inner = failing = Failing(backing.inner)
+    nodes.settle()
+    assert nodes.bodies(B) == []
+    backing.inner = failing.inner
+    nodes.by_name[A].clock.advance(AGAIN_MS)
+    nodes.settle()
+    assert nodes.bodies(B) == [b"1"]
