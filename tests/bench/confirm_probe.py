@@ -25,7 +25,7 @@ from .properties import MARK, encoded
 
 RATE = 1000
 SIZES = range(512, 1537)
-READ_BYTES = 65_536
+READ_BYTES = WRITE_BYTES = 65_536
 DRAIN_SECONDS = 120
 """RabbitMQ confirms nothing while it synchronises a queue."""
 METHOD, HEADER, BODY, END = 1, 2, 3, 0xCE
@@ -126,7 +126,7 @@ class Stop:
 def run(probe: Probe, plain: socket.socket, rate: float, stop: Stop) -> None:
     """Publish until SIGTERM, and await the confirms."""
     started_at = time.perf_counter()
-    output = b""
+    output = bytearray()  # a broker that takes nothing for seconds leaves megabytes in it
     until = float("inf")
     while not (stop.has_come and probe.is_confirmed):
         now = time.perf_counter()
@@ -139,7 +139,7 @@ def run(probe: Probe, plain: socket.socket, rate: float, stop: Stop) -> None:
         pause = 0.05 if stop.has_come else max(0.0, due - time.perf_counter())
         readable, writable, _ = select.select([plain], [plain] if output else [], [], pause)
         if writable:
-            output = output[plain.send(output) :]
+            del output[: plain.send(output[:WRITE_BYTES])]
         if readable:
             octets = plain.recv(READ_BYTES)
             if not octets:
