@@ -124,7 +124,7 @@ class Mirror:
         self._at = 0
         self._asked: Range | None = None
         self._batches: deque[Batch] = deque()
-        self._is_going = self._is_promoted = self.is_unsafe = False
+        self._is_going = self._is_promoted = self._has_left_out = self.is_unsafe = False
         self.turn = self.batch_number = 0
         self.waits_for: Contents | None = None
         self.failed_read: Unreadable | None = None
@@ -221,7 +221,12 @@ class Mirror:
         self.go_on()
 
     def ask_again(self) -> None:
-        """Another member leads: ask it for what the one before did not answer."""
+        """Another member leads: ask it for what the one before did not answer.
+
+        Raises MirrorDiffers if this one was to lead, and has left messages out that others have.
+        """
+        if self._has_left_out:
+            raise MirrorDiffers("messages were left out for a lead that was taken back")
         if self._is_promoted:
             # This one was to lead, and does not any more.
             self._is_promoted = False
@@ -347,6 +352,7 @@ class Mirror:
     ) -> None:
         """Contents of a decision are not here, from one position up to, not including, another."""
         if start < end:
+            self._has_left_out = True
             messages.leave_out(start, end)
             offset = decision.first - decision.position
             self.senders.lost(decision.sender, start + offset, end + offset)

@@ -241,6 +241,9 @@ class MirrorMember:
     def report(self) -> None:
         """The end of a round: tell the leader what is lacked, and what is on disk (MM2)."""
         user, lacking = self._user, self._lacking
+        if self._has_left:
+            # The turn in which it differs counts as applied.
+            return
         if lacking is not None and self._safe >= lacking.applied:
             self._lacking = None
             start = frames.LACKS_START.pack(frames.LACKS, user.identity, self.born, lacking.term)

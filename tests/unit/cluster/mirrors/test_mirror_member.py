@@ -18,7 +18,7 @@ from leveret.storage.transient_queue import TransientQueue
 from tests.unit.broker.queues.fakes import FakeVhost, declared
 from tests.unit.cluster.mirrors.group_of_queues import ADDRESS, HEADERS
 
-BORN, TERM, SENDER = 3, 2, 9
+BORN, TERM, SENDER, GONE = 3, 2, 9, 8
 
 
 class Log:
@@ -47,13 +47,14 @@ class Logged(TransientQueue):
 
 
 class User:
-    """The replica of the node. told: the frames to the leader, by their kinds."""
+    """The replica of the node. told: the frames to the leader, by their kinds. left: why."""
 
     identity = 99
 
     def __init__(self):
         self.log = Log()
         self.told = []
+        self.left = []
 
     def make_backing(self, lacked):
         return make_mirror_queue(lacked, None, self._part)
@@ -67,7 +68,10 @@ class User:
         self.told.append(b"".join(pieces))
 
     def is_linked(self, sender):
-        return True
+        return sender != GONE
+
+    def leave(self, error):
+        self.left.append(error)
 
     def flush_later(self):
         pass
@@ -106,10 +110,10 @@ def batch(number, start):
     return b"".join(found.encode(0))
 
 
-def published(turn, position):
+def published(turn, position, sender=SENDER):
     """The decision that one message is published, which comes with it."""
     writer = DecisionWriter(turn)
-    writer.published(SENDER, position, 1, position, 0)
+    writer.published(sender, position, 1, position, 0)
     return writer.take()
 
 
@@ -153,6 +157,16 @@ def test_a_turn_without_publishes_is_reported_at_once(user, mirror):
     writer.refused(SENDER, 0, 1)
     mirror.decided(writer.take())
     assert kept(user, mirror) == (2, 0)
+
+
+def test_what_was_left_out_for_a_lead_that_was_taken_back_is_not_reported(user, mirror):
+    mirror.sender_gone(GONE)
+    mirror.decided(published(2, 4, GONE))
+    mirror.decided(published(3, 5))
+    assert mirror.promote() is None
+    mirror.leader_changed()
+    assert kept(user, mirror) is None
+    assert len(user.left) == 1
 
 
 def test_a_leader_that_hands_over_waits_for_its_own_log(user):

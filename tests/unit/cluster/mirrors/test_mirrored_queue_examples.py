@@ -295,6 +295,24 @@ class TestFailover:
         group.check()
         assert bodies(mirror) == bodies(group.leader) == [b"1.0", b"1.1", b"1.2"]
 
+    def test_one_that_was_to_lead_and_has_left_messages_out_differs(self):
+        """The leader before leads again, and has them."""
+        group = Group(InMemory)
+        mirror = group.join()
+        lost, late = group.nodes
+        for node in (lost, late):
+            node.publish(0, 1)
+            group.deliver_contents(node, group.leader)
+            group.end_turn()
+        lost.lines[mirror].clear()
+        mirror.do(lambda: mirror.mirror.sender_gone(lost.number))
+        while mirror.decisions:
+            group.deliver_decisions(mirror)
+        assert mirror.mirror.promote() is None
+        with pytest.raises(MirrorDiffers, match="left out"):
+            mirror.mirror.ask_again()
+        group.close()
+
     def test_it_refuses_what_the_one_before_refused(self, group):
         next_leader = group.join()
         group.leader.refuses = lambda message: message.body == b"1.0"
