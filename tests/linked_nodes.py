@@ -49,7 +49,7 @@ class LoopByHand:
 class LinkEnd:
     """A `Peer`. sent: the frames that have not arrived yet. log: all frames that were ever sent.
 
-    services: of the frames in `sent`.
+    services: of the frames in `sent`. dropped: why it was.
     """
 
     def __init__(self, name, incarnation=1):
@@ -59,6 +59,7 @@ class LinkEnd:
         self.features = frozenset()
         self.is_congested = False
         self.is_up = True
+        self.dropped = None
         self.sent = deque()
         self.services = deque()
         self.log = []
@@ -68,6 +69,9 @@ class LinkEnd:
             self.services.append(service)
             self.sent.append(b"".join(pieces))
             self.log.append(self.sent[-1])
+
+    def drop(self, reason):
+        self.dropped = reason
 
 
 class LinkServices:

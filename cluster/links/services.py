@@ -53,6 +53,9 @@ class Peer(Protocol):
         Raises ValueError if the payload is larger than a frame may be.
         """
 
+    def drop(self, reason: str) -> None:
+        """Close the link at once, and tell the services. reason: a phrase for the log."""
+
 
 class Service(Protocol):
     """What links call. An exception out of `received` closes the link, and is logged."""

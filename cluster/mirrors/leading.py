@@ -23,7 +23,7 @@ from leveret.cluster.mirrors.mirroring import Mirroring
 from leveret.cluster.mirrors.refusals import Refusals
 from leveret.cluster.mirrors.senders import Undecided
 from leveret.cluster.mirrors.synchronisation import read_batch
-from leveret.cluster.mirrors.synchronising import Synchronising
+from leveret.cluster.mirrors.synchronising import ReadAgain, Synchronising
 from leveret.storage.intervals import NO_POSITION, Intervals
 from leveret.storage.message import Entry, Message
 from leveret.storage.transient_queue import TransientQueue
@@ -63,15 +63,18 @@ class Leading:
         mirroring: Callable[[], Mirroring],
         synchronised: Callable[[Member], object],
         flush_later: Callable[[], object],
+        read_again: ReadAgain,
         refused: dict[int, Intervals] | None = None,
     ) -> None:
         """mirroring: what the policies ask for now. synchronised: called with a mirror that has all
-        messages. flush_later: has `batches` called at the end of the round.
+        messages. flush_later: has `batches` called at the end of the round. read_again: see there.
         """
         self.queue = queue
         self.backing = backing
         self.kept = kept
-        self.synchronising = Synchronising(backing, mirroring, synchronised, flush_later)
+        self.synchronising = Synchronising(
+            backing, mirroring, synchronised, flush_later, read_again
+        )
         self.refused = {} if refused is None else refused
         self._first_turn = backing.turn
 

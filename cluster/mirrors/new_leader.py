@@ -10,6 +10,7 @@ leader then. So it confirms nothing before that entry is stable (MQ10).
 """
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from leveret.broker.names import QUEUE, resource
@@ -20,8 +21,9 @@ from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror import Promoted
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
+from leveret.cluster.mirrors.reading_again import when_readable
 from leveret.cluster.mirrors.replica_site import QueueReplica, Site
-from leveret.storage.backing_queue import BackingQueue
+from leveret.storage.backing_queue import BackingQueue, Unreadable
 from leveret.storage.intervals import Intervals
 
 logger = logging.getLogger("leveret.cluster")
@@ -100,7 +102,14 @@ def _leading(
     def synchronised(mirror: Member) -> None:
         site.synchronised(replica, mirror)
 
+    def read_again(error: Unreadable, again: Callable[[], object]) -> None:
+        def read() -> None:
+            again()
+            replica.flush()
+
+        when_readable(error, site.call_later_ms, read)
+
     return Leading(
         queue, backing, kept, lambda: site.mirroring_of(replica), synchronised,
-        replica.flush_later, refused,
+        replica.flush_later, read_again, refused,
     )  # fmt: skip

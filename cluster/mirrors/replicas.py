@@ -8,6 +8,7 @@ until it is, up to a limit; above that the link is closed, and what was sent ove
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import cast
 
 from leveret.broker.long_work import LongWork
@@ -212,9 +213,21 @@ class Replicas:
         self._take_early(identity)
 
     def _take_early(self, identity: int) -> None:
-        """Take the frames that have waited, as far as they are not early any more."""
+        """Take the frames that have waited, as far as they are not early any more.
+
+        A damaged one ends its link, as if it came now; later, since a record is being applied.
+        """
+        damaged: set[Peer] = set()
         for peer, payload in self._early.take(identity):
-            self.received(peer, payload)
+            if peer in damaged:
+                continue
+            try:
+                self.received(peer, payload)
+            except ValueError:
+                logger.exception("a frame of node %s cannot be handled", peer.name)
+                damaged.add(peer)
+                reason = "a frame of it cannot be handled, see the error above"
+                self.call_later_ms(0, partial(peer.drop, reason))
 
     def view_changed(self, is_in_view: bool) -> None:
         """The node is in a view, whose records it has, or in none yet."""

@@ -10,6 +10,7 @@ that was not linked for a while says it again: batches may have been lost.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from leveret.cluster.gm.group import Member
@@ -19,6 +20,9 @@ from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirroring import Mirroring
 from leveret.cluster.mirrors.synchronisation import Synchronisation
 from leveret.storage.backing_queue import Unreadable
+
+ReadAgain = Callable[[Unreadable, Callable[[], object]], object]
+"""Calls back when what could not be read may be, and has `batches` called right after that."""
 
 
 class Progress(NamedTuple):
@@ -35,7 +39,8 @@ class Synchronising:
     """See the module."""
 
     __slots__ = (
-        "_done", "_lacking", "_last", "_leading", "_mirroring", "_reported", "_running", "_wake",
+        "_done", "_failing", "_lacking", "_last", "_leading", "_mirroring", "_read_again",
+        "_reported", "_running", "_wake",
     )  # fmt: skip
 
     def __init__(
@@ -44,14 +49,17 @@ class Synchronising:
         mirroring: Callable[[], Mirroring],
         done: Callable[[Member], object],
         wake: Callable[[], object],
+        read_again: ReadAgain,
     ) -> None:
         """mirroring: what the policies ask for now. done: called with a mirror that has become
-        synchronised. wake: has `batches` called at the end of the round.
+        synchronised. wake: has `batches` called at the end of the round. read_again: see there.
         """
         self._leading = leading
         self._mirroring = mirroring
         self._done = done
         self._wake = wake
+        self._read_again = read_again
+        self._failing: set[Member] = set()
         self._lacking: dict[Member, Synchronisation] = {}
         self._running: dict[Member, None] = {}
         self._reported: dict[Member, Progress] = {}
@@ -124,14 +132,19 @@ class Synchronising:
     @property
     def has_batches(self) -> bool:
         """Some mirror may be sent a batch now."""
-        return any(self._lacking[mirror].may_send for mirror in self._running)
+        lacking, failing = self._lacking, self._failing
+        return any(lacking[one].may_send for one in self._running if one not in failing)
 
     def batches(self) -> Iterator[tuple[Member, Batch]]:
         """The batches of this round. To be called between two turns (synchronisation.py)."""
         for mirror in self._running:
+            if mirror in self._failing:
+                continue
             try:
                 batch = self._lacking[mirror].next_batch()
-            except Unreadable:
+            except Unreadable as error:
+                self._failing.add(mirror)
+                self._read_again(error, partial(self._failing.discard, mirror))
                 continue
             if batch is not None:
                 yield mirror, batch

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from leveret.cluster.gm.group import Died
+from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import replicas
 from leveret.cluster.queues.queue_frames import FrameError
 from tests.unit.broker.queues.fakes import publish
@@ -82,6 +83,17 @@ def test_a_link_that_brings_too_many_is_closed(nodes, monkeypatch):
     publish(nodes.by_name[B].queue(), bytes(1000))
     with pytest.raises(FrameError, match="bytes for mirrored queues that are not declared here"):
         nodes.settle()
+
+
+def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes):
+    at_c = nodes.by_name[C].replicas
+    at_c.received(nodes.ends[C, B], frames.TAKEN_FRAME.pack(frames.TAKEN, RING, 0)[:-1])
+    at_c.received(nodes.ends[C, B], frames.TAKEN_FRAME.pack(frames.TAKEN, RING, 0)[:-1])
+    nodes.catch_up_records(C)
+    assert nodes.ends[C, B].dropped is None
+    nodes.by_name[C].clock.advance(0)
+    assert "cannot be handled" in nodes.ends[C, B].dropped
+    assert nodes.ends[C, A].dropped is None
 
 
 def test_a_member_whose_node_comes_from_another_side_asks_for_what_was_sent_before():

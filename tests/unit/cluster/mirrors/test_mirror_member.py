@@ -175,9 +175,11 @@ def test_a_leader_that_hands_over_waits_for_its_own_log(user):
     backing = LeadingQueue(inner, log, 0, term=TERM, turn=5)
     led = declared(FakeVhost())
     mirror = MirrorMember(BORN, user, Addresses(), 0)
-    mirror.has_led(
-        Leading(led, backing, log, lambda: NOT_MIRRORED, lambda member: None, lambda: None)
-    )
+    leading = Leading(
+        led, backing, log, lambda: NOT_MIRRORED, lambda member: None, lambda: None,
+        lambda error, again: None,
+    )  # fmt: skip
+    mirror.has_led(leading)
     assert kept(user, mirror) is None
     user.log.sync()
     assert kept(user, mirror) == (4, 0)

@@ -7,7 +7,7 @@ from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors import mirror_record as records
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.synchronisation import BATCH_BYTES_MAX
-from leveret.storage.backing_queue import Unreadable
+from leveret.storage.backing_queue import BeingRead, Unreadable
 from tests.storage.backing_contract.decorators import UnchangedQueue
 from tests.unit.broker.queues.fakes import FakeConsumer, publish
 from tests.unit.cluster.mirrors.mirrored_nodes import MirroredNodes
@@ -165,20 +165,47 @@ def test_a_mirror_is_brought_more_than_one_answer_may_have():
 
 
 class Failing(UnchangedQueue):
-    """A backing queue of which no message can be read."""
+    """A backing queue of which no message can be read. error: why."""
+
+    def __init__(self, inner, error):
+        super().__init__(inner)
+        self.error = error
 
     def cursor(self, position=0):
-        raise Unreadable("no file handle is free")
+        raise self.error
 
 
 def test_what_the_leader_cannot_read_a_mirror_gets_later():
     nodes = MirroredNodes(A, B, C)
     loses(nodes, b"1")
     backing = nodes.replica(A).leading.backing
-    backing.inner = failing = Failing(backing.inner)
+    backing.inner = failing = Failing(backing.inner, Unreadable("no file handle is free"))
     nodes.settle()
     assert nodes.bodies(B) == []
     backing.inner = failing.inner
     nodes.by_name[A].clock.advance(AGAIN_MS)
     nodes.settle()
     assert nodes.bodies(B) == [b"1"]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_what_it_cannot_read_a_mirror_that_joins_gets_later(is_slow):
+    """The leader asks no more before that."""
+    nodes, waiting = MirroredNodes(A, B), []
+    nodes.mirror()
+    publish(nodes.queue(A), b"1")
+    nodes.join(B)
+    error = BeingRead("segment 0", waiting.append) if is_slow else Unreadable("no file handle")
+    backing = nodes.replica(A).leading.backing
+    backing.inner = failing = Failing(backing.inner, error)
+    nodes.synchronise(A)
+    nodes.settle()
+    assert len(waiting) == is_slow
+    backing.inner = failing.inner
+    if is_slow:
+        waiting.pop()()
+    else:
+        nodes.by_name[A].clock.advance(AGAIN_MS)
+    nodes.settle()
+    assert nodes.bodies(B) == [b"1"]
+    assert nodes.record.on(B).is_synchronised
