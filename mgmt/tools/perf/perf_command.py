@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as failure:
         sys.stderr.write(f"leveret perf: {failure.filename}: {failure.strerror}\n")
         return EXIT_USAGE
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return EXIT_INTERRUPTED
     if error is not None:
         sys.stderr.write(f"leveret perf: {error}\n")

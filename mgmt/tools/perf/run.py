@@ -35,7 +35,14 @@ class Run:
         self._stop, self._abort = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Execute the run and show it. Raises PerfError with the reason if it was aborted."""
+        """Execute the run and show it. Raises PerfError with the reason if it was aborted, and
+        CancelledError after a Ctrl-C before it has begun.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "asyncio.run has made one"
+        # asyncio's own handler cancels in the middle of what the loop does: a connect that ends at
+        # that moment prints a traceback.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         await declare(self._options)
         try:
             await self._start()
