@@ -9,11 +9,11 @@ applied late, and several at once; submissions are lost, repeated and committed 
 wait for a record are given up. In the end everything comes up again, and all has to settle.
 """
 
+from collections.abc import Iterator
 from itertools import combinations
 from random import Random
 
-import typer
-
+from tests.sim.command import run_command
 from tests.sim.properties import Broken
 from tests.sim.ring_world import Action, RingNode, RingWorld
 
@@ -146,24 +146,9 @@ def run_seed(seed: int, sizes: tuple[int, int] = (2, 6)) -> RingScenario:
     return scenario
 
 
-def main(
-    seed: int | None = None, first: int = 1, seeds: int = 1000, least: int = 2, most: int = 6
-) -> None:
-    """Run seeds of the simulation."""
-    if seed is None:
-        for number in range(first, first + seeds):
-            run_seed(number, (least, most))
-        print(f"{seeds} seeds from {first} on hold")
-        return
-    scenario = RingScenario(seed, (least, most))
-    try:
-        scenario.run()
-    finally:
-        for action in scenario.world.trace:
-            print(*action)
+def _lines(scenario: RingScenario) -> Iterator[str]:
+    return (" ".join(map(str, action)) for action in scenario.world.trace)
 
 
 if __name__ == "__main__":
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    run_command(RingScenario, run_seed, _lines, most_nodes=6)

@@ -16,12 +16,12 @@ from functools import partial
 from itertools import combinations
 from random import Random
 
-import typer
 from msgspec.structs import astuple
 
 from leveret.cluster.metadata.messages import RUNNING, Member, View, ViewId, ViewStart
 from leveret.cluster.partitions.autoheal import Report, Verdict, decide, has_lost
 from leveret.cluster.partitions.rules import MayGoOn, PauseIfAllDown, PauseMinority, always
+from tests.sim.command import run_command
 from tests.sim.properties import Broken, History, require
 from tests.sim.simulated_node import SimulatedNode
 from tests.sim.world import DELAY_MAX, TICK_TIME, Events, Link
@@ -340,23 +340,5 @@ def run_seed(seed: int, sizes: tuple[int, int] = (2, 5)) -> Scenario:
     return scenario
 
 
-def main(
-    seed: int | None = None, first: int = 1, seeds: int = 1000, least: int = 2, most: int = 5
-) -> None:
-    """Run seeds of the simulation."""
-    if seed is None:
-        for number in range(first, first + seeds):
-            run_seed(number, (least, most))
-        print(f"{seeds} seeds from {first} on hold")
-        return
-    scenario = Scenario(seed, (least, most))
-    try:
-        scenario.run()
-    finally:
-        print("\n".join(scenario.events.lines()))
-
-
 if __name__ == "__main__":
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    run_command(Scenario, run_seed, lambda scenario: scenario.events.lines(), most_nodes=5)
