@@ -22,8 +22,10 @@ ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queu
     tests/cluster/test_partitions.py tests/cluster/test_stopped_mirrors.py tests/jepsen \
     tests/packaging tests/sim tests/unit/bench tests/unit/cluster/discovery \
     tests/unit/cluster/links tests/unit/mgmt/ctl tests/test_tidy.py tests/unit/test_analytics_docs.py
-# Many tests wait for processes and disks: four at a time keep two cores busy
+# Many tests wait for processes and disks: four at a time keep two cores busy. A worker without
+# tests takes those of another one: the slow tests of a directory do not all wait for one worker.
 JOBS ?= 4
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 FRAMES ?= 1000000
 RECORDS ?= 1000000
 SEED ?= 1
@@ -69,11 +71,11 @@ cluster: compile
 	$(BIN)/python -m leveret.mgmt.cli.local_cluster cluster-data
 
 test: $(BIN)/.test-ready compile test-pure
-	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	$(PYTEST) $(TESTS)
 
 # Those left out run none of the compiled modules, or look at what is beside them: once is enough.
 test-pure: $(BIN)/.test-ready
-	LEVERET_PURE=1 $(BIN)/python -m pytest -n $(JOBS) $(addprefix --ignore=,$(ONCE)) $(TESTS)
+	LEVERET_PURE=1 $(PYTEST) $(addprefix --ignore=,$(ONCE)) $(TESTS)
 
 lint: $(BIN)/.dev-ready
 	$(BIN)/ruff check .

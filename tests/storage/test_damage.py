@@ -34,9 +34,11 @@ async def stopped_store(directory, seed=5, steps=700):
     await machine.stop()
     machine.start()
     while not (
-        all(list(directory.glob(pattern)) for pattern in FILES) and refers_to_body(directory)
+        all(list(directory.glob(pattern)) for pattern in FILES)
+        and refers_to_body(directory)
+        and any(queue.delta.positions for queue in machine.queues.values())
     ):
-        # The amount of paged-out data depends on the speed of the disk.
+        # What is paged out, and what of it is left, depends on the speed of the disk.
         await machine.work(steps)
         await asyncio.sleep(0.02)
         await machine.stop()
