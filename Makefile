@@ -19,6 +19,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 ONCE := tests/analytics tests/browser tests/cluster/test_faults_of_mirrored_queues.py \
     tests/cluster/test_handing_over.py tests/cluster/test_mirrors_shown_and_moved.py \
+    tests/cluster/test_moving_to_other_nodes.py \
     tests/cluster/test_partitions.py tests/cluster/test_stopped_mirrors.py tests/jepsen \
     tests/packaging tests/sim tests/unit/bench tests/unit/cluster/discovery \
     tests/unit/cluster/links tests/unit/mgmt/ctl tests/test_tidy.py tests/unit/test_analytics_docs.py
