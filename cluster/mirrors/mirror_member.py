@@ -20,12 +20,13 @@ from typing import Final, NamedTuple, Protocol
 
 from leveret.cluster.mirrors import mirror_frames as frames
 from leveret.cluster.mirrors.batches import decode
-from leveret.cluster.mirrors.decisions import Range
+from leveret.cluster.mirrors.decisions import DecisionError, Range
 from leveret.cluster.mirrors.leading import Leading
 from leveret.cluster.mirrors.mirror import Mirror, Promoted
 from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.reading_again import AGAIN_MS
 from leveret.cluster.mirrors.senders import Run
+from leveret.cluster.queues.message_runs import RunError
 from leveret.cluster.queues.queue_frames import packed
 from leveret.storage.addresses import Addresses
 from leveret.storage.backing_queue import BackingQueue, BeingRead
@@ -49,7 +50,7 @@ class MirrorUser(Protocol):
     def flush_later(self) -> None:
         """Call `report` at the end of the round."""
 
-    def leave(self, error: MirrorDiffers) -> None:
+    def leave(self, error: Exception) -> None:
         """The mirror differs: have its node come again with another one."""
 
     def after_ms(self, delay_ms: int, callback: Callable[[], object]) -> None:
@@ -153,7 +154,7 @@ class MirrorMember:
         self._do(lambda: self._mirror.sender_gone(sender))
 
     def decided(self, payload: bytes) -> None:
-        """The decisions of a turn. Raises ValueError."""
+        """The decisions of a turn. If they cannot be read, it leaves."""
         self._do(lambda: self._mirror.decided(payload))
 
     def batch(self, kind: int, payload: bytes) -> None:
@@ -181,7 +182,9 @@ class MirrorMember:
             return
         try:
             action()
-        except MirrorDiffers as error:
+        except (MirrorDiffers, DecisionError, RunError) as error:
+            # The ring does not deliver decisions again: without those that cannot be read, it
+            # differs as well.
             self._has_left = True
             self._user.leave(error)
             return

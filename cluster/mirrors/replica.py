@@ -37,7 +37,6 @@ from leveret.cluster.mirrors.kept import Kept
 from leveret.cluster.mirrors.leading import Leading, sender_number
 from leveret.cluster.mirrors.leading_queue import LeadingQueue
 from leveret.cluster.mirrors.mirror_member import MirrorMember
-from leveret.cluster.mirrors.mirror_messages import MirrorDiffers
 from leveret.cluster.mirrors.mirror_record import MirrorRecord
 from leveret.cluster.mirrors.mirrored_queue import MirroredQueue
 from leveret.cluster.mirrors.other_leader import OtherLeader
@@ -308,7 +307,7 @@ class Replica(Flushable):
         self._taking_over.confirmed(through)
 
     def delivered(self, sender: Member, payloads: list[bytes]) -> None:
-        """Decisions of a leader, or the mark of a new one. Raises ValueError."""
+        """Decisions of a leader, or the mark of a new one."""
         for payload in payloads:
             if payload and self._mirror is not None:
                 self._mirror.decided(payload)
@@ -401,7 +400,7 @@ class Replica(Flushable):
         """Call `flush` at the end of the round."""
         self._site.replica_flush_later(self)
 
-    def leave(self, error: MirrorDiffers) -> None:
+    def leave(self, error: Exception) -> None:
         """The mirror's messages are not the leader's: it dies, and the node gets another one."""
         member = self.member
         assert member is not None, "RP1"

@@ -96,6 +96,26 @@ def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes):
     assert nodes.ends[C, A].dropped is None
 
 
+def test_early_decisions_that_cannot_be_read_end_the_mirror_and_not_the_node(
+    nodes, monkeypatch, caplog
+):
+    kind = type(nodes.replica(A).leading.backing)
+    take = kind.take_decisions
+    with monkeypatch.context() as damage:
+        damage.setattr(kind, "take_decisions", lambda led: take(led) and b"damaged")
+        publish(nodes.by_name[B].queue(), b"5")
+        nodes.settle()
+    nodes.catch_up_records(C)
+    nodes.settle()
+    assert "the mirror of" in caplog.text
+    assert "is given up: 7 bytes are no turn's decisions" in caplog.text
+    assert nodes.record.on(C) is None
+    nodes.join(C)
+    publish(nodes.by_name[C].queue(), b"6")
+    nodes.settle()
+    assert nodes.bodies(C) == [b"6"]
+
+
 def test_a_member_whose_node_comes_from_another_side_asks_for_what_was_sent_before():
     """Its record there had another version, so what came early was not known to be early."""
     nodes = MirroredNodes(A, B, C)
