@@ -272,10 +272,10 @@ class Mirror:
     def _pass_over(self, decision: Decision) -> MirrorMessages | None:
         """A decision before this mirror began, or the one with which it begins."""
         if decision.kind in (PUBLISHED, REFUSED):
-            self.senders.skip(decision.sender, decision.first + decision.count)
+            self.senders.pass_over(decision.sender, decision.first + decision.count)
         elif decision.kind == JOINED and decision.member == self.member:
             for sender, number in decision.decided.items():
-                self.senders.skip(sender, number)
+                self.senders.pass_over(sender, number)
             queue = self._make_queue(decision.ranges)
             self.messages = MirrorMessages(queue, decision.ranges, decision.term)
             self.turn = self._turns[0][0] - 1
@@ -403,8 +403,10 @@ class Mirror:
             return None
         messages = self.messages or MirrorMessages(self._make_queue([]), [], 0)
         messages.requeue_all()
-        senders = self.senders
+        senders, void = self.senders, messages.void()
+        if void or self.messages is None:
+            senders.lose_passed_over()
         return Promoted(
             messages.queue, self.turn, list(senders.undecided()), senders.decided(),
-            senders.refusals(), messages.void(),
+            senders.refusals(), void,
         )  # fmt: skip

@@ -57,10 +57,13 @@ class Sender:
 
     runs: undecided. decided: decisions have named all numbers below. begin, arrived: the contents
     from one to the other have come. end: contents from this number on are void. is_gone: its link
-    has ended, here. refused: numbers that decisions have refused.
+    has ended, here. refused: numbers that decisions have refused. passed_over: what became of those
+    below was decided before this member began. told: the sender knows it of those below.
     """
 
-    __slots__ = ("arrived", "begin", "decided", "end", "is_gone", "refused", "runs")
+    __slots__ = (
+        "arrived", "begin", "decided", "end", "is_gone", "passed_over", "refused", "runs", "told",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.runs: deque[Run] = deque()
@@ -69,7 +72,9 @@ class Sender:
         self.arrived = 0
         self.end = NO_POSITION
         self.is_gone = False
+        self.passed_over = 0
         self.refused = Intervals()
+        self.told = 0
 
 
 NO_RUNS: Final[list[Run]] = []
@@ -135,7 +140,9 @@ class Senders:
 
     def told(self, number: int, end: int) -> None:
         """A sender knows what became of its contents below a number: refusals are forgotten."""
-        self._sender(number).refused.remove_range(0, end)
+        sender = self._sender(number)
+        sender.told = max(sender.told, end)
+        sender.refused.remove_range(0, end)
 
     # From decisions
 
@@ -192,6 +199,19 @@ class Senders:
         sender.decided = max(sender.decided, end)
         while sender.runs and sender.runs[0].first < end:
             self._pop(sender.runs, end)
+
+    def pass_over(self, number: int, end: int) -> None:
+        """All contents below a number were decided before this member began."""
+        self._sender(number).passed_over = end
+        self.skip(number, end)
+
+    def lose_passed_over(self) -> None:
+        """What was decided before this member began may not be here, and it leads next: senders
+        that have not been told are refused.
+        """
+        for sender in self._senders.values():
+            if sender.told < sender.passed_over:
+                sender.refused.add_range(sender.told, sender.passed_over)
 
     def end(self, number: int, end: int) -> None:
         """The contents of a sender from a number on are void."""

@@ -321,6 +321,41 @@ class TestFailover:
         refused = next_leader.mirror.promote().refused
         assert {sender: list(numbers) for sender, numbers in refused.items()} == {1: [(0, 1)]}
 
+    def test_it_refuses_what_was_decided_before_it_began_and_it_lacks(self, group):
+        """Who waits for a confirm is not told that the messages are safe."""
+        node = publish(group, 3)
+        group.end_turn()
+        mirror = group.join()
+        group.end_turn()
+        group.deliver_decisions(mirror)
+        refused = mirror.mirror.promote().refused
+        assert {sender: list(numbers) for sender, numbers in refused.items()} == {
+            node.number: [(0, 3)]
+        }
+
+    def test_it_refuses_nothing_that_batches_have_brought(self, group):
+        publish(group, 3)
+        group.end_turn()
+        mirror = group.join()
+        group.end_turn()
+        group.deliver_decisions(mirror)
+        while mirror.mirror.lacks:
+            group.send_batch(mirror)
+            group.deliver_batch(mirror)
+        assert mirror.mirror.promote().refused == {}
+
+    def test_it_refuses_nothing_that_its_sender_knows(self, group):
+        node = publish(group, 3)
+        group.end_turn()
+        mirror = group.join()
+        group.end_turn()
+        group.deliver_decisions(mirror)
+        mirror.mirror.senders.told(node.number, 2)
+        refused = mirror.mirror.promote().refused
+        assert {sender: list(numbers) for sender, numbers in refused.items()} == {
+            node.number: [(2, 3)]
+        }
+
     def test_a_mirror_drops_what_a_leader_that_was_not_synchronised_lacks(self, group):
         publish(group, 3)
         first, second = group.join(), group.join()
