@@ -35,13 +35,14 @@ from leveret.mgmt.api.routes import Created, NoContent, route
 from leveret.mgmt.api.windows import both
 from leveret.mgmt.slices import GiveWay, Slices
 from leveret.mgmt.views.mirrors import add_part
-from leveret.mgmt.views.queues import QueueViews
+from leveret.mgmt.views.queues import DOWN, QueueViews
 from leveret.mgmt.views.to_json import properties_to_json
 
 ACK_MODES = (
     "ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"
 )  # fmt: skip
 ENCODINGS = ("auto", "base64")
+ASKED_TIMES_MAX = 5
 
 
 @route("GET", "/queues", "/queues/detailed", "/queues/{vhost}")
@@ -65,7 +66,19 @@ async def list_queues(call: Call) -> Any:
 
 @route("GET", "/queues/{vhost}/{queue}")
 async def show_queue(call: Call) -> Any:
-    """One queue: from its own node, but its consumers from the nodes of their channels."""
+    """One queue: from its own node, but its consumers from the nodes of their channels.
+
+    A mirrored queue may move while the nodes are asked: then none says that the queue is its own.
+    """
+    shown = await _shown(call)
+    for _ in range(ASKED_TIMES_MAX - 1 if other_nodes(call) else 0):
+        if shown["state"] != DOWN or not shown.get("mirroring", {}).get("leader"):
+            break
+        shown = await _shown(call)
+    return shown
+
+
+async def _shown(call: Call) -> dict[str, Any]:
     vhost = call.vhost()
     queue = call.queue(vhost)
     consumers = await consumers_of_queue(call, vhost, queue)
@@ -75,7 +88,7 @@ async def show_queue(call: Call) -> Any:
         found = msgspec.json.decode(answer, type=dict[str, Any])
         consumers += found["consumer_details"]
         parts[node] = found.get("mirroring")
-        if node == queue.home.node:
+        if found["state"] != DOWN or (shown["state"] == DOWN and node == queue.home.node):
             shown = found
     for node, part in parts.items():
         if ring is not None and part is not None:

@@ -93,7 +93,7 @@ class ClusteredNode:
     def ctl(self, *words, succeeds=True):
         """Run leveretctl on this node; what it printed."""
         done = self._run_ctl(*words)
-        assert (done.returncode == 0) is succeeds, done
+        assert (done.returncode == 0) is succeeds, f"{done}\n{self.name} logged {self.log[-3000:]}"
         return done.stdout + done.stderr
 
     def ctl_json(self, *words):
@@ -111,7 +111,8 @@ class ClusteredNode:
 
     def join(self, other, *options):
         self.ctl("stop_app")
-        self.ctl("join_cluster", *options, other.address)
+        done = self._run_ctl("join_cluster", *options, other.address)
+        assert done.returncode == 0, f"{done}\n{other.name} logged {other.log[-3000:]}"
         self.ctl("start_app")
 
     def connect(self):

@@ -77,6 +77,16 @@ def test_every_node_shows_the_mirrors_and_the_ring(nodes, mirrored):
         assert sorted(listed["slave_nodes"]) == names(b, c)
 
 
+def test_a_queue_that_moves_is_never_shown_as_down(nodes, mirrored):
+    states = set()
+    for node in (*nodes[1:], nodes[0]):
+        set_policy(nodes[0], mirrored, **{"ha-mode": "nodes", "ha-params": [node.name]})
+        while (queue := nodes[2].get(MIRRORED + mirrored))["node"] != node.name:
+            states.add(queue["state"])
+        states.add(queue["state"])
+    assert states == {"running"}
+
+
 def test_the_answers_are_as_described(nodes, mirrored):
     schema = document("", with_control=False)["components"]["schemas"]["Mirroring"]
     shown = nodes[1].get(MIRRORED + mirrored)["mirroring"]

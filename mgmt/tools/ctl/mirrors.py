@@ -62,8 +62,9 @@ def _mirrored(ctl: Session, name: str) -> dict[str, Any]:
             UNAVAILABLE,
         )
     if queue["state"] == "down":
-        awaited = queue["mirroring"]["awaited"]
-        raise failure(f"{where} is down: it waits for node {awaited}", UNAVAILABLE)
+        awaited, leader = queue["mirroring"]["awaited"], queue["mirroring"]["leader"]
+        reason = f"it waits for node {awaited}" if awaited else f"node {leader} does not answer"
+        raise failure(f"{where} is down: {reason}", UNAVAILABLE)
     return queue
 
 

@@ -96,15 +96,11 @@ def test_one_that_is_damaged_ends_its_link_and_not_the_node(nodes):
     assert nodes.ends[C, A].dropped is None
 
 
-def test_early_decisions_that_cannot_be_read_end_the_mirror_and_not_the_node(
-    nodes, monkeypatch, caplog
-):
-    kind = type(nodes.replica(A).leading.backing)
-    take = kind.take_decisions
-    with monkeypatch.context() as damage:
-        damage.setattr(kind, "take_decisions", lambda led: take(led) and b"damaged")
-        publish(nodes.by_name[B].queue(), b"5")
-        nodes.settle()
+def test_early_decisions_that_cannot_be_read_end_the_mirror_and_not_the_node(nodes, caplog):
+    ring = nodes.replica(A)._ring
+    ring.broadcast(b"damaged")
+    ring.flush()
+    nodes.settle()
     nodes.catch_up_records(C)
     nodes.settle()
     assert "the mirror of" in caplog.text
