@@ -56,7 +56,8 @@ class ClusteredNode:
             env=self._environment,
         )
         if waits:
-            self.wait_for_log("ready in")
+            self.wait_until(lambda: self.is_ready or self.process.poll() is not None, "it is ready")
+            assert self.is_ready, self.log
 
     @property
     def address(self):
@@ -66,6 +67,11 @@ class ClusteredNode:
     @property
     def log(self):
         return self.log_path.read_text()
+
+    @property
+    def is_ready(self):
+        """Whether it says so: the space tells it from 'Address already in use'."""
+        return " ready in" in self.log
 
     def wait_for_log(self, text):
         self.wait_until(lambda: text in self.log, f"the log has {text!r}")

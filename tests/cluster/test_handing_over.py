@@ -47,7 +47,7 @@ def test_the_last_node_to_stop_leads_when_all_come_back(mirroring):
     for node in mirroring:
         node.start(waits=False)
     for node in mirroring:
-        node.wait_for_log("ready in")
+        node.wait_for_log(" ready in")
     publish(declared(a), b"10")
     assert [body for body, _ in consumed(b, 11)] == [b"%d" % number for number in range(11)]
 

@@ -62,7 +62,7 @@ def cluster(tmp_path):
     with Network(1) as network:
         cluster = LocalCluster(network.hosts[0], tmp_path)
         try:
-            cluster.wait_for("ready in", 3)
+            cluster.wait_for(" ready in", 3)
             yield cluster
         finally:
             cluster.process.send_signal(signal.SIGTERM)

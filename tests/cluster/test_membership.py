@@ -59,7 +59,7 @@ def test_the_node_that_stopped_last_starts_alone_and_the_other_waits_for_it(runn
     b.start(waits=False)
     b.wait_for_log("Waiting for nodes")
     a.start()
-    b.wait_for_log("ready in")
+    b.wait_for_log(" ready in")
     assert queues(b) == {"last"}
 
 
@@ -151,7 +151,7 @@ def test_ram_nodes_route_without_a_disc_node_and_refuse_changes(running, tmp_pat
         b.start(waits=False)
         b.wait_for_log(f"Waiting for nodes {a.name}")
         a.start()
-        b.wait_for_log("ready in")
+        b.wait_for_log(" ready in")
         with a.connect() as connection:
             assert connection.channel().basic_get("of-b", auto_ack=True)[2] == b"routed"
     finally:
@@ -179,7 +179,7 @@ def test_new_nodes_that_list_each_other_form_one_cluster(tmp_path):
     ]
     try:
         for node in nodes:
-            node.wait_for_log("ready in")
+            node.wait_for_log(" ready in")
         nodes[2].ctl("await_online_nodes", "3")
         declare(nodes[1], "shared")
         assert queues(nodes[0]) == queues(nodes[2]) == {"shared"}

@@ -81,7 +81,7 @@ def test_all_nodes_lose_power(mirroring):
     for node in mirroring:
         node.start(waits=False)
     for node in mirroring:
-        node.wait_for_log("ready in")
+        node.wait_for_log(" ready in")
     assert [body for body, _ in consumed(c, 100)] == [b"%d" % number for number in range(100)]
 
 

@@ -47,7 +47,7 @@ def nodes(tmp_path, consul):
                 ClusteredNode(directory, "rabbit", "--config", file, host=host, waits=False)
             )
         for node in nodes:
-            node.wait_for_log("ready in")
+            node.wait_for_log(" ready in")
         yield nodes
     finally:
         for node in nodes:

@@ -71,7 +71,7 @@ def test_all_nodes_are_renamed_at_once(nodes):
     rename(b, *names_of_b, *names_of_a)
     b.start(waits=False)
     a.start()
-    b.wait_for_log("ready in")
+    b.wait_for_log(" ready in")
     assert published_and_taken(b, "of-a") == [b"before", b"after"]
     assert published_and_taken(a, "of-b") == [b"before", b"after"]
     assert published_and_taken(b, "missed") == [b"before", b"after"]

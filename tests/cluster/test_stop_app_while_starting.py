@@ -105,7 +105,7 @@ def test_a_paused_node_stays_stopped_until_it_is_started(pair, tmp_path):
     a.start(waits=False)
     a.wait_for_log("Waiting for nodes")
     b.ctl("start_app")
-    a.wait_for_log("ready in")
+    a.wait_for_log(" ready in")
     seen = b.log.count("pauses")
     a.stop(signal.SIGKILL)
     b.wait_for_log_again("pauses", seen)

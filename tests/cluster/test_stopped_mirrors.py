@@ -45,7 +45,7 @@ def test_the_first_to_stop_waits_for_the_last(stopped):
     a, b = stopped
     a.start(waits=False)
     b.start()
-    a.wait_for_log("ready in")
+    a.wait_for_log(" ready in")
     assert bodies(a, 3) == [b"1", b"2", b"3"]
 
 

@@ -44,7 +44,7 @@ class Node:
         )
         while time.monotonic() < started_at + PATIENCE_SECONDS:
             self.log.seek(start)
-            if "ready in" in self.log.read():
+            if " ready in" in self.log.read():
                 self.ready_seconds = time.monotonic() - started_at
                 return True
             if self.process.poll() is not None:

@@ -39,7 +39,7 @@ class ServedNode(HttpApi):
             list(map(str, command)), stdout=self._log, stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
-        self.wait_until(lambda: "ready in" in self.log, "it is ready")
+        self.wait_until(lambda: " ready in" in self.log, "it is ready")
 
     @property
     def log(self) -> str:

@@ -324,8 +324,8 @@ def test_a_node_runs_where_only_what_the_wheel_requires_is_installed(alone, tmp_
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
     )  # fmt: skip
     try:
-        lines = list(iter_until("ready in", node.stdout))
-        assert "ready in" in lines[-1], lines
+        lines = list(iter_until(" ready in", node.stdout))
+        assert " ready in" in lines[-1], lines
         status = ("--data-dir", tmp_path / "data", "status")
         assert "RabbitMQ version" in run(alone / "leveretctl", *status, cwd=tmp_path)
     finally:
