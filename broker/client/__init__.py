@@ -1,0 +1,1 @@
+"""Connections of the node to other AMQP 0-9-1 servers."""
