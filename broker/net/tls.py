@@ -37,7 +37,8 @@ from leveret.broker.net.cipher_suites import (
     suite_parts,
     version_of,
 )
-from leveret.broker.net.tls_session import ServerContext, reason_of
+from leveret.broker.net.tls_session import ServerContext
+from leveret.broker.tls_errors import reason_of
 
 LOOK_MS = 5_000
 TLS_1_2, TLS_1_3 = "tlsv1.2", "tlsv1.3"

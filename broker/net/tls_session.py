@@ -8,6 +8,8 @@ into the calls by which the loop creates a session and runs its handshake.
 import logging
 import ssl
 
+from leveret.broker.tls_errors import reason_of
+
 logger = logging.getLogger("leveret.tls")
 
 
@@ -83,10 +85,3 @@ class ServerContext(ssl.SSLContext):
         assert isinstance(made, ServerSession)
         made.outgoing = outgoing
         return made
-
-
-def reason_of(error: ssl.SSLError) -> str:
-    """OpenSSL's reason for an error, as text."""
-    verified: str = getattr(error, "verify_message", "")
-    code: str | None = getattr(error, "reason", None)
-    return verified or (code.replace("_", " ").lower() if code else str(error.args[-1]))

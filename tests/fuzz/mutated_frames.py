@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
+from leveret.broker.amqp.content_assembler import ContentAssembler
 from leveret.broker.amqp.content_header import read_header
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.field_table import FieldTableError, decode_table, encode_table
@@ -22,7 +23,6 @@ from leveret.broker.amqp.frames import BODY, HEADER, METHOD, FrameScanner, Frame
 from leveret.broker.amqp.methods import UnreadableMethod, decode_method
 from leveret.broker.amqp.properties import PropertiesError, decode_properties, encode_properties
 from leveret.broker.amqp.table_scan import table_end
-from leveret.broker.channel.content_assembler import ContentAssembler
 from tests.fuzz.mutation import mutated
 from tests.fuzz.sessions import HANDSHAKE, TABLE, valid_session
 from tests.protocol.raw_client import publish_bytes

@@ -3,9 +3,9 @@
 import pytest
 
 from leveret.broker.amqp.content import header_frame
+from leveret.broker.amqp.content_assembler import Content, ContentAssembler
 from leveret.broker.amqp.errors import ConnectionFault
 from leveret.broker.amqp.frames import BODY, HEADER, METHOD
-from leveret.broker.channel.content_assembler import Content, ContentAssembler
 
 ARGUMENTS = b"\0\0\0\1q\0"
 PROPERTIES = b"\x08\x00\x05"

@@ -1,4 +1,4 @@
-"""Assembles a message from its frames: basic.publish, a content header, body frames.
+"""Assembles a message from its frames: a method such as basic.publish, a content header, bodies.
 
 The scanner hands over most messages whole (amqp/frames.py). This is for the others: a body in
 several frames, frames that arrived in different reads, frames of several channels mixed. Frames out
@@ -33,7 +33,7 @@ class Content(NamedTuple):
 class ContentAssembler:
     """The message of which one channel has received some frames.
 
-    arguments: those of its basic.publish, as they were received.
+    arguments: those of its method, as they were received.
     """
 
     __slots__ = (

@@ -1,0 +1,40 @@
+"""How a connection or a channel of the client ends, and what is raised because of it."""
+
+from typing import Final, NamedTuple
+
+NO_REPLY_CODE: Final = 0
+
+
+class Closed(NamedTuple):
+    """Why a connection or a channel has ended.
+
+    reply_code, text: of the close method, whoever sent it; 200 if this node closed it as intended.
+    The code is 0 if the connection ended without that method; the text then says how.
+    """
+
+    reply_code: int
+    text: str
+
+    def __str__(self) -> str:
+        """The code, if there is one, and the text."""
+        return f"{self.reply_code}, {self.text}" if self.reply_code else self.text
+
+
+class ConnectionFailed(Exception):
+    """No connection could be opened; the text says why, for a person who can change it."""
+
+
+class ChannelClosed(Exception):
+    """The channel has ended, or none could be opened. closed: why."""
+
+    def __init__(self, closed: Closed) -> None:
+        super().__init__(f"the channel is closed: {closed}")
+        self.closed = closed
+
+
+class ConnectionClosed(Exception):
+    """The connection has ended. closed: why."""
+
+    def __init__(self, closed: Closed) -> None:
+        super().__init__(f"the connection is closed: {closed}")
+        self.closed = closed

@@ -1,0 +1,92 @@
+"""What a client answers in the handshake: how it logs in, and which limits it chooses.
+
+Pure. The rules for limits are those of RabbitMQ's client (`amqp_network_connection`): the smaller
+one, and 0 stands for the other side's.
+"""
+
+from typing import Final, NamedTuple
+
+from pamqp import commands
+
+from leveret.broker.amqp.field_table import Table, encode_table
+from leveret.broker.amqp.methods import long_string_argument
+from leveret.broker.client.address import AMQPLAIN, PLAIN, ServerAddress
+from leveret.broker.client.ended import ConnectionFailed
+
+CHANNEL_MAX: Final = 65535
+CAPABILITIES: Final = (
+    "authentication_failure_close",
+    "basic.nack",
+    "connection.blocked",
+    "consumer_cancel_notify",
+    "exchange_exchange_bindings",
+    "publisher_confirms",
+)
+TLS_RECORDS: Final = (0x15, 0x16)
+"""What a TLS server's first octet is: an alert or a handshake."""
+
+
+class Limits(NamedTuple):
+    """What was negotiated. frame_max in bytes, and heartbeat_s: 0 for none."""
+
+    channel_max: int
+    frame_max: int
+    heartbeat_s: int
+
+
+def client_properties(properties: Table) -> Table:
+    """The properties with what this client is capable of."""
+    return {"capabilities": ("F", dict.fromkeys(CAPABILITIES, ("t", True))), **properties}
+
+
+def choose_mechanism(address: ServerAddress, offered: str) -> str:
+    """The first of the address's mechanisms that the server offers. Raises ConnectionFailed."""
+    names = offered.split()
+    for mechanism in address.mechanisms:
+        if mechanism in names:
+            return mechanism
+    wanted = " or ".join(address.mechanisms)
+    raise ConnectionFailed(
+        f"{address} offers the authentication mechanisms {', '.join(names) or 'none'}, and not "
+        f"{wanted}: choose another one with auth_mechanism"
+    )
+
+
+def response(mechanism: str, address: ServerAddress) -> str:
+    """The response of a mechanism, as the argument of connection.start-ok."""
+    if mechanism == PLAIN:
+        return f"\0{address.user}\0{address.password}"
+    if mechanism == AMQPLAIN:
+        table: Table = {"LOGIN": ("S", address.user), "PASSWORD": ("S", address.password)}
+        return encode_table(table)[4:].decode("utf-8", "surrogateescape")
+    return ""
+
+
+def choose_limits(address: ServerAddress, offered: commands.Connection.Tune) -> Limits:
+    """What to answer to the server's limits."""
+    return Limits(
+        _smaller(address.channel_max, offered.channel_max) or CHANNEL_MAX,
+        _smaller(address.frame_max, offered.frame_max),
+        _smaller(address.heartbeat_s, offered.heartbeat),
+    )
+
+
+def _smaller(wanted: int, offered: int) -> int:
+    return min(wanted, offered) if wanted and offered else max(wanted, offered)
+
+
+def check_greeting(address: ServerAddress, data: bytes) -> None:
+    """Raise ConnectionFailed if the first bytes of a server cannot be a connection.start."""
+    if data[0] == 1:
+        return
+    if data.startswith(b"AMQP"):
+        version = ".".join(str(octet) for octet in data[5:8])
+        raise ConnectionFailed(f"{address} does not speak AMQP 0-9-1; it answers with {version}")
+    if data[0] in TLS_RECORDS:
+        raise ConnectionFailed(f"{address} speaks TLS: connect with amqps://")
+    raise ConnectionFailed(f"{address} does not speak AMQP; it answers with {data[:16]!r}")
+
+
+def mechanisms_of(start: commands.Connection.Start) -> str:
+    """The mechanisms that a server offers, separated by spaces."""
+    return long_string_argument(start.mechanisms).decode("utf-8", "replace")

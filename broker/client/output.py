@@ -1,0 +1,146 @@
+"""The output of a client's connection, gathered in a round of the event loop, written at its end.
+
+Publishes, acks and methods are written one behind the other to one buffer. A body that is large, or
+does not fit into one frame, has pieces of its own and is not copied. When much has been gathered it
+is written at once, so that the server works on it while the rest is made.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from librt.strings import BytesWriter
+
+from leveret.broker.amqp.content import COPIED_BYTES_MAX, Piece, content_frames, write_content
+from leveret.broker.amqp.frames import FRAME_OVERHEAD_BYTES, HEADER, METHOD, encode_frame
+
+GATHERED_BYTES_MAX: Final = 64 * 1024
+"""More is written without waiting for the end of the round."""
+WRITE_BUFFER_HIGH_BYTES: Final = 256 * 1024
+WRITE_BUFFER_LOW_BYTES: Final = 64 * 1024
+"""Above the high mark the output takes no more; below the low one it does again."""
+
+
+class PublishFrames:
+    """What the frames of messages have in common that are published to one address on a channel."""
+
+    __slots__ = ("before_body", "before_size", "channel", "method")
+
+    def __init__(self, channel: int, method: bytes) -> None:
+        """method: the encoded basic.publish."""
+        number = channel.to_bytes(2, "big")
+        self.channel = channel
+        self.method = method
+        self.before_size = encode_frame(METHOD, channel, method) + bytes((HEADER,)) + number
+        self.before_body = b"\xce\x03" + number
+
+
+class ClientOutput:
+    """The output of one connection.
+
+    frame_bytes_max: as negotiated; 0 for no limit. is_blocked: the server takes no publishes
+    (connection.blocked). bytes_out: the total. on_writable: called when `is_writable` becomes true.
+    """
+
+    __slots__ = (
+        "_call_soon", "_is_dirty", "_is_full", "_pieces", "_transport", "_writer", "bytes_out",
+        "frame_bytes_max", "is_blocked", "on_writable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], object]], object],
+        on_writable: Callable[[], object],
+    ) -> None:
+        """call_soon: calls back at the end of the round."""
+        self._call_soon = call_soon
+        self.on_writable = on_writable
+        self._writer = BytesWriter()
+        self._pieces: list[Piece] = []
+        self._transport: asyncio.Transport | None = None
+        self._is_dirty = self._is_full = False
+        self.is_blocked = False
+        self.frame_bytes_max = 0
+        self.bytes_out = 0
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Write to this socket."""
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
+
+    def disconnect(self) -> None:
+        """The connection has ended: discard all later output."""
+        self._transport = None
+        self._pieces = []
+        self._writer.truncate(0)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the socket and the server take more messages."""
+        return not (self._is_full or self.is_blocked)
+
+    def write(self, data: bytes) -> None:
+        """Append whole frames."""
+        self._writer.write(data)
+        self._gathered()
+
+    def publish(self, frames: PublishFrames, properties: bytes, body: bytes) -> None:
+        """Append the frames of a message."""
+        size = len(body)
+        limit = self.frame_bytes_max
+        if size > COPIED_BYTES_MAX or (limit and size > limit - FRAME_OVERHEAD_BYTES):
+            self._take_over()
+            self._pieces += content_frames(frames.channel, frames.method, properties, body, limit)
+            self.flush()
+            return
+        writer = self._writer
+        writer.write(frames.before_size)
+        write_content(writer, frames.before_body, properties, body)
+        self._gathered()
+
+    def _gathered(self) -> None:
+        if len(self._writer) > GATHERED_BYTES_MAX:
+            self.flush()
+        elif not self._is_dirty:
+            self._is_dirty = True
+            self._call_soon(self._end_round)
+
+    def _end_round(self) -> None:
+        self._is_dirty = False
+        self.flush()
+
+    def _take_over(self) -> None:
+        """Make a piece of what was written."""
+        if len(self._writer):
+            self._pieces.append(self._writer.getvalue())
+            self._writer.truncate(0)
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        self._take_over()
+        pieces, self._pieces = self._pieces, []
+        transport = self._transport
+        if transport is None or not pieces:
+            return
+        for piece in pieces:
+            self.bytes_out += len(piece)
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        else:
+            transport.writelines(pieces)
+
+    def pause(self) -> None:
+        """The socket's buffer is full."""
+        self._is_full = True
+
+    def resume(self) -> None:
+        """The socket's buffer has drained."""
+        self._is_full = False
+        if not self.is_blocked:
+            self.on_writable()
+
+    def set_blocked(self, is_blocked: bool) -> None:
+        """The server takes no publishes, or takes them again."""
+        was_blocked, self.is_blocked = self.is_blocked, is_blocked
+        if was_blocked and self.is_writable:
+            self.on_writable()
