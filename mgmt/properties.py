@@ -3,8 +3,8 @@
 from typing import Any
 
 from leveret.broker.amqp.content_header import ContentHeader, read_header
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.properties import PROPERTY_TYPES, encode_properties
-from leveret.mgmt.views.to_json import json_to_table
 
 _KINDS = {name: kind for name, _, kind in PROPERTY_TYPES}
 _MAXIMUM = {"octet": 255, "timestamp": 2**64 - 1}

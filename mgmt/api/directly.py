@@ -6,12 +6,12 @@ from pamqp import base
 
 from leveret.broker.amqp.errors import ChannelFault, ConnectionFault, Fault
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED
 from leveret.broker.direct import DirectConnection, Reply
 from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, from_fault
-from leveret.mgmt.views.to_json import json_to_table
 
 NAME_BYTES_MAX = 255
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.reply_codes import NAMES
 from leveret.broker.auth.passwords import ALGORITHMS, hash_from_text
 from leveret.broker.auth.permissions import check_pattern
@@ -43,7 +44,6 @@ from leveret.mgmt.definitions.contents import (
 )
 from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
 from leveret.mgmt.slices import GiveWay
-from leveret.mgmt.views.to_json import json_to_table
 
 NAME_BYTES_MAX = 255
 PREDECLARED = {name: type_name for name, type_name, _ in PREDECLARED_EXCHANGES}

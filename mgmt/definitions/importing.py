@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from leveret.broker.amqp.errors import Fault
 from leveret.broker.amqp.field_table import decode_table, encode_table
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.audit import Act
 from leveret.broker.auth.passwords import SHA256, hash_from_text
 from leveret.broker.auth.users import with_hash, with_password
@@ -50,7 +51,6 @@ from leveret.mgmt.definitions.contents import Definitions, DefinitionsError, Ite
 from leveret.mgmt.definitions.exporting import DEFAULT_QUEUE_TYPE
 from leveret.mgmt.definitions.users import UserError, permissions_of, tags_of
 from leveret.mgmt.slices import GiveWay
-from leveret.mgmt.views.to_json import json_to_table
 
 SLICE = 25
 """Items in one transaction of the metadata: two milliseconds of work or so."""

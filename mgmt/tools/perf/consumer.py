@@ -13,6 +13,7 @@ import time
 from pamqp import base, commands
 
 from leveret.broker.amqp.frames import BASIC_ACK, CLASS_BASIC, FRAME_END, METHOD
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.mgmt.tools.perf.connection import Connection, PerfError
 from leveret.mgmt.tools.perf.deliveries import Assembly, Shape, note_latency, shape_of, step
 from leveret.mgmt.tools.perf.histogram import Histogram
@@ -20,7 +21,6 @@ from leveret.mgmt.tools.perf.messages import clock_of
 from leveret.mgmt.tools.perf.options import Options
 from leveret.mgmt.tools.perf.schedule import TICK_SECONDS_MIN, Pace, Schedule
 from leveret.mgmt.tools.perf.topology import declare_queue
-from leveret.mgmt.views.to_json import json_to_table
 
 RUN_MAX = 100_000
 IDLE_SECONDS = 1.0

@@ -14,10 +14,10 @@ from pamqp import commands
 from leveret.broker.amqp.content import Piece, body_frames, header_frame
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.frames import METHOD, encode_frame
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.methods import encode_method
 from leveret.broker.amqp.properties import PERSISTENT, PROPERTY_TYPES, Properties, encode_properties
 from leveret.mgmt.tools.perf.options import BODY_BYTES_MIN, Options
-from leveret.mgmt.views.to_json import json_to_table
 
 STAMP_BYTES = 8
 STAMP_HEADER = "timestamp"

@@ -14,9 +14,9 @@ import asyncio
 
 from pamqp import base, commands
 
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.mgmt.tools.perf.connection import ChannelClosed, Connection, NotReachable, connect
 from leveret.mgmt.tools.perf.options import Options
-from leveret.mgmt.views.to_json import json_to_table
 
 CHANNEL, PROBE_CHANNEL = 1, 2
 NOT_FOUND = 404

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from leveret.broker.amqp.field_table import Table, encode_short_string, encode_table
+from leveret.broker.amqp.json_tables import json_to_table
 from leveret.broker.amqp.properties import HEADERS, PROPERTY_TYPES
-from leveret.mgmt.views.to_json import json_to_table
 
 MARK = "leveret-replay"
 """The header that identifies the copies of a message when waits are measured."""

@@ -3,8 +3,8 @@
 import pytest
 
 from leveret.broker.amqp.field_table import NESTING_MAX, encode_table
+from leveret.broker.amqp.json_tables import TABLE_BYTES_MAX, json_to_table
 from leveret.mgmt.json_limits import TOO_DEEP, TOO_MANY, VALUES_MAX, refusal_of
-from leveret.mgmt.views.to_json import TABLE_BYTES_MAX, json_to_table
 
 
 def nested(depth):

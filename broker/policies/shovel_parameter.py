@@ -1,0 +1,256 @@
+"""The parameters of the component `shovel`: each defines a shovel.
+
+The keys, their defaults and the texts of errors are those of RabbitMQ 3.10
+(`rabbit_shovel_parameters`), with these differences: AMQP 1.0 is refused, and so are values that
+RabbitMQ takes and whose shovels then fail: no URI, and names, properties and arguments that do not
+fit into their fields. As in RabbitMQ, the values of queue and consumer arguments are checked by the
+server that gets them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_tables import json_to_table
+from leveret.broker.policies.parameter_validation import (
+    Check,
+    Key,
+    anything,
+    boolean,
+    keys_of,
+    number,
+    number_up_to,
+    object_with,
+    one_of,
+    raise_any,
+    short_text,
+    shown_term,
+    uri_list,
+    uris_with,
+)
+
+AMQP091, AMQP10 = "amqp091", "amqp10"
+ON_CONFIRM, ON_PUBLISH, NO_ACK = "on-confirm", "on-publish", "no-ack"
+NEVER, QUEUE_LENGTH = "never", "queue-length"
+PREFETCH_COUNT: Final = 1000
+PREFETCH_COUNT_MAX: Final = 65535
+RECONNECT_DELAY_S: Final = 5.0
+
+QUEUE_ARGUMENTS = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-dead-letter-strategy", "x-max-length", "x-max-length-bytes", "x-max-in-memory-length",
+    "x-max-in-memory-bytes", "x-max-priority", "x-overflow", "x-queue-mode", "x-queue-version",
+    "x-single-active-consumer", "x-queue-type", "x-quorum-initial-group-size", "x-max-age",
+    "x-stream-max-segment-size-bytes", "x-initial-cluster-size", "x-queue-leader-locator",
+)  # fmt: skip
+CONSUMER_ARGUMENTS = ("x-priority", "x-cancel-on-ha-failover", "x-stream-offset")
+
+
+@dataclass(frozen=True)
+class ShovelSource:
+    """Where messages come from: either a queue or an exchange is given.
+
+    uris: they contain passwords. queue_arguments: of a queue that is not there yet. delete_after:
+    the number of messages after which the shovel deletes itself, or `queue-length` for those that
+    are in the queue when it starts; None for never.
+    """
+
+    uris: tuple[str, ...] = field(repr=False)
+    queue: str | None = None
+    exchange: str | None = None
+    exchange_key: str = ""
+    queue_arguments: Table = field(default_factory=dict)
+    consumer_arguments: Table = field(default_factory=dict)
+    prefetch_count: int = PREFETCH_COUNT
+    delete_after: str | int | None = None
+
+
+@dataclass(frozen=True)
+class ShovelDestination:
+    """Where messages go: at most one of queue and exchange is given.
+
+    exchange, exchange_key: None for those with which a message comes. properties: those that are
+    set, by the names of AMQP (`content_type`).
+    """
+
+    uris: tuple[str, ...] = field(repr=False)
+    queue: str | None = None
+    exchange: str | None = None
+    exchange_key: str | None = None
+    queue_arguments: Table = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    adds_forward_headers: bool = False
+    adds_timestamp_header: bool = False
+
+
+@dataclass(frozen=True)
+class ShovelDefinition:
+    """A shovel. reconnect_delay_s: 0 for a shovel that is not started again when it fails."""
+
+    source: ShovelSource
+    destination: ShovelDestination
+    ack_mode: str = ON_CONFIRM
+    reconnect_delay_s: float = RECONNECT_DELAY_S
+
+
+NodeVhost = Callable[[str], list[str]]
+"""What is wrong with connecting to a vhost of the node itself: nothing, as a rule."""
+
+
+def _arguments(known: tuple[str, ...]) -> Check:
+    check_keys = object_with([Key(name, anything) for name in known])
+
+    def check(name: str, value: Any) -> list[str]:
+        wrong = check_keys(name, value)
+        if not wrong:
+            try:
+                json_to_table(_object(value))
+            except ValueError as error:
+                return [f"{name} should be a field table: {error}"]
+        return wrong
+
+    return check
+
+
+def _delete_after(name: str, value: Any) -> list[str]:
+    if value in (NEVER, QUEUE_LENGTH):
+        return []
+    if _is_integer(value) and value >= 0:
+        return []
+    allowed = f'a number greater than or equal to 0, "{NEVER}" or "{QUEUE_LENGTH}"'
+    return [f"{name} should be {allowed}, actually was {shown_term(value)}"]
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+PROPERTIES = (
+    *(Key(name, short_text) for name in (
+        "content_type", "content_encoding", "correlation_id", "reply_to", "expiration",
+        "message_id", "type", "user_id", "app_id", "cluster_id",
+    )),
+    Key("delivery_mode", number_up_to(255)),
+    Key("priority", number_up_to(255)),
+    Key("timestamp", number_up_to(2**64 - 1)),
+)  # fmt: skip
+"""The properties that a shovel may set."""
+
+
+def _keys(check_uris: Check) -> tuple[Key, ...]:
+    """The keys in the order in which RabbitMQ checks them."""
+    return (
+        Key("reconnect-delay", number),
+        Key("ack-mode", one_of(NO_ACK, ON_PUBLISH, ON_CONFIRM)),
+        Key("src-protocol", one_of(AMQP10, AMQP091)),
+        Key("dest-protocol", one_of(AMQP10, AMQP091)),
+        Key("src-uri", check_uris, is_mandatory=True),
+        Key("src-exchange", short_text),
+        Key("src-exchange-key", short_text),
+        Key("src-queue", short_text),
+        Key("src-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        Key("src-consumer-args", _arguments(CONSUMER_ARGUMENTS)),
+        Key("prefetch-count", number),
+        Key("src-prefetch-count", number),
+        Key("delete-after", _delete_after),
+        Key("src-delete-after", _delete_after),
+        Key("dest-uri", check_uris, is_mandatory=True),
+        Key("dest-exchange", short_text),
+        Key("dest-exchange-key", short_text),
+        Key("dest-queue", short_text),
+        Key("dest-queue-args", _arguments(QUEUE_ARGUMENTS)),
+        Key("add-forward-headers", boolean),
+        Key("add-timestamp-header", boolean),
+        Key("dest-add-forward-headers", boolean),
+        Key("dest-add-timestamp-header", boolean),
+        Key("publish-properties", object_with(PROPERTIES)),
+        Key("dest-publish-properties", object_with(PROPERTIES)),
+    )
+
+
+def check_shovel(name: str, value: Any, node_vhost: NodeVhost = lambda _vhost: []) -> None:
+    """Check a value of JSON. Raises ParameterError.
+
+    node_vhost: says whether the user may connect to a vhost of the node itself.
+    """
+    given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+    amqp10 = [key for key in ("src-protocol", "dest-protocol") if given.get(key) == AMQP10]
+    raise_any([
+        f"{key} should be {AMQP091}, since AMQP 1.0 is not supported, "
+        f"actually was {shown_term(given[key])}"
+        for key in amqp10
+    ])  # fmt: skip
+    errors: list[str] = []
+    if isinstance(value, Mapping | list):
+        errors += _together(given)
+    raise_any([*errors, *keys_of(name, _keys(uris_with(node_vhost)), value)])
+
+
+def _together(given: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with keys that depend on each other."""
+    if "src-exchange" not in given and "src-queue" not in given:
+        yield "Must specify 'src-exchange' or 'src-queue'"
+    if "src-exchange" in given and "src-queue" in given:
+        yield "Cannot specify 'src-exchange' and 'src-queue'"
+    if _is_integer(_first(given, NEVER, "src-delete-after", "delete-after")) and (
+        given.get("ack-mode") == NO_ACK
+    ):
+        yield "Cannot specify 'no-ack' and numerical 'delete-after'"
+    if "dest-exchange" in given and "dest-queue" in given:
+        yield "Cannot specify 'dest-exchange' and 'dest-queue'"
+
+
+def parse_shovel(name: str, value: Any) -> ShovelDefinition:
+    """The shovel that a value of JSON defines. Raises ParameterError."""
+    check_shovel(name, value)
+    return ShovelDefinition(
+        _source(value), _destination(value), value.get("ack-mode", ON_CONFIRM),
+        max(0.0, float(value.get("reconnect-delay", RECONNECT_DELAY_S))),
+    )  # fmt: skip
+
+
+def _first(given: Mapping[str, Any], default: Any, *keys: str) -> Any:
+    """The value of the first key that is there. Older names of keys are tried last."""
+    return next((given[key] for key in keys if key in given), default)
+
+
+def _source(given: Mapping[str, Any]) -> ShovelSource:
+    prefetch_count = _first(given, PREFETCH_COUNT, "src-prefetch-count", "prefetch-count")
+    delete_after = _first(given, NEVER, "src-delete-after", "delete-after")
+    return ShovelSource(
+        uris=uri_list(given["src-uri"]),
+        queue=given.get("src-queue"),
+        exchange=given.get("src-exchange"),
+        exchange_key=given.get("src-exchange-key", ""),
+        queue_arguments=json_to_table(_object(given.get("src-queue-args"))),
+        consumer_arguments=json_to_table(_object(given.get("src-consumer-args"))),
+        prefetch_count=min(max(0, int(prefetch_count)), PREFETCH_COUNT_MAX),
+        delete_after=None if delete_after == NEVER else delete_after,
+    )
+
+
+def _destination(given: Mapping[str, Any]) -> ShovelDestination:
+    properties = _first(given, None, "dest-publish-properties", "publish-properties")
+    return ShovelDestination(
+        uris=uri_list(given["dest-uri"]),
+        queue=given.get("dest-queue"),
+        exchange=given.get("dest-exchange"),
+        exchange_key=given.get("dest-exchange-key"),
+        queue_arguments=json_to_table(_object(given.get("dest-queue-args"))),
+        properties={
+            key: value if isinstance(value, str) else int(value)
+            for key, value in _object(properties).items()
+        },
+        adds_forward_headers=_first(
+            given, False, "dest-add-forward-headers", "add-forward-headers"
+        ),
+        adds_timestamp_header=_first(
+            given, False, "dest-add-timestamp-header", "add-timestamp-header"
+        ),
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """An object of JSON. An empty list is one without keys, as Erlang has it."""
+    return dict(value or {})
