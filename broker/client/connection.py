@@ -198,10 +198,11 @@ class ClientConnection(asyncio.Protocol):
             reason = f"TLS fails: {reason_of(exc)}"
         else:
             reason = f"the server closed the socket: {exc or 'end of file'}"
+        self._transport = None
+        self._output.disconnect()
         self._end(Closed(NO_REPLY_CODE, reason))
         if self._abortion is not None:
             self._abortion.cancel()
-        self._transport = None
         self._is_disconnected.set()
 
     def pause_reading(self) -> None:
