@@ -17,9 +17,11 @@ class Clustering(Protocol):
     """The membership of one run of a node.
 
     failed: called with the error when the node cannot follow the others; the broker has to stop.
+    running_changed: called with the names of the nodes that run when there are others.
     """
 
     failed: Callable[[Exception], object]
+    running_changed: Callable[[tuple[str, ...]], object]
 
     def declaration_log(
         self, services: Services, local: LocalDeclarationLog, sync: MetadataSync

@@ -20,6 +20,7 @@ from leveret.broker.auth.backends.internal import InternalBackend
 from leveret.broker.clock import Clock, Timer
 from leveret.broker.clustering import Clustering
 from leveret.broker.config import Config, Listener, SettingError
+from leveret.broker.connecting import Connecting
 from leveret.broker.dead_letter_worker import WorkerSettings
 from leveret.broker.events.alarm_events import AlarmEvents
 from leveret.broker.events.events import Events
@@ -46,6 +47,8 @@ from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
+from leveret.broker.shovels.shovels import COMPONENT as SHOVEL
+from leveret.broker.shovels.shovels import Shovels
 from leveret.broker.start_progress import StartProgress
 from leveret.broker.system_clock import SystemClock
 from leveret.broker.tracing.tracer import Tracing
@@ -124,8 +127,8 @@ class Broker:
     """One broker node.
 
     connections: the open connections. tracing: the sinks that receive the trace events of each
-    vhost. traces: the traces that are written to files. clustering: the node's membership of its
-    cluster; None for a node on its own.
+    vhost. traces: the traces that are written to files. shovels: those that run here. clustering:
+    the node's membership of its cluster; None for a node on its own.
     """
 
     def __init__(
@@ -180,6 +183,12 @@ class Broker:
         self.certificates = CertificateWatcher(self.services.clock)
         self.tracing = Tracing(self.services.message_numbers, config.node_name)
         self.traces = Traces(self.services, self.tracing, data_dir)
+        self.shovels = Shovels(
+            config.node_name, self.services.parameters, Connecting(self._make_connection).connect,
+            clock, lambda: self.cluster_name, self.services.declarations.submit,
+        )  # fmt: skip
+        if clustering is not None:
+            clustering.running_changed = self.shovels.nodes_changed
 
     def _make_store(self, data_dir: Path, disk: Disk | None) -> Store:
         services = self.services
@@ -265,6 +274,7 @@ class Broker:
         self.services.turns.watch.start()
         self._open_listeners(self.config.tcp.listeners, self.config.tls.listeners)
         self._watch_consumers()
+        self.shovels.start()
 
     def _open_listeners(self, plain: Sequence[Listener], tls: Sequence[Listener]) -> None:
         for listener in plain:
@@ -387,11 +397,14 @@ class Broker:
         """See `Dependents`."""
         self.tracing.forget_vhost(vhost)
         self.traces.forget_vhost(vhost.name)
+        self.shovels.vhost_deleted(vhost.name)
 
     def parameter_changed(self, component: str, vhost: str, name: str) -> None:
         """See `Dependents`."""
         if component == TRACE_LOG:
             self.traces.log_changed(vhost, name)
+        elif component == SHOVEL:
+            self.shovels.parameter_changed(vhost, name)
 
     # Watching
 
@@ -448,6 +461,7 @@ class Broker:
         self.certificates.stop()
         for acceptor in (*self._acceptors, *self._tls_acceptors):
             acceptor.close()
+        await self.shovels.stop()
         for connection in tuple(self.connections):
             connection.force_close(SHUTDOWN_REASON)
         await self._connections_end(STOP_SECONDS_MAX)

@@ -74,12 +74,13 @@ class ClusterNode:
     """See `Clustering`.
 
     start_as: see `StartAs`. restart_wanted: called when the node has to stop its broker and start
-    it again, with how it then starts. failed: see `Clustering`.
+    it again, with how it then starts. failed, running_changed: see `Clustering`.
     """
 
     def __init__(self, config: Config, data_dir: Path, start_as: StartAs = NORMALLY) -> None:
         self.restart_wanted: Callable[[StartAs], object] = lambda start_as: None
         self.failed: Callable[[Exception], object] = lambda error: None
+        self.running_changed: Callable[[tuple[str, ...]], object] = lambda running: None
         self.links: Links
         self.questions: Questions
         self.log: ReplicatedDeclarations
@@ -180,6 +181,7 @@ class ClusterNode:
             self.name, links.incarnation, services, links, self._queues, log, self.states,
             int(self._clock.wall_time_s() * 1000) - self._clock.now_ms(),
         )  # fmt: skip
+        log.view_changed = self._view_changed
         services.replies.others = RemoteReplies(services.replies, links, self._queues.untaken)
         self._changes = MembershipChanges(
             self.questions, services, self.name, lambda: self.running, self._begin_cluster,
@@ -380,6 +382,10 @@ class ClusterNode:
         """Whether this node may answer its clients: it is in its view, or about to leave it."""
         views = None if self._replication is None else self._replication.views
         return views is None or not views.fence.is_up or views.ending is not None
+
+    def _view_changed(self) -> None:
+        self.mirrored_queues.view_changed()
+        self.running_changed(self.running)
 
     def _members_changed(self) -> None:
         """A node was declared to be a member, or no longer to be one."""

@@ -15,6 +15,7 @@ silence for two heartbeat intervals, or an error of the socket.
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from typing import Any, cast
 
 from pamqp import base, commands
@@ -85,12 +86,17 @@ class ClientConnection(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, address: ServerAddress, properties: Table, clock: Clock | None = None
+        cls,
+        address: ServerAddress,
+        properties: Table,
+        clock: Clock | None = None,
+        connect: "Callable[[ClientConnection], object] | None" = None,
     ) -> "ClientConnection":
         """Connect, log in and open the vhost. Raises ConnectionFailed.
 
         properties: what the server's management shows of this client; its capabilities are added.
-        clock: for heartbeats; None for the event loop's.
+        clock: for heartbeats; None for the event loop's. connect: gives the connection a transport;
+        None for one to the address.
         """
         loop = asyncio.get_running_loop()
         context = context_of(address)
@@ -99,13 +105,16 @@ class ClientConnection(asyncio.Protocol):
         )
         try:
             async with asyncio.timeout(address.connection_timeout_s):
-                await loop.create_connection(
-                    lambda: connection,
-                    address.host,
-                    address.port,
-                    ssl=context,
-                    server_hostname=server_name(address),
-                )
+                if connect is not None:
+                    connect(connection)
+                else:
+                    await loop.create_connection(
+                        lambda: connection,
+                        address.host,
+                        address.port,
+                        ssl=context,
+                        server_hostname=server_name(address),
+                    )
                 await connection.opened
         except TimeoutError:
             if connection._step == CONNECTING:
@@ -198,12 +207,18 @@ class ClientConnection(asyncio.Protocol):
             reason = f"TLS fails: {reason_of(exc)}"
         else:
             reason = f"the server closed the socket: {exc or 'end of file'}"
-        self._transport = None
-        self._output.disconnect()
         self._end(Closed(NO_REPLY_CODE, reason))
         if self._abortion is not None:
             self._abortion.cancel()
+        self._transport = None
         self._is_disconnected.set()
+
+    def set_reading(self, is_reading: bool) -> None:
+        """Read from the socket, or not."""
+        if is_reading:
+            self.resume_reading()
+        else:
+            self.pause_reading()
 
     def pause_reading(self) -> None:
         """Take nothing from the socket, for a while: the server stops to send when it is full."""

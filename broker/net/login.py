@@ -28,6 +28,7 @@ from leveret.broker.net.handshake import (
     FRAME_BYTES_MIN_4,
     LOCALES,
     MECHANISMS,
+    PLAIN_MECHANISM,
     Tuning,
     check_tuning,
     server_properties,
@@ -83,15 +84,19 @@ class LoginConnection(Protocol):
 
 
 class Login:
-    """The handshake of one connection; discarded once it is complete."""
+    """The handshake of one connection; discarded once it is complete.
 
-    __slots__ = ("_challenge", "_connection", "_header", "_step", "_user")
+    known_user: who is known to be the user, whatever the client sends: the node itself.
+    """
+
+    __slots__ = ("_challenge", "_connection", "_header", "_step", "_user", "known_user")
 
     def __init__(self, connection: LoginConnection) -> None:
         self._connection = connection
         self._step = WAITING_FOR_HEADER
         self._header = b""
         self._user: Identity | None = None
+        self.known_user: Identity | None = None
         self._challenge: ChallengeResponse | None = None
 
     @property
@@ -162,6 +167,8 @@ class Login:
     def _mechanisms(self) -> list[str]:
         """The configured mechanisms that the broker supports and this connection can use."""
         connection = self._connection
+        if self.known_user is not None:
+            return [PLAIN_MECHANISM]
         configured = connection.services.config.authentication.mechanisms
         return [
             name
@@ -221,7 +228,8 @@ class Login:
     async def _log_in(self, name: str, password: str | None) -> None:
         connection = self._connection
         attempt = LoginAttempt(name, password, connection.peer_host, connection.name)
-        self._user = await connection.services.access.begin_log_in(attempt)
+        access = connection.services.access
+        self._user = self.known_user or await access.begin_log_in(attempt)
         if self._user is None:
             login_failed(connection, name, self._refusal_reason(name))
             raise self._refusal()

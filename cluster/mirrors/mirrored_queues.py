@@ -76,7 +76,6 @@ class MirroredQueues:
             self.replicas.by_identity.values, log.submit, lambda: states.under_maintenance
         )
         remote_queues.mirrors = self.records
-        log.view_changed = self._view_changed
         states.maintenance_changed = self.planned.look_at_all
         self._services = services
         self._log = log
@@ -104,7 +103,8 @@ class MirroredQueues:
         self.replicas.policies_changed(vhost, queue)
         self.planned.look_at(vhost, queue.name)
 
-    def _view_changed(self) -> None:
+    def view_changed(self) -> None:
+        """The node is in another view, or in none any more."""
         view = self._log.view
         self.replicas.view_changed(view is not None and self._node in view.names)
         self.planned.look_at_all()

@@ -17,6 +17,7 @@ from leveret.mgmt.api import (
     plan,
     queues,
     retrying,
+    shovels,
     traces,
     users,
     vhosts,
@@ -26,6 +27,6 @@ from leveret.mgmt.api.description import served
 
 RESOURCES = (
     acting, authentication, clients, cluster, consumers, control, definitions, discarded, exchanges,
-    health, mirrors, overview, parameters, plan, queues, retrying, traces, users, served, vhosts,
-    workbench,
+    health, mirrors, overview, parameters, plan, queues, retrying, shovels, traces, users, served,
+    vhosts, workbench,
 )  # fmt: skip

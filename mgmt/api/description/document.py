@@ -18,6 +18,7 @@ from leveret.mgmt.api.description import (
     node_schemas,
     operations_access,
     operations_declared,
+    operations_links,
     operations_node,
     operations_traces,
 )
@@ -27,12 +28,18 @@ from leveret.mgmt.api.routes import ROUTES, Route
 
 OPERATIONS = {
     (one.method, one.path): one
-    for part in (operations_declared, operations_access, operations_node, operations_traces)
+    for part in (
+        operations_declared,
+        operations_access,
+        operations_node,
+        operations_traces,
+        operations_links,
+    )
     for one in part.OPERATIONS
 }
 SCHEMAS: dict[str, Schema] = {
     **declared.SCHEMAS, **clients.SCHEMAS, **access.SCHEMAS, **node_schemas.SCHEMAS,
-    **operations_traces.SCHEMAS,
+    **operations_traces.SCHEMAS, **operations_links.SCHEMAS,
 }  # fmt: skip
 SOME = "Columns"
 """The suffix of schemas of objects with only some of their fields."""

@@ -52,6 +52,7 @@ MODULES = {
         "await_online_synchronized_mirror", "await_startup", "force_reset", "post_upgrade",
         "reset", "shutdown", "start_app", "stop", "stop_app", "wait",
     ),
+    "shovels": ("delete_shovel", "restart_shovel", "shovel_status"),
     "status": (
         "cluster_status", "environment", "report", "status",
     ),

@@ -2,7 +2,6 @@
 
 from tests.mgmt.recorder.asks_access import ACCESS
 from tests.mgmt.recorder.asks_declaring import DECLARING
-from tests.mgmt.recorder.asks_links import LINK_PARAMETERS
 from tests.mgmt.recorder.asks_listing import LISTING
 from tests.mgmt.recorder.asks_messages import MESSAGES
 from tests.mgmt.recorder.asks_node import NODE
@@ -10,5 +9,5 @@ from tests.mgmt.recorder.asks_policies import POLICIES
 from tests.mgmt.recorder.scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    *DECLARING, *MESSAGES, *POLICIES, *LINK_PARAMETERS, *ACCESS, *NODE, *LISTING,
+    *DECLARING, *MESSAGES, *POLICIES, *ACCESS, *NODE, *LISTING,
 )  # fmt: skip

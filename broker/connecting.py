@@ -1,0 +1,62 @@
+"""Connections of this node to the servers of URIs, for shovels and federation links.
+
+A URI without a host (`amqp://`, `amqp:///vhost`) names this node itself: client and server are
+connected in memory, and no password is asked for. Who sets such a URI must be allowed to use the
+virtual host (policies/shovel_parameter.py). Any other URI names a server that is reached through a
+socket, be it another broker or a node of this cluster.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.uri import UriError
+from leveret.broker.auth.identity import Identity
+from leveret.broker.auth.unrestricted import Unrestricted
+from leveret.broker.client.address import ServerAddress
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ConnectionFailed
+from leveret.broker.client.uri import ThisNode, address_of
+from leveret.broker.net.connection import Connection
+from leveret.broker.net.in_memory import connect_in_memory
+
+THE_NODE_ITSELF: Final = Identity("none", authorization=Unrestricted())
+"""RabbitMQ's name for the user of a connection that needs none."""
+NAME: Final = "this node"
+"""What stands for the addresses of both ends."""
+
+
+class Connecting:
+    """Opens connections. accept: makes the protocol that the node has for a client."""
+
+    def __init__(self, accept: Callable[[], Connection]) -> None:
+        self._accept = accept
+
+    async def connect(self, uri: str, name: str) -> ClientConnection:
+        """Connect to the server of a URI. Raises ConnectionFailed, with a text without passwords.
+
+        name: what the server's operators see of the connection.
+        """
+        try:
+            address = address_of(uri)
+        except UriError as error:
+            raise ConnectionFailed(f"the URI is not valid: {error}") from None
+        properties: Table = {"connection_name": ("S", name)}
+        if isinstance(address, ServerAddress):
+            return await ClientConnection.open(address, properties)
+        return await self._connect_here(address, properties)
+
+    async def _connect_here(self, here: ThisNode, properties: Table) -> ClientConnection:
+        server = self._accept()
+        assert server.login is not None, "a new connection is not logged in"
+        if here.user is None:
+            server.login.known_user = THE_NODE_ITSELF
+
+        def connect(client: ClientConnection) -> None:
+            connect_in_memory(client, cast(asyncio.Protocol, server), NAME, NAME)
+
+        address = ServerAddress(
+            NAME, vhost=here.vhost, user=here.user or "", password=here.password or ""
+        )
+        return await ClientConnection.open(address, properties, connect=connect)

@@ -1,0 +1,153 @@
+"""Two transports in one process that are each other's socket: a client of the node in the node.
+
+What one end writes the other end's protocol is given in a later turn of the event loop, in order,
+as a socket would. An end whose protocol reads no more lets the other's writes wait, and above
+`HIGH_BYTES` the writing protocol is told to pause, until `LOW_BYTES` are left.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+HIGH_BYTES: Final = 64 * 1024
+LOW_BYTES: Final = 16 * 1024
+READ_BYTES: Final = 256 * 1024
+"""What a protocol is given at a time, as from a socket: it has a turn of the event loop for it."""
+
+
+class InMemoryTransport(asyncio.Transport):
+    """One end. other: the other one. name: what stands for its address."""
+
+    def __init__(self, protocol: asyncio.Protocol, name: str, other_name: str) -> None:
+        super().__init__({"peername": (other_name, 0), "sockname": (name, 0)})
+        self.other: InMemoryTransport
+        self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
+        # What the other end has written, and this end has not read.
+        self._unread: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._is_reading = True
+        self._is_due = False
+        self._has_eof = False
+        self._is_closing = False
+        self._is_lost = False
+        self._is_writing_paused = False
+
+    # Writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Have the other end read it."""
+        if data and not self._is_closing:
+            self.other._take(bytes(data))
+            if self.other._unread_bytes > HIGH_BYTES and not self._is_writing_paused:
+                self._is_writing_paused = True
+                self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        """Have the other end read all of it."""
+        self.write(b"".join(list_of_data))
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the other end has not read."""
+        return self.other._unread_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: the limits are fixed."""
+
+    def can_write_eof(self) -> bool:
+        """False: an end is closed whole."""
+        return False
+
+    def _was_read(self) -> None:
+        """The other end has read some of what this one has written."""
+        if self._is_writing_paused and self.other._unread_bytes <= LOW_BYTES:
+            self._is_writing_paused = False
+            if not self._is_lost:
+                self._protocol.resume_writing()
+
+    # Reading
+
+    def is_reading(self) -> bool:
+        """Whether the protocol is given what comes."""
+        return self._is_reading and not self._is_closing
+
+    def pause_reading(self) -> None:
+        """Let what comes wait."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Give what has come."""
+        self._is_reading = True
+        self._read_soon()
+
+    def _take(self, data: bytes) -> None:
+        if not self._is_closing:
+            self._unread.append(data)
+            self._unread_bytes += len(data)
+            self._read_soon()
+
+    def _read_soon(self) -> None:
+        if not self._is_due and self._is_reading and (self._unread or self._has_eof):
+            self._is_due = True
+            self._loop.call_soon(self._read)
+
+    def _read(self) -> None:
+        self._is_due = False
+        if not self._is_reading or self._is_closing:
+            return
+        if self._unread:
+            data = self._next()
+            self._protocol.data_received(data)
+            self.other._was_read()
+            self._read_soon()
+        elif self._has_eof:
+            self._protocol.eof_received()
+            self.close()
+
+    def _next(self) -> bytes:
+        """The next bytes, of one or more writes."""
+        pieces, size = [], 0
+        while self._unread and size < READ_BYTES:
+            pieces.append(self._unread.popleft())
+            size += len(pieces[-1])
+        self._unread_bytes -= size
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    # The end
+
+    def is_closing(self) -> bool:
+        """Whether `close` or `abort` was called."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Write no more. The other end reads what was written, and then the end of it."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._unread.clear()
+            self._unread_bytes = 0
+            self.other._has_eof = True
+            self.other._read_soon()
+            self._loop.call_soon(self._lose)
+
+    def abort(self) -> None:
+        """Close at once: the other end does not read what it has not read yet."""
+        self.other._unread.clear()
+        self.other._unread_bytes = 0
+        self.close()
+
+    def _lose(self) -> None:
+        if not self._is_lost:
+            self._is_lost = True
+            self._protocol.connection_lost(None)
+
+
+def connect_in_memory(
+    client: asyncio.Protocol, server: asyncio.Protocol, client_name: str, server_name: str
+) -> None:
+    """Connect two protocols with each other: the server first, as if it had accepted."""
+    one = InMemoryTransport(client, client_name, server_name)
+    other = InMemoryTransport(server, server_name, client_name)
+    one.other, other.other = other, one
+    server.connection_made(other)
+    client.connection_made(one)

@@ -1,0 +1,118 @@
+"""The two ends of a shovel: what is declared there, and how either end is lost.
+
+A queue that is not there is declared durable, with the arguments of the definition. A source
+exchange gets a queue of the shovel's own, which is exclusive: what is published while the shovel
+does not run is not moved. A destination exchange is not declared, as in RabbitMQ.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pamqp import commands
+
+from leveret.broker.amqp.reply_codes import NOT_FOUND
+from leveret.broker.client.channel import ClientChannel, Take
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ChannelClosed
+from leveret.broker.policies.shovel_parameter import (
+    NEVER,
+    NO_ACK,
+    QUEUE_LENGTH,
+    ShovelDefinition,
+    ShovelDestination,
+    ShovelSource,
+)
+
+CANCELLED: Final = "the source has cancelled the consumer: its queue was deleted, or its node left"
+
+End = tuple[ClientConnection, ClientChannel]
+
+
+async def prepare_destination(
+    connection: ClientConnection, destination: ShovelDestination, *, confirms: bool
+) -> ClientChannel:
+    """The channel on which to publish. Raises ChannelClosed and ConnectionClosed."""
+    if destination.queue is not None:
+        await _ensure_queue(connection, destination.queue, destination.queue_arguments)
+    channel = await connection.open_channel()
+    if confirms:
+        await channel.confirm()
+    return channel
+
+
+async def prepare_source(
+    connection: ClientConnection, source: ShovelSource
+) -> tuple[ClientChannel, str, int | None]:
+    """The channel on which to consume, the queue, and after how many messages to end.
+
+    Raises ChannelClosed and ConnectionClosed.
+    """
+    if source.queue is not None:
+        count = await _ensure_queue(connection, source.queue, source.queue_arguments)
+        return await connection.open_channel(), source.queue, _limit(source, count)
+    channel = await connection.open_channel()
+    declared = await channel.call(commands.Queue.Declare, exclusive=True)
+    assert isinstance(declared, commands.Queue.DeclareOk)
+    queue = str(declared.queue)
+    await channel.call(
+        commands.Queue.Bind,
+        queue=queue, exchange=source.exchange, routing_key=source.exchange_key,
+    )  # fmt: skip
+    return channel, queue, _limit(source, 0)
+
+
+def _limit(source: ShovelSource, queue_length: int) -> int | None:
+    """After how many messages a shovel ends; None for never."""
+    wanted = source.delete_after
+    if wanted is None or wanted == NEVER:
+        return None
+    return queue_length if wanted == QUEUE_LENGTH else int(wanted)
+
+
+async def _ensure_queue(
+    connection: ClientConnection, name: str, arguments: Mapping[str, Any]
+) -> int:
+    """Declare a queue unless it is there; how many messages are ready in it."""
+    channel = await connection.open_channel()
+    try:
+        declared = await channel.call(commands.Queue.Declare, queue=name, passive=True)
+    except ChannelClosed as error:
+        if error.closed.reply_code != NOT_FOUND:
+            raise
+        channel = await connection.open_channel()
+        declared = await channel.call(
+            commands.Queue.Declare, queue=name, durable=True, arguments=dict(arguments)
+        )
+    await channel.close()
+    assert isinstance(declared, commands.Queue.DeclareOk)
+    return declared.message_count or 0
+
+
+async def consume(
+    channel: ClientChannel,
+    queue: str,
+    definition: ShovelDefinition,
+    take: Take,
+) -> None:
+    """Have deliveries come. Raises ChannelClosed and ConnectionClosed."""
+    source, no_ack = definition.source, definition.ack_mode == NO_ACK
+    if not no_ack:
+        await channel.call(commands.Basic.Qos, prefetch_count=source.prefetch_count)
+    await channel.consume(queue, take, no_ack=no_ack, arguments=dict(source.consumer_arguments))
+
+
+async def first_end(
+    ended: asyncio.Future[None], cancelled: asyncio.Future[None], source: End, destination: End
+) -> str:
+    """Wait until all is moved, or either end is lost. Why it is lost; empty if all is moved."""
+    closed = [(one.closed, "source") for one in source]
+    closed += [(one.closed, "destination") for one in destination]
+    waits: list[asyncio.Future[Any]] = [ended, cancelled, *(future for future, _ in closed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if ended.done():
+        return ""
+    for future, what in closed:
+        if future.done():
+            return f"the {what} was lost: {future.result()}"
+    return CANCELLED

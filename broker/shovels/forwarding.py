@@ -1,0 +1,97 @@
+"""What a shovel changes in the messages that it publishes: their address, and their properties.
+
+A destination queue is reached through the default exchange. With an exchange, messages keep their
+routing keys unless another is given; without a destination they keep both. Properties are changed
+in the order of RabbitMQ's shovel: those that are set, then the header `x-shovelled` (the newest
+shovel first in its array), then the header with the time. Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from leveret.broker.amqp.field_table import Table
+from leveret.broker.amqp.json_tables import json_to_table
+from leveret.broker.amqp.properties import decode_properties, encode_properties
+from leveret.broker.policies.shovel_parameter import ShovelDefinition
+from leveret.broker.shovels.transfer import Readdress
+
+FORWARD_HEADER: Final = "x-shovelled"
+TIMESTAMP_HEADER: Final = "x-shovelled-timestamp"
+DYNAMIC: Final = "dynamic"
+
+
+def ends_of(definition: ShovelDefinition) -> dict[str, str]:
+    """The queues, exchanges and keys of a shovel, by the names that RabbitMQ's status has."""
+    source, destination = definition.source, definition.destination
+    found = {
+        "src_queue": source.queue,
+        "src_exchange": source.exchange,
+        "src_exchange_key": source.exchange_key if source.exchange is not None else None,
+        "dest_queue": destination.queue,
+        "dest_exchange": destination.exchange,
+        "dest_exchange_key": destination.exchange_key,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def readdress_of(
+    definition: ShovelDefinition, facts: Mapping[str, str], wall_time_s: Callable[[], float]
+) -> Readdress:
+    """What becomes of the messages of a shovel.
+
+    facts: what the header `x-shovelled` has to say of it, in order.
+    """
+    destination = definition.destination
+    change = None
+    header = facts if destination.adds_forward_headers else None
+    if destination.properties or header or destination.adds_timestamp_header:
+        clock = wall_time_s if destination.adds_timestamp_header else None
+        change = Change(destination.properties, header, clock)
+    if destination.queue is not None:
+        return Readdress("", destination.queue, change)
+    return Readdress(destination.exchange, destination.exchange_key, change)
+
+
+class Change:
+    """Changes the properties of messages, as they are on the wire."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, Any],
+        header: Mapping[str, str] | None,
+        wall_time_s: Callable[[], float] | None,
+    ) -> None:
+        self._properties = properties
+        self._header = None if header is None else ("F", json_to_table(header))
+        self._wall_time_s = wall_time_s
+
+    def __call__(self, raw: bytes) -> bytes:
+        """The properties of a message, changed."""
+        properties = decode_properties(raw) | dict(self._properties)
+        headers: Table = dict(properties.get("headers") or {})
+        if self._header is not None:
+            kind, before = headers.get(FORWARD_HEADER, ("A", []))
+            headers[FORWARD_HEADER] = "A", [self._header, *(before if kind == "A" else ())]
+        if self._wall_time_s is not None:
+            headers[TIMESTAMP_HEADER] = "l", int(self._wall_time_s())
+        if headers:
+            properties["headers"] = headers
+        return encode_properties(properties)
+
+
+def facts_of(
+    name: str, vhost: str, cluster_name: str, uris: tuple[str, str], definition: ShovelDefinition
+) -> dict[str, str]:
+    """What the header `x-shovelled` says. uris: of source and destination, without credentials."""
+    source, destination = uris
+    ends = {key.replace("_", "-"): value for key, value in ends_of(definition).items()}
+    return {
+        "shovelled-by": cluster_name,
+        "shovel-type": DYNAMIC,
+        "shovel-name": name,
+        "shovel-vhost": vhost,
+        "src-uri": source,
+        "dest-uri": destination,
+        **{key: value for key, value in ends.items() if key.startswith("dest")},
+        **{key: value for key, value in ends.items() if key.startswith("src")},
+    }

@@ -1,0 +1,212 @@
+"""One shovel: two connections, a transfer between them, and another attempt whenever one fails.
+
+    connect to the source ─► connect to the destination ─► declare what is missing there
+        ─► consume ─► messages move (transfer.py) until a connection or channel is closed, or the
+           source cancels the consumer, or so many messages are moved as were asked for
+
+After a failure the shovel says why (status.py), closes both connections, and begins again after its
+pause. What was delivered and not acknowledged the source then delivers again: a message may come
+twice after a failure, and none is lost. The steps and their order are those of RabbitMQ's shovel
+(`rabbit_amqp091_shovel`).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from leveret.broker.amqp.uri import without_credentials
+from leveret.broker.client.connection import ClientConnection
+from leveret.broker.client.ended import ChannelClosed, ConnectionClosed, ConnectionFailed
+from leveret.broker.clock import Clock
+from leveret.broker.policies.shovel_parameter import ON_CONFIRM, ShovelDefinition
+from leveret.broker.shovels.ends import (
+    consume,
+    first_end,
+    prepare_destination,
+    prepare_source,
+)
+from leveret.broker.shovels.forwarding import ends_of, facts_of, readdress_of
+from leveret.broker.shovels.status import (
+    BLOCKED,
+    FLOW,
+    RUNNING,
+    STARTING,
+    TERMINATED,
+    Progress,
+    ShovelStatus,
+)
+from leveret.broker.shovels.transfer import Transfer
+
+logger = logging.getLogger("leveret.shovel")
+
+Connect = Callable[[str, str], Awaitable[ClientConnection]]
+"""Connects to the server of a URI, under a name. Raises ConnectionFailed."""
+
+
+class ShovelFailed(Exception):
+    """An attempt has failed; the text says why."""
+
+
+class Shovel:
+    """See the module. It runs from `start` to `stop`, or until all is moved that was to be.
+
+    moved_all: called then.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        vhost: str,
+        definition: ShovelDefinition,
+        connect: Connect,
+        clock: Clock,
+        cluster_name: Callable[[], str],
+        moved_all: Callable[["Shovel"], object],
+    ) -> None:
+        self.name = name
+        self.vhost = vhost
+        self.definition = definition
+        self._connect = connect
+        self._clock = clock
+        self._cluster_name = cluster_name
+        self._moved_all = moved_all
+        self._task: asyncio.Task[None] | None = None
+        # While messages move: how they do, and where they go.
+        self._moving: tuple[Transfer, ClientConnection] | None = None
+        self._state, self._reason, self._since_s = STARTING, "", clock.wall_time_s()
+        self._uris = "", ""
+
+    def __str__(self) -> str:
+        return f"shovel '{self.name}' in vhost '{self.vhost}'"
+
+    # For operators
+
+    @property
+    def status(self) -> ShovelStatus:
+        """What operators see."""
+        source, destination = self._uris
+        status = ShovelStatus(
+            self.name, self.vhost, self._state, self._since_s, self._reason, source, destination,
+            ends_of(self.definition),
+        )  # fmt: skip
+        if self._moving is None:
+            return status
+        transfer, connection = self._moving
+        progress = Progress(
+            transfer.forwarded, transfer.pending, transfer.remaining, transfer.remaining_unacked
+        )
+        state = BLOCKED if connection.is_blocked else FLOW if transfer.pending else RUNNING
+        return msgspec.structs.replace(status, state=state, progress=progress)
+
+    def _report(self, state: str, reason: str = "") -> None:
+        self._state, self._reason, self._since_s = state, reason, self._clock.wall_time_s()
+
+    # Running
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """End, and close both connections."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def _run(self) -> None:
+        delay_s = self.definition.reconnect_delay_s
+        while True:
+            self._report(STARTING)
+            try:
+                await self._attempt()
+            except (ConnectionFailed, ConnectionClosed, ChannelClosed, ShovelFailed) as error:
+                self._failed(str(error))
+            except Exception as error:
+                logger.exception("%s has failed, by a fault of this node", self)
+                self._failed(f"a fault of this node: {error!r}")
+            else:
+                logger.info("%s has moved all that it was to move", self)
+                self._moved_all(self)
+                return
+            if not delay_s:
+                return
+            await asyncio.sleep(delay_s)
+
+    def _failed(self, reason: str) -> None:
+        delay_s = self.definition.reconnect_delay_s
+        again = f"starts again in {delay_s:g} s" if delay_s else "is not started again"
+        logger.warning("%s has stopped, and %s: %s", self, again, reason)
+        self._report(TERMINATED, reason)
+
+    async def _attempt(self) -> None:
+        """Move messages until all are moved that were to be. Raises why that failed."""
+        opened: list[ClientConnection] = []
+        try:
+            source = await self._open("source", self.definition.source.uris, opened)
+            destination = await self._open("destination", self.definition.destination.uris, opened)
+            await self._move(*source, *destination)
+        finally:
+            self._moving, self._uris = None, ("", "")
+            for connection in opened:
+                await connection.close()
+
+    async def _open(
+        self, what: str, uris: tuple[str, ...], opened: list[ClientConnection]
+    ) -> tuple[str, ClientConnection]:
+        """Connect to one of these, in any order; and the one that it is. Raises ShovelFailed."""
+        problems = []
+        for uri in random.sample(uris, len(uris)):
+            shown = without_credentials(uri)
+            try:
+                connection = await self._connect(uri, f"Shovel {self.name}")
+            except ConnectionFailed as error:
+                problems.append(f"{shown}: {error}")
+            else:
+                opened.append(connection)
+                return shown, connection
+        raise ShovelFailed(f"failed to connect to {what}: {'; '.join(problems)}")
+
+    async def _move(
+        self,
+        source_uri: str,
+        source: ClientConnection,
+        destination_uri: str,
+        destination: ClientConnection,
+    ) -> None:
+        definition, loop = self.definition, asyncio.get_running_loop()
+        publishing = await prepare_destination(
+            destination, definition.destination, confirms=definition.ack_mode == ON_CONFIRM
+        )
+        consuming, queue, limit = await prepare_source(source, definition.source)
+        if limit == 0:
+            return
+        uris = source_uri, destination_uri
+        facts = facts_of(self.name, self.vhost, self._cluster_name(), uris, definition)
+        ended: asyncio.Future[None] = loop.create_future()
+        cancelled: asyncio.Future[None] = loop.create_future()
+        transfer = Transfer(
+            consuming, publishing, definition.ack_mode,
+            readdress_of(definition, facts, self._clock.wall_time_s), limit,
+            partial(_give, ended), source.set_reading,
+            self._clock.call_later_ms,
+        )  # fmt: skip
+        publishing.on_confirmed = transfer.confirmed
+        publishing.on_writable = transfer.go_on
+        consuming.on_cancelled = lambda tag: _give(cancelled)
+        await consume(consuming, queue, definition, transfer.take)
+        self._moving, self._uris = (transfer, destination), uris
+        self._report(RUNNING)
+        logger.info("%s moves messages from %s to %s", self, *uris)
+        problem = await first_end(ended, cancelled, (source, consuming), (destination, publishing))
+        if problem:
+            raise ShovelFailed(problem)
+
+
+def _give(event: asyncio.Future[None]) -> None:
+    if not event.done():
+        event.set_result(None)

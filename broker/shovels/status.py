@@ -1,0 +1,41 @@
+"""What operators see of a shovel: its state, why, and since when.
+
+The states are RabbitMQ's (`rabbit_shovel_status`): a shovel is `starting` until it moves messages,
+and `terminated`, with a reason, while it waits to be started again. A running one is `running`, or
+`blocked` or in `flow` while the destination takes no more.
+"""
+
+import msgspec
+
+STARTING, TERMINATED = "starting", "terminated"
+RUNNING, FLOW, BLOCKED = "running", "flow", "blocked"
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a shovel is, in messages. remaining, remaining_unacked: to be moved, and to be
+    published yet; None for a shovel without an end. pending: those that wait for the destination.
+    """
+
+    forwarded: int = 0
+    pending: int = 0
+    remaining: int | None = None
+    remaining_unacked: int | None = None
+
+
+class ShovelStatus(msgspec.Struct, frozen=True):
+    """See the module.
+
+    reason: why it is terminated. since_s: seconds since the epoch, of the last change. source,
+    destination: the URIs in use, without user and password; empty unless it runs. ends: queues,
+    exchanges and keys, by RabbitMQ's names for them.
+    """
+
+    name: str
+    vhost: str
+    state: str
+    since_s: float
+    reason: str = ""
+    source: str = ""
+    destination: str = ""
+    ends: dict[str, str] = {}
+    progress: Progress = Progress()

@@ -1,0 +1,239 @@
+"""The messages of one shovel, between two channels: what is published, and what is acknowledged.
+
+A run of deliveries is published at once. What the source is told depends on the acknowledgement
+mode, as in RabbitMQ's shovel (`rabbit_shovel_behaviour`):
+
+    on-confirm   an acknowledgement when the destination has confirmed the message
+    on-publish   an acknowledgement when the message is published
+    no-ack       nothing: the source forgets a message when it delivers it
+
+A destination that takes no more, since its server has blocked the connection or its socket is full,
+leaves messages waiting here. With acknowledgements there are at most as many as the prefetch count;
+without, the source is paused.
+
+A message that the destination refuses (`basic.nack`) goes back to its queue after `REFUSED_MS`, not
+at once: it would come again at once. It does not count as moved; RabbitMQ counts it.
+
+A transfer may end after a number of messages. It publishes no more than so many, and has ended when
+so many are moved; what was delivered beyond goes back to its queue when the channel is closed.
+
+Invariants:
+
+TR1  A message is acknowledged at the source only after it was published, and with `on-confirm` only
+     after the destination has confirmed it.
+TR2  Each message is published once, and settled once.
+
+Pure.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Final, Protocol
+
+from leveret.broker.policies.shovel_parameter import NO_ACK, ON_CONFIRM, ON_PUBLISH
+
+REFUSED_MS: Final = 1000
+
+
+class Delivery(Protocol):
+    """A message that has come. properties: as the content header has them, flags and fields."""
+
+    @property
+    def tag(self) -> int:
+        """By which it is settled."""
+
+    @property
+    def exchange(self) -> str:
+        """To which it was published."""
+
+    @property
+    def routing_key(self) -> str:
+        """Of the message."""
+
+    @property
+    def properties(self) -> bytes:
+        """See the class."""
+
+    @property
+    def body(self) -> bytes:
+        """Of the message."""
+
+
+class Source(Protocol):
+    """The channel on which deliveries come."""
+
+    def ack(self, tag: int, multiple: bool) -> None:
+        """Acknowledge a delivery, or all up to it."""
+
+    def nack(self, tag: int, multiple: bool, requeue: bool) -> None:
+        """Give back a delivery, or all up to it."""
+
+
+class Destination(Protocol):
+    """The channel on which messages are published."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Neither its socket nor its server asks for a pause."""
+
+    def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> int:
+        """Publish a message; its number, if there are confirms: they count up from 1."""
+
+
+class Readdress:
+    """Where messages are published, and with which properties.
+
+    exchange, routing_key: None for the message's own. change: makes the properties, from those that
+    came; None to leave them as they are.
+    """
+
+    __slots__ = ("change", "exchange", "routing_key")
+
+    def __init__(
+        self,
+        exchange: str | None = None,
+        routing_key: str | None = None,
+        change: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.change = change
+
+
+class Transfer:
+    """See the module.
+
+    limit: after how many messages it ends; None for never. ended: called then. set_reading: has the
+    source's connection read, or not. call_later_ms: calls a function after so many milliseconds.
+    forwarded: messages that were published.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        destination: Destination,
+        ack_mode: str,
+        readdress: Readdress,
+        limit: int | None,
+        ended: Callable[[], object],
+        set_reading: Callable[[bool], object],
+        call_later_ms: Callable[[int, Callable[[], object]], object],
+    ) -> None:
+        self._source = source
+        self._destination = destination
+        self._ack_mode = ack_mode
+        self._readdress = readdress
+        self._ended = ended
+        self._set_reading = set_reading
+        self._call_later_ms = call_later_ms
+        self._to_publish = self._to_move = limit
+        self._waiting: deque[Delivery] = deque()
+        # The source's tags of messages that are not confirmed, by their numbers, which count up.
+        self._unconfirmed: dict[int, int] = {}
+        self._refused: list[int] = []
+        self.forwarded = 0
+
+    @property
+    def remaining(self) -> int | None:
+        """Messages that are to be moved yet; None without a limit."""
+        return self._to_move
+
+    @property
+    def remaining_unacked(self) -> int | None:
+        """Messages that are to be published yet; None without a limit."""
+        return self._to_publish
+
+    @property
+    def pending(self) -> int:
+        """Messages that wait for the destination to take more."""
+        return len(self._waiting)
+
+    def take(self, deliveries: Sequence[Delivery]) -> None:
+        """A run of deliveries has come from the source."""
+        if self._waiting or not self._destination.is_writable:
+            self._waiting.extend(deliveries)
+            if self._ack_mode == NO_ACK:
+                self._set_reading(False)
+        else:
+            self._publish(deliveries)
+
+    def go_on(self) -> None:
+        """The destination may take more."""
+        waiting = self._waiting
+        while waiting and self._destination.is_writable:
+            run = [waiting.popleft() for _ in range(min(len(waiting), 256))]
+            self._publish(run)
+        if self._ack_mode == NO_ACK and not waiting:
+            self._set_reading(True)
+
+    def _publish(self, deliveries: Sequence[Delivery]) -> None:
+        if self._to_publish is not None:
+            deliveries = deliveries[: self._to_publish]
+            self._to_publish -= len(deliveries)
+        if not deliveries:
+            return
+        publish, unconfirmed = self._destination.publish, self._unconfirmed
+        readdress = self._readdress
+        exchange, routing_key, change = readdress.exchange, readdress.routing_key, readdress.change
+        waits = self._ack_mode == ON_CONFIRM
+        for one in deliveries:
+            number = publish(
+                one.exchange if exchange is None else exchange,
+                one.routing_key if routing_key is None else routing_key,
+                one.properties if change is None else change(one.properties),
+                one.body,
+            )
+            if waits:
+                assert number not in unconfirmed, "TR2"
+                unconfirmed[number] = one.tag
+        self.forwarded += len(deliveries)
+        if self._ack_mode == ON_PUBLISH:
+            # All deliveries before the last are published, too: they are in order.
+            self._source.ack(deliveries[-1].tag, multiple=True)
+        if not waits:
+            self._moved(len(deliveries))
+
+    def confirmed(self, number: int, multiple: bool, is_ack: bool) -> None:
+        """The destination has confirmed or refused a message, or all up to it."""
+        tags = self._settled(number, multiple)
+        if not tags:
+            return
+        if not is_ack:
+            self._refuse(tags)
+            return
+        if multiple and not self._refused:
+            # Nothing before is left, so all deliveries up to this one are acknowledged.
+            self._source.ack(tags[-1], multiple=True)
+        else:
+            for tag in tags:
+                self._source.ack(tag, multiple=False)
+        self._moved(len(tags))
+
+    def _settled(self, number: int, multiple: bool) -> list[int]:
+        """The source's tags of messages that are no longer unconfirmed, in order."""
+        unconfirmed = self._unconfirmed
+        if not multiple:
+            tag = unconfirmed.pop(number, None)
+            return [] if tag is None else [tag]
+        settled = list(takewhile(lambda one: one <= number, unconfirmed))
+        return [unconfirmed.pop(one) for one in settled]
+
+    def _refuse(self, tags: list[int]) -> None:
+        if not self._refused:
+            self._call_later_ms(REFUSED_MS, self._give_back)
+        self._refused += tags
+        if self._to_publish is not None:
+            self._to_publish += len(tags)
+
+    def _give_back(self) -> None:
+        refused, self._refused = self._refused, []
+        for tag in refused:
+            self._source.nack(tag, multiple=False, requeue=True)
+
+    def _moved(self, count: int) -> None:
+        if self._to_move is None:
+            return
+        self._to_move -= count
+        if not self._to_move:
+            self._ended()

@@ -1,0 +1,107 @@
+"""Shovels: the API of RabbitMQ's shovel management plugin.
+
+Each shovel runs on one node of the cluster, so a list is made of all nodes' shovels. To restart
+one, the node that is asked asks the others, too: whichever has it does it.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from leveret.broker.amqp.json_form import text
+from leveret.broker.declarations import DeleteParameter
+from leveret.broker.shovels.shovels import COMPONENT
+from leveret.broker.shovels.status import STARTING, TERMINATED, ShovelStatus
+from leveret.mgmt.api.call import Call
+from leveret.mgmt.api.errors import not_found
+from leveret.mgmt.api.joint_listing import JointListing
+from leveret.mgmt.api.listing import Listing
+from leveret.mgmt.api.routes import Answerer, NoContent, route
+
+PROTOCOL = "amqp091"
+
+
+def _view(status: ShovelStatus, node: str) -> dict[str, Any]:
+    at = datetime.fromtimestamp(status.since_s)
+    progress = status.progress
+    view: dict[str, Any] = {
+        "node": node,
+        "timestamp": f"{at:%Y-%m-%d} {at.hour}:{at:%M:%S}",
+        "name": text(status.name),
+        "vhost": text(status.vhost),
+        "type": "dynamic",
+        "state": status.state,
+    }
+    if status.state == TERMINATED:
+        return {**view, "reason": status.reason}
+    if status.state == STARTING:
+        return view
+    return {
+        **view,
+        "src_uri": status.source,
+        "src_protocol": PROTOCOL,
+        "dest_protocol": PROTOCOL,
+        "dest_uri": status.destination,
+        **{name: text(value) for name, value in status.ends.items()},
+        "blocked_status": status.state,
+        "forwarded": progress.forwarded,
+        "pending": progress.pending,
+        "remaining": "unlimited" if progress.remaining is None else progress.remaining,
+        "remaining_unacked": (
+            "unlimited" if progress.remaining_unacked is None else progress.remaining_unacked
+        ),
+    }
+
+
+def _of(call: Call, vhost: str, name: str) -> ShovelStatus | None:
+    """A shovel that runs on this node."""
+    for status in call.broker.shovels.statuses:
+        if (status.vhost, status.name) == (vhost, name):
+            return status
+    return None
+
+
+@route("GET", "/shovels", "/shovels/{vhost}")
+async def list_shovels(call: Call) -> Any:
+    """Shovels in all vhosts, or in one, and what they do."""
+    call.require_monitor()
+    vhosts = {vhost.name for vhost in call.listed_vhosts()}
+    found = [status for status in call.broker.shovels.statuses if status.vhost in vhosts]
+    listing: Listing[ShovelStatus] = Listing(
+        lambda status: f"{status.vhost}/{status.name}",
+        lambda status: _view(status, call.node.name),
+        {"state": lambda status: status.state},
+    )
+    return await JointListing(listing).answer(call, found)
+
+
+@route("GET", "/shovels/vhost/{vhost}/{name}", answered_by=Answerer.WHO_HAS_IT)
+async def show_shovel(call: Call) -> Any:
+    """One shovel, and what it does."""
+    call.require_monitor()
+    status = _of(call, call.vhost().name, call.path("name"))
+    if status is None:
+        raise not_found()
+    return _view(status, call.node.name)
+
+
+@route("DELETE", "/shovels/vhost/{vhost}/{name}")
+async def delete_shovel(call: Call) -> Any:
+    """Delete a shovel: its parameter."""
+    vhost, name = call.vhost().name, call.path("name")
+    call.require_policymaker(vhost)
+    if call.broker.services.parameters.get(COMPONENT, vhost, name) is None:
+        raise not_found()
+    await call.declare(DeleteParameter(COMPONENT, vhost, name, acting_user=call.identity.name))
+    return NoContent()
+
+
+@route("DELETE", "/shovels/vhost/{vhost}/{name}/restart", answered_by=Answerer.WHO_HAS_IT)
+async def restart_shovel(call: Call) -> Any:
+    """Close the connections of a shovel, and start it anew."""
+    vhost, name = call.vhost().name, call.path("name")
+    call.require_policymaker(vhost)
+    if not call.broker.shovels.restart(vhost, name):
+        raise not_found()
+    said = f"Restarting shovel '{name}' in vhost '{vhost}'"
+    await call.note("shovel.restarted", COMPONENT, name, said, vhost)
+    return NoContent()

@@ -1,0 +1,185 @@
+"""What a shovel publishes, and what it acknowledges when."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from leveret.broker.policies.shovel_parameter import NO_ACK, ON_CONFIRM, ON_PUBLISH
+from leveret.broker.shovels.transfer import REFUSED_MS, Readdress, Transfer
+from leveret.broker.virtual_clock import VirtualClock
+
+
+class Source:
+    """The channel on which deliveries come. said: what it was told. unsettled: tags."""
+
+    def __init__(self):
+        self.said = []
+        self.unsettled = []
+
+    def deliver(self, *tags):
+        self.unsettled += tags
+        return [
+            SimpleNamespace(
+                tag=tag, exchange="from", routing_key="key", properties=b"p", body=b"%d" % tag
+            )
+            for tag in tags
+        ]
+
+    def ack(self, tag, multiple):
+        self.said.append(("ack", self._settle(tag, multiple)))
+
+    def nack(self, tag, multiple, requeue):
+        assert requeue
+        self.said.append(("nack", self._settle(tag, multiple)))
+
+    def _settle(self, tag, multiple):
+        settled = [one for one in self.unsettled if one == tag or (multiple and one < tag)]
+        assert tag in settled, "TR2"
+        self.unsettled = [one for one in self.unsettled if one not in settled]
+        return settled
+
+
+class Destination:
+    """The channel on which messages are published. room: how many more it takes."""
+
+    def __init__(self):
+        self.published = []
+        self.room = 1000
+
+    @property
+    def is_writable(self):
+        return self.room > 0
+
+    def publish(self, exchange, routing_key, properties, body):
+        self.published.append((exchange, routing_key, properties, body))
+        self.room -= 1
+        return len(self.published)
+
+    @property
+    def bodies(self):
+        return [int(body) for *_, body in self.published]
+
+
+class Shoveling:
+    """A transfer between both. ended: how often it said so. is_reading: whether the source does."""
+
+    def __init__(self, ack_mode=ON_CONFIRM, limit=None, readdress=None):
+        self.source, self.destination = Source(), Destination()
+        self.clock = VirtualClock()
+        self.ended = 0
+        self.is_reading = True
+        self.transfer = Transfer(
+            self.source, self.destination, ack_mode, readdress or Readdress(), limit,
+            self._end, self._set_reading, self.clock.call_later_ms,
+        )  # fmt: skip
+
+    def _end(self):
+        self.ended += 1
+
+    def _set_reading(self, is_reading):
+        self.is_reading = is_reading
+
+    def deliver(self, *tags):
+        self.transfer.take(self.source.deliver(*tags))
+
+
+def test_a_message_is_acknowledged_when_it_is_confirmed():
+    it = Shoveling()
+    it.deliver(1, 2, 3)
+    assert it.source.said == []
+    it.transfer.confirmed(2, False, True)
+    it.transfer.confirmed(3, True, True)
+    assert it.source.said == [("ack", [2]), ("ack", [1, 3])]
+    assert it.transfer.forwarded == 3
+
+
+def test_nothing_is_changed_unless_it_is_asked_for():
+    it = Shoveling()
+    it.deliver(1)
+    assert it.destination.published == [("from", "key", b"p", b"1")]
+
+
+def test_messages_get_another_address_and_other_properties():
+    it = Shoveling(readdress=Readdress("", "queue", lambda properties: properties + b"q"))
+    it.deliver(1)
+    assert it.destination.published == [("", "queue", b"pq", b"1")]
+
+
+def test_a_run_is_acknowledged_when_it_is_published():
+    it = Shoveling(ON_PUBLISH)
+    it.deliver(1, 2)
+    it.deliver(3)
+    assert it.source.said == [("ack", [1, 2]), ("ack", [3])]
+
+
+def test_nothing_is_acknowledged_without_acknowledgements():
+    it = Shoveling(NO_ACK)
+    it.deliver(1, 2)
+    assert (it.source.said, it.destination.bodies) == ([], [1, 2])
+
+
+def test_a_refused_message_goes_back_to_its_queue_after_a_while():
+    it = Shoveling()
+    it.deliver(1, 2, 3)
+    it.transfer.confirmed(1, False, False)
+    it.transfer.confirmed(3, True, True)
+    assert it.source.said == [("ack", [2]), ("ack", [3])]
+    it.clock.advance(REFUSED_MS)
+    assert it.source.said[2:] == [("nack", [1])]
+
+
+def test_a_confirm_of_nothing_is_ignored():
+    it = Shoveling()
+    it.transfer.confirmed(7, True, True)
+    it.transfer.confirmed(7, False, False)
+    assert it.source.said == []
+
+
+@pytest.mark.parametrize("ack_mode", [ON_CONFIRM, ON_PUBLISH, NO_ACK])
+def test_messages_wait_in_order_while_the_destination_takes_no_more(ack_mode):
+    it = Shoveling(ack_mode)
+    it.destination.room = 0
+    it.deliver(1, 2)
+    it.destination.room = 1000
+    it.deliver(3)
+    assert (it.destination.bodies, it.transfer.pending) == ([], 3)
+    it.transfer.go_on()
+    assert (it.destination.bodies, it.transfer.pending) == ([1, 2, 3], 0)
+
+
+def test_a_source_without_acknowledgements_is_paused_meanwhile():
+    it = Shoveling(NO_ACK)
+    it.destination.room = 0
+    it.deliver(1)
+    assert not it.is_reading
+    it.destination.room = 10
+    it.transfer.go_on()
+    assert it.is_reading
+
+
+def test_it_ends_after_a_number_of_messages():
+    it = Shoveling(limit=3)
+    it.deliver(1, 2, 3, 4, 5)
+    assert it.destination.bodies == [1, 2, 3]
+    assert (it.transfer.remaining, it.transfer.remaining_unacked) == (3, 0)
+    it.transfer.confirmed(2, True, True)
+    assert it.ended == 0
+    it.transfer.confirmed(3, False, True)
+    assert it.ended == 1
+    assert it.source.unsettled == [4, 5]
+
+
+def test_a_refused_message_is_tried_again_before_it_ends():
+    it = Shoveling(limit=1)
+    it.deliver(1)
+    it.transfer.confirmed(1, False, False)
+    it.clock.advance(REFUSED_MS)
+    it.deliver(2)
+    it.transfer.confirmed(2, False, True)
+    assert (it.destination.bodies, it.ended) == ([1, 2], 1)
+
+
+def test_it_ends_when_so_many_are_published_if_nothing_is_confirmed():
+    it = Shoveling(ON_PUBLISH, limit=2)
+    it.deliver(1, 2, 3)
+    assert (it.ended, it.source.unsettled) == (1, [3])
