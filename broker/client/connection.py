@@ -207,10 +207,13 @@ class ClientConnection(asyncio.Protocol):
             reason = f"TLS fails: {reason_of(exc)}"
         else:
             reason = f"the server closed the socket: {exc or 'end of file'}"
+            if not self.bytes_in and self.address.tls is None:
+                reason += "; if it speaks TLS, connect with amqps://"
+        self._transport = None
+        self._output.disconnect()
         self._end(Closed(NO_REPLY_CODE, reason))
         if self._abortion is not None:
             self._abortion.cancel()
-        self._transport = None
         self._is_disconnected.set()
 
     def set_reading(self, is_reading: bool) -> None:

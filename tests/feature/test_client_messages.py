@@ -10,16 +10,10 @@ from leveret.broker.client.address import ServerAddress
 from leveret.broker.client.connection import ClientConnection
 from leveret.broker.client.ended import ChannelClosed, ConnectionClosed
 from leveret.testing import EmbeddedBroker
+from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
 from tests.patience import PATIENCE_SECONDS
 
 QUEUE = "a queue, ä"
-PERSISTENT = b"\x10\x00\x02"
-EVERYTHING = (
-    b"\xff\xfc\x01t\x01e" b"\0\0\0\x0d\x01aS\0\0\0\x01x\x01bs\0\x05"
-    b"\x02\x05\x01c\x01r\x039\x39\x39"
-    b"\x01m\0\0\0\0\0\0\0\x07\x01y\x05guest\x01p\x01z"
-)  # fmt: skip
-"""All properties. A header is a short, which a client that encodes them anew makes a long."""
 
 
 @pytest.fixture
@@ -34,48 +28,6 @@ async def connection(broker):
     connection = await ClientConnection.open(address, {"product": ("S", "a test")})
     yield connection
     await connection.close()
-
-
-class Taken:
-    """Takes the deliveries of a consumer."""
-
-    def __init__(self):
-        self.deliveries, self.arrived = [], asyncio.Condition()
-
-    def __call__(self, deliveries):
-        self.deliveries += deliveries
-        self._tell = asyncio.ensure_future(self._notify())
-
-    async def _notify(self):
-        async with self.arrived:
-            self.arrived.notify_all()
-
-    async def until(self, count):
-        async with asyncio.timeout(PATIENCE_SECONDS), self.arrived:
-            await self.arrived.wait_for(lambda: len(self.deliveries) >= count)
-        return self.deliveries
-
-
-class Confirmed:
-    """Counts the confirms of a channel."""
-
-    def __init__(self, channel):
-        self.done = asyncio.get_running_loop().create_future()
-        self.acked, self.nacked, self.last = 0, [], None
-        channel.on_confirmed = self
-
-    def __call__(self, tag, multiple, is_ack):
-        if is_ack:
-            self.acked = max(self.acked, tag)
-        else:
-            self.nacked.append(tag)
-        if tag == self.last and not self.done.done():
-            self.done.set_result(None)
-
-    async def until(self, tag):
-        self.last = tag
-        if self.acked < tag and tag not in self.nacked:
-            await asyncio.wait_for(self.done, PATIENCE_SECONDS)
 
 
 async def channel_with_queue(connection, **arguments):
