@@ -312,9 +312,9 @@ class ClientChannel:
             self._receive_answer(method)
 
     def _receive_answer(self, method: base.Frame) -> None:
-        call = self._calls.popleft() if self._calls else None
-        if call is None or method.name not in call.answers:
+        if not self._calls or method.name not in self._calls[0].answers:
             raise command_invalid(f"{method_name(method)} is not expected")
+        call = self._calls.popleft()
         if isinstance(method, commands.Basic.ConsumeOk) and call.take is not None:
             self._consumers[_encoded(str(method.consumer_tag))] = call.take
         elif isinstance(method, commands.Basic.CancelOk):
