@@ -109,7 +109,7 @@ def without_credentials(uri: str) -> str:
     """A URI for logs and status pages: its scheme, host, port and path."""
     try:
         scheme, authority, path, _ = _parts(uri)
-        _, host, port = _authority(authority)
+        _, host, port = _authority(uri, authority)
     except _InvalidError:
         return shown_uri(uri).partition("?")[0]
     host = f"[{host}]" if ":" in host else host
@@ -144,7 +144,7 @@ def _parsed(uri: str, default_vhost: str) -> AmqpUri:
     scheme, authority, path, query = _parts(uri)
     if scheme.lower() not in (AMQP, AMQPS):
         raise _InvalidError(Atom("unexpected_uri_scheme"), String(scheme.lower()))
-    user_info, host, port = _authority(authority)
+    user_info, host, port = _authority(uri, authority)
     if port is not None and not 0 < port <= 65535:
         raise _InvalidError(Atom("port_out_of_range"), port)
     vhost = default_vhost
@@ -188,23 +188,23 @@ def _parts(uri: str) -> tuple[str, str, str, str]:
     return scheme, authority, slash + path, query
 
 
-def _authority(authority: str) -> tuple[str, str, int | None]:
+def _authority(uri: str, authority: str) -> tuple[str, str, int | None]:
     """User and password, the host, which is empty if there is none, and the port."""
     user_info, _, place = authority.rpartition("@")
     if place.startswith("["):
         host, closed, rest = place[1:].partition("]")
         if not closed or (rest and not rest.startswith(":")):
-            raise _malformed(place, (Atom("invalid_port"), String(rest)))
+            raise _malformed(uri, (Atom("invalid_port"), String(rest)))
         colon, port = rest[:1], rest[1:]
     else:
         host, colon, port = place.partition(":")
     if colon and not _DIGITS.fullmatch(port):
-        raise _malformed(place, (Atom("invalid_port"), String(port)))
+        raise _malformed(uri, (Atom("invalid_port"), String(port)))
     return user_info, host, int(port) if colon else None
 
 
-def _malformed(text: str, reason: Any) -> _InvalidError:
-    malformed = (Atom("malformed_uri"), String(text), reason)
+def _malformed(uri: str, reason: Any) -> _InvalidError:
+    malformed = (Atom("malformed_uri"), String(shown_uri(uri)), reason)
     return _InvalidError(Atom("unable_to_parse_uri"), malformed)
 
 

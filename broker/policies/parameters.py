@@ -20,8 +20,12 @@ CLUSTER_NAME = "cluster_name"
 INTERNAL_CLUSTER_ID = "internal_cluster_id"
 """The global parameter that tells the cluster from all others; it has RabbitMQ's name and form."""
 
-FREE_COMPONENTS = ("federation-upstream", "federation-upstream-set", "shovel")
-"""What `PUT /api/parameters` takes; policies and limits have routes of their own."""
+FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET = "federation-upstream", "federation-upstream-set"
+SHOVEL = "shovel"
+LINK_COMPONENTS = (FEDERATION_UPSTREAM, FEDERATION_UPSTREAM_SET, SHOVEL)
+"""What `PUT /api/parameters` takes; policies and limits have routes of their own. The values are
+checked before they are declared (parameter_checks.py); those that were declared by an earlier
+version may be of any kind."""
 
 
 class Parameters:

@@ -127,14 +127,20 @@ def _is_integer(value: Any) -> bool:
 
 
 PROPERTIES = (
-    *(Key(name, short_text) for name in (
-        "content_type", "content_encoding", "correlation_id", "reply_to", "expiration",
-        "message_id", "type", "user_id", "app_id", "cluster_id",
-    )),
+    Key("content_type", short_text),
+    Key("content_encoding", short_text),
     Key("delivery_mode", number_up_to(255)),
     Key("priority", number_up_to(255)),
+    Key("correlation_id", short_text),
+    Key("reply_to", short_text),
+    Key("expiration", short_text),
+    Key("message_id", short_text),
     Key("timestamp", number_up_to(2**64 - 1)),
-)  # fmt: skip
+    Key("type", short_text),
+    Key("user_id", short_text),
+    Key("app_id", short_text),
+    Key("cluster_id", short_text),
+)
 """The properties that a shovel may set."""
 
 

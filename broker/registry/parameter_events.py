@@ -13,8 +13,8 @@ from typing import Any
 from leveret.broker.declarations import Policy
 from leveret.broker.events.events import Events
 from leveret.broker.policies.parameters import (
-    FREE_COMPONENTS,
     GLOBAL,
+    LINK_COMPONENTS,
     NO_VHOST,
     OPERATOR_POLICY,
     POLICY,
@@ -22,7 +22,7 @@ from leveret.broker.policies.parameters import (
 )
 from leveret.broker.policies.runtime_parameters import VHOST_LIMITS_NAME, policy_value
 
-PUBLIC_COMPONENTS = (GLOBAL, *FREE_COMPONENTS)
+PUBLIC_COMPONENTS = (GLOBAL, *LINK_COMPONENTS)
 """Components whose parameters have events; the others are internal to the node."""
 
 

@@ -190,6 +190,13 @@ class Call:
         access = self.broker.services.access
         return access.may_use_vhost(self.identity, vhost, self.peer_host) is True
 
+    async def may_open_any(self, vhost: str) -> bool:
+        """As `may_open`, for a vhost that the path does not name: remote backends are asked."""
+        if vhost in self._may_open:
+            return self._may_open[vhost]
+        decision = self.broker.services.access.may_use_vhost(self.identity, vhost, self.peer_host)
+        return decision if isinstance(decision, bool) else await in_task(decision)
+
     async def prepare(self) -> None:
         """Ask remote backends whether the user has access to the vhost in the path.
 
@@ -200,9 +207,7 @@ class Call:
             return
         named = self.request.match_info.get("vhost")
         for vhost in tuple(self.broker.services.vhosts) if named is None else (named,):
-            decision = access.may_use_vhost(self.identity, vhost, self.peer_host)
-            allowed = decision if isinstance(decision, bool) else await in_task(decision)
-            self._may_open[vhost] = allowed
+            self._may_open[vhost] = await self.may_open_any(vhost)
 
     def visible_vhosts(self) -> list[VirtualHost]:
         """The vhosts that the user may see: all of them for a monitor."""

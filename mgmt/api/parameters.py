@@ -16,9 +16,11 @@ from leveret.broker.declarations import (
 )
 from leveret.broker.erlang.terms import format_term
 from leveret.broker.policies.limits import OF_VHOSTS, LimitError, check_limits
+from leveret.broker.policies.parameter_checks import check_parameter, vhosts_of_node
+from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
-    FREE_COMPONENTS,
     GLOBAL,
+    LINK_COMPONENTS,
     NO_VHOST,
     OPERATOR_POLICY,
     POLICY,
@@ -29,7 +31,7 @@ from leveret.mgmt.api.call import Call
 from leveret.mgmt.api.errors import ApiError, bad_request, not_found
 from leveret.mgmt.api.routes import Created, NoContent, route
 
-SHOWN_COMPONENTS = (*FREE_COMPONENTS, VHOST_LIMITS, OPERATOR_POLICY)
+SHOWN_COMPONENTS = (*LINK_COMPONENTS, VHOST_LIMITS, OPERATOR_POLICY)
 KINDS = {"policies": POLICY, "operator-policies": OPERATOR_POLICY}
 
 
@@ -255,7 +257,8 @@ async def set_parameter(call: Call) -> Any:
     if component == VHOST_LIMITS:
         limits = _vhost_limits(call, value)
         await call.declare(PutVhostLimits(vhost, limits, acting_user=call.identity.name))
-    elif component in FREE_COMPONENTS:
+    elif component in LINK_COMPONENTS:
+        await _check_link(call, component, name, value)
         await call.declare(
             PutParameter(component, vhost, name, value, acting_user=call.identity.name)
         )
@@ -264,6 +267,22 @@ async def set_parameter(call: Call) -> Any:
     else:
         raise failed_validation(escaped(f"component {component} not found"))
     return Created(is_new)
+
+
+async def _check_link(call: Call, component: str, name: str, value: Any) -> None:
+    """Check the value of a shovel or upstream, and the user's access to vhosts of the node itself.
+
+    Raises 400.
+    """
+    refused: dict[str, list[str]] = {}
+    for vhost in vhosts_of_node(component, name, value):
+        if vhost not in call.broker.services.vhosts or not await call.may_open_any(vhost):
+            user = call.identity.name
+            refused[vhost] = [f'user "{user}" may not connect to vhost "{vhost}"']
+    try:
+        check_parameter(component, name, value, lambda vhost: refused.get(vhost, []))
+    except ParameterError as error:
+        raise failed_validation(escaped(error)) from None
 
 
 def _vhost_limits(call: Call, value: Any) -> dict[str, int]:

@@ -23,8 +23,10 @@ from leveret.broker.exchanges import EXCHANGE_TYPES, create_exchange_type
 from leveret.broker.exchanges.exchange_type import ExchangeType
 from leveret.broker.names import EXCHANGE, QUEUE
 from leveret.broker.policies.limits import OF_USERS, OF_VHOSTS, LimitError, check_limits
+from leveret.broker.policies.parameter_checks import check_parameter
+from leveret.broker.policies.parameter_validation import ParameterError
 from leveret.broker.policies.parameters import (
-    FREE_COMPONENTS,
+    LINK_COMPONENTS,
     OPERATOR_POLICY,
     POLICY,
     VHOST_LIMITS,
@@ -146,8 +148,13 @@ class Checker:
             is_operator = component == OPERATOR_POLICY
             for path, reason in _bad_policy_value(item, value, is_operator=is_operator):
                 yield Problem(f".value{path}", reason)
-        elif component not in FREE_COMPONENTS:
+        elif component not in LINK_COMPONENTS:
             yield Problem(".component", _refused(f"component {component} not found", item))
+        else:
+            try:
+                check_parameter(component, item["name"], value)
+            except ParameterError as error:
+                yield Problem(".value", _refused(str(error), item))
 
     def _policy(self, item: Item) -> Iterator[Problem]:
         yield from _bad_policy(item, is_operator=False)

@@ -15,8 +15,8 @@ from leveret.broker.auth.passwords import hash_to_text
 from leveret.broker.binding import Binding, Exchange
 from leveret.broker.net.handshake import COMPATIBLE_VERSION, PRODUCT
 from leveret.broker.policies.parameters import (
-    FREE_COMPONENTS,
     GLOBAL,
+    LINK_COMPONENTS,
     OPERATOR_POLICY,
     POLICY,
     VHOST_LIMITS,
@@ -28,7 +28,7 @@ from leveret.broker.vhost import VirtualHost
 from leveret.mgmt.slices import GiveWay
 
 DEFAULT_QUEUE_TYPE = "default-queue-type"
-COMPONENTS = (*FREE_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
+COMPONENTS = (*LINK_COMPONENTS, OPERATOR_POLICY, VHOST_LIMITS)
 """Components whose parameters are exported; policies and users' limits have lists of their own."""
 
 Item = dict[str, Any]

@@ -37,7 +37,8 @@ DEFINITIONS = {
     ],
     "global_parameters": [{"name": "known", "value": {"a": [1, None, "x"]}}],
     "parameters": [
-        {"vhost": "described", "component": "shovel", "name": "known", "value": {"a": 1}},
+        {"vhost": "described", "component": "federation-upstream", "name": "known",
+         "value": {"uri": "amqp://127.0.0.1:1"}},
         {"vhost": "described", "component": "operator_policy", "name": "known",
          "value": {"pattern": "^q", "definition": {"max-length": 900}, "apply-to": "queues",
                    "priority": 3}},

@@ -158,9 +158,16 @@ def test_policies_limits_and_parameters(ctl, node, vhost):
     assert ctl("-q", "list_vhost_limits", "-p", vhost) == '{"max-queues":100}\n'
     ctl("clear_vhost_limits", "-p", vhost)
     assert ctl("-q", "list_vhost_limits", "-p", vhost) == "\n"
-    ctl("set_parameter", "-p", vhost, "shovel", "s", '{"a":1}')
-    assert 'shovel\ts\t{"a":1}\n' in ctl("list_parameters", "-p", vhost)
-    ctl("clear_parameter", "-p", vhost, "shovel", "s")
+    ctl("set_parameter", "-p", vhost, "federation-upstream", "u", '{"uri":"amqp://"}')
+    assert 'federation-upstream\tu\t{"uri":"amqp://"}\n' in ctl("list_parameters", "-p", vhost)
+    ctl("clear_parameter", "-p", vhost, "federation-upstream", "u")
+    code, text = ctl.fails("set_parameter", "-p", vhost, "shovel", "s", '{"ack-mode":"<"}')
+    assert code == 69
+    assert text.endswith(
+        "Validation failed\n\nMust specify 'src-exchange' or 'src-queue'\n"
+        'Key "dest-uri" not found in s\nKey "src-uri" not found in s\n'
+        'ack-mode should be one of ["no-ack", "on-publish", "on-confirm"], actually was "<"\n\n'
+    )
     ctl("set_global_parameter", f"g{vhost}", "[1]")
     assert f"g{vhost}\t[1]\n" in ctl("list_global_parameters")
     ctl("clear_global_parameter", f"g{vhost}")

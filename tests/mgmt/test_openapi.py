@@ -29,7 +29,8 @@ NAMES = {
     "source": ["x", "amq.default", "amq.topic"], "destination": ["q", "x2"],
     "kind": ["q", "e", "queue", "exchange"], "props": ["a.%23", "b"],
     "name": ["known", "max-queues", "max-connections", "limits", "max-channels", "user_limits"],
-    "component": ["shovel", "operator_policy", "vhost-limits", "policy"], "within": ["3"],
+    "component": ["federation-upstream", "operator_policy", "vhost-limits", "policy"],
+    "within": ["3"],
     "unit": ["days", "months"], "port": ["1"], "protocol": ["amqp", "http"],
 }  # fmt: skip
 """Existing names, by the names of path parameters."""

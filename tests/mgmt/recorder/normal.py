@@ -30,6 +30,8 @@ VOLATILE = re.compile(
     re.VERBOSE,
 )
 """Names of values that differ between brokers or runs."""
+_WRAPPED = re.compile(r"\n +")
+"""Where Erlang begins a new line within a term. A new line of a text is not indented."""
 OURS = (PREFIX, "{v}")
 """Prefixes of the recorder's names: in a broker, and after replacing the scenario's vhost."""
 _LISTS_OF_NAMED = {
@@ -51,7 +53,9 @@ def only_ours(body: Any, name: str = "") -> Any:
 
 
 def normalised(body: Any, name: str = "") -> Any:
-    """Replace volatile values by their types."""
+    """Replace volatile values by their types, and write Erlang terms in reasons on one line."""
+    if name == "reason" and isinstance(body, str):
+        return _WRAPPED.sub("", body)
     if VOLATILE.fullmatch(name):
         return typed(body)
     if isinstance(body, dict):

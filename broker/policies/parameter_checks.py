@@ -1,0 +1,48 @@
+"""Which check the parameters of a component have."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from leveret.broker.policies.federation_parameters import check_upstream, check_upstream_set
+from leveret.broker.policies.parameter_validation import ParameterError
+from leveret.broker.policies.parameters import (
+    FEDERATION_UPSTREAM,
+    FEDERATION_UPSTREAM_SET,
+    SHOVEL,
+)
+from leveret.broker.policies.shovel_parameter import NodeVhost, check_shovel
+
+_CHECKS: Final[dict[str, Callable[[str, Any], None]]] = {
+    FEDERATION_UPSTREAM: check_upstream,
+    FEDERATION_UPSTREAM_SET: check_upstream_set,
+}
+
+
+def check_parameter(
+    component: str, name: str, value: Any, node_vhost: NodeVhost = lambda _vhost: []
+) -> None:
+    """Check a value of JSON. Raises ParameterError.
+
+    node_vhost: what is wrong with a shovel's connection to a vhost of the node itself. RabbitMQ
+    does not ask that about upstreams.
+    """
+    if component == SHOVEL:
+        check_shovel(name, value, node_vhost)
+    else:
+        _CHECKS[component](name, value)
+
+
+def vhosts_of_node(component: str, name: str, value: Any) -> list[str]:
+    """The vhosts of the node itself about which a check asks."""
+    found: list[str] = []
+
+    def note(vhost: str) -> list[str]:
+        found.append(vhost)
+        return []
+
+    try:
+        check_parameter(component, name, value, note)
+    except ParameterError:
+        # Whoever asks checks the value again, with the answers.
+        return found
+    return found
