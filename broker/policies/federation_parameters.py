@@ -14,10 +14,12 @@ from typing import Any, Final
 from leveret.broker.policies.parameter_validation import (
     Key,
     boolean,
+    bounded,
     keys_of,
     number,
     one_of,
     raise_any,
+    seconds,
     short_text,
     shown_term,
     text,
@@ -33,6 +35,8 @@ ALL = "all"
 PREFETCH_COUNT: Final = 1000
 PREFETCH_COUNT_MAX: Final = 65535
 RECONNECT_DELAY_S: Final = 5.0
+NUMBER_MAX: Final = 2**31 - 1
+"""The most hops, and the longest time in milliseconds: what an argument of a queue takes."""
 NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
 
@@ -128,11 +132,9 @@ def parse_upstream(name: str, value: Any, options: Mapping[str, Any] = NO_OPTION
         exchange=given.get("exchange"),
         queue=given.get("queue"),
         consumer_tag=given.get("consumer-tag", f"federation-link-{name}"),
-        prefetch_count=min(
-            max(0, int(given.get("prefetch-count", PREFETCH_COUNT))), PREFETCH_COUNT_MAX
-        ),
-        reconnect_delay_s=max(0.0, float(given.get("reconnect-delay", RECONNECT_DELAY_S))),
-        max_hops=int(given.get("max-hops", 1)),
+        prefetch_count=bounded(given.get("prefetch-count", PREFETCH_COUNT), PREFETCH_COUNT_MAX),
+        reconnect_delay_s=seconds(given.get("reconnect-delay", RECONNECT_DELAY_S)),
+        max_hops=bounded(given.get("max-hops", 1), NUMBER_MAX),
         expires_ms=_whole(given.get("expires")),
         message_ttl_ms=_whole(given.get("message-ttl")),
         trusts_user_id=given.get("trust-user-id", False),
@@ -156,4 +158,4 @@ def _member(value: Mapping[str, Any]) -> UpstreamSetMember:
 
 
 def _whole(number_of_ms: float | None) -> int | None:
-    return None if number_of_ms is None else int(number_of_ms)
+    return None if number_of_ms is None else bounded(number_of_ms, NUMBER_MAX)

@@ -12,6 +12,7 @@ from leveret.broker.amqp.uri import UriError, parse_uri, shown_uri
 from leveret.broker.erlang.terms import PRINTABLE_CONTROLS, Charset, String, format_term
 
 NAME_BYTES_MAX: Final = 255
+SECONDS_MAX: Final = 365 * 24 * 3600
 Check = Callable[[str, Any], list[str]]
 """What is wrong with a value of this name."""
 
@@ -130,6 +131,16 @@ def _uris(name: str, value: Any, node_vhost: Callable[[str], list[str]]) -> list
         if wrong:
             return wrong
     return []
+
+
+def bounded(value: float, most: int) -> int:
+    """A checked number, which may be negative or very large, as a whole one from 0 to most."""
+    return int(min(max(0, value), most))
+
+
+def seconds(value: float) -> float:
+    """A checked number as a time, of a year at most."""
+    return float(min(max(0, value), SECONDS_MAX))
 
 
 def uri_list(value: str | list[str]) -> tuple[str, ...]:

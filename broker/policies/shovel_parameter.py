@@ -18,12 +18,14 @@ from leveret.broker.policies.parameter_validation import (
     Key,
     anything,
     boolean,
+    bounded,
     keys_of,
     number,
     number_up_to,
     object_with,
     one_of,
     raise_any,
+    seconds,
     short_text,
     shown_term,
     uri_list,
@@ -212,7 +214,7 @@ def parse_shovel(name: str, value: Any) -> ShovelDefinition:
     check_shovel(name, value)
     return ShovelDefinition(
         _source(value), _destination(value), value.get("ack-mode", ON_CONFIRM),
-        max(0.0, float(value.get("reconnect-delay", RECONNECT_DELAY_S))),
+        seconds(value.get("reconnect-delay", RECONNECT_DELAY_S)),
     )  # fmt: skip
 
 
@@ -231,7 +233,7 @@ def _source(given: Mapping[str, Any]) -> ShovelSource:
         exchange_key=given.get("src-exchange-key", ""),
         queue_arguments=json_to_table(_object(given.get("src-queue-args"))),
         consumer_arguments=json_to_table(_object(given.get("src-consumer-args"))),
-        prefetch_count=min(max(0, int(prefetch_count)), PREFETCH_COUNT_MAX),
+        prefetch_count=bounded(prefetch_count, PREFETCH_COUNT_MAX),
         delete_after=None if delete_after == NEVER else delete_after,
     )
 

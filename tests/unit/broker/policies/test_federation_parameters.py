@@ -3,6 +3,7 @@
 import pytest
 
 from leveret.broker.policies.federation_parameters import (
+    NUMBER_MAX,
     Upstream,
     UpstreamSet,
     UpstreamSetMember,
@@ -42,6 +43,13 @@ def test_the_options_of_a_set_replace_those_of_the_upstream():
     assert found == UpstreamSet("set", (member, UpstreamSetMember("b")))
     upstream = parse_upstream("up", {"uri": URI, "exchange": "x", "max-hops": 2}, member.options)
     assert (upstream.exchange, upstream.max_hops) == ("other", 2)
+
+
+def test_numbers_are_brought_into_their_range():
+    value = {"uri": URI, "max-hops": -1, "expires": 10**400, "prefetch-count": 1e300}
+    upstream = parse_upstream("up", value)
+    assert (upstream.max_hops, upstream.prefetch_count) == (0, 65535)
+    assert upstream.expires_ms == NUMBER_MAX
 
 
 @pytest.mark.parametrize("value", [[], {}])

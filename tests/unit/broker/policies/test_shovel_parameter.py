@@ -2,7 +2,7 @@
 
 import pytest
 
-from leveret.broker.policies.parameter_validation import ParameterError
+from leveret.broker.policies.parameter_validation import SECONDS_MAX, ParameterError
 from leveret.broker.policies.shovel_parameter import (
     ShovelDefinition,
     ShovelDestination,
@@ -67,14 +67,12 @@ def test_older_names_of_keys_are_known():
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "meant"), [("prefetch-count", -1, 0), ("prefetch-count", 1e9, 65535)]
+    ("value", "count", "delay_s"),
+    [(-1, 0, 0.0), (1.5, 1, 1.5), (1e300, 65535, SECONDS_MAX), (10**400, 65535, SECONDS_MAX)],
 )
-def test_numbers_are_brought_into_their_range(key, value, meant):
-    assert parse_shovel("my", {**VALID, key: value}).source.prefetch_count == meant
-
-
-def test_a_negative_pause_is_none():
-    assert parse_shovel("my", {**VALID, "reconnect-delay": -5}).reconnect_delay_s == 0
+def test_numbers_are_brought_into_their_range(value, count, delay_s):
+    shovel = parse_shovel("my", {**VALID, "prefetch-count": value, "reconnect-delay": value})
+    assert (shovel.source.prefetch_count, shovel.reconnect_delay_s) == (count, delay_s)
 
 
 @pytest.mark.parametrize(
