@@ -134,14 +134,22 @@ class ClientChannel:
 
     async def open(self) -> None:
         """Called by the connection, once."""
-        await self._call(commands.Channel.Open, None, {})
+        try:
+            await self._call(commands.Channel.Open, None, {})
+        except asyncio.CancelledError:
+            # Nobody has the channel: its number is to be free again.
+            self._begin_close()
+            raise
 
     async def close(self) -> None:
         """Close the channel; does nothing if it has ended."""
-        if not self._is_closing and not self.closed.done():
+        self._begin_close()
+        await asyncio.shield(self.closed)
+
+    def _begin_close(self) -> None:
+        if not self._is_closing:
             self._is_closing = True
             self._send(commands.Channel.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")
-        await asyncio.shield(self.closed)
 
     async def _call(
         self, method: type[base.Frame], take: Take | None, arguments: dict[str, Any]

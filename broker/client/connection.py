@@ -318,8 +318,10 @@ class ClientConnection(asyncio.Protocol):
         if not self.closed.done() and not self._is_closing:
             self._is_closing = True
             self._send(commands.Connection.Close, reply_code=REPLY_SUCCESS, reply_text="Goodbye")
-            await asyncio.wait((self.closed,), timeout=CLOSE_SECONDS)
-            self.drop(f"the server did not answer connection.close in {CLOSE_SECONDS:.0f} s")
+            try:
+                await asyncio.wait((self.closed,), timeout=CLOSE_SECONDS)
+            finally:
+                self.drop(f"the server did not answer connection.close in {CLOSE_SECONDS:.0f} s")
         await self._is_disconnected.wait()
 
     def fail(self, fault: ConnectionFault) -> None:

@@ -172,6 +172,26 @@ class TestEnds:
         await closing
         assert server.connection.closed.result() == (320, "CONNECTION_FORCED")
 
+    async def test_a_close_that_is_cancelled_closes_the_socket_at_once(self):
+        server = await Server().open()
+        closing = asyncio.ensure_future(server.connection.close())
+        await server.received()
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert server.socket.ended == "aborted"
+        assert server.connection.closed.result().reply_code == 0
+
+    async def test_a_channel_that_nobody_waits_for_any_more_is_closed(self):
+        server = await Server().open()
+        await server.received()
+        opening = asyncio.ensure_future(server.connection.open_channel())
+        await server.received()
+        opening.cancel()
+        assert isinstance(await server.received_method(), commands.Channel.Close)
+        server.send(1, commands.Channel.OpenOk)
+        server.send(1, commands.Channel.CloseOk)
+        assert (await server.open_channel()).number == 1
+
     async def test_no_channel_is_opened_while_it_closes(self):
         server = await Server().open()
         closing = asyncio.ensure_future(server.connection.close())
