@@ -34,7 +34,7 @@ from leveret.broker.amqp.methods import (
 )
 from leveret.broker.amqp.reply_codes import REPLY_SUCCESS
 from leveret.broker.client.delivery_scanner import Delivery
-from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionClosed
+from leveret.broker.client.ended import ChannelClosed, Closed, ConnectionClosed, by_server
 from leveret.broker.client.output import ClientOutput, PublishFrames
 
 BASIC_RETURN: Final = CLASS_BASIC << 16 | 50
@@ -301,7 +301,7 @@ class ClientChannel:
     def _receive_method(self, method: base.Frame) -> None:
         if isinstance(method, commands.Channel.Close):
             self._send(commands.Channel.CloseOk)
-            self._closed_by_server(Closed(method.reply_code or 0, method.reply_text or ""))
+            self._closed_by_server(by_server(method.reply_code, method.reply_text))
         elif isinstance(method, commands.Channel.CloseOk) and self._is_closing:
             self._owner.forget_channel(self.number)
             self.end(_BY_THIS_NODE, ChannelClosed)

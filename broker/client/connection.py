@@ -23,6 +23,7 @@ from pamqp import base, commands
 from leveret.broker.amqp.errors import ConnectionFault, command_invalid
 from leveret.broker.amqp.field_table import Table
 from leveret.broker.amqp.frames import HEARTBEAT_FRAME, PROTOCOL_HEADER
+from leveret.broker.amqp.json_form import text
 from leveret.broker.amqp.methods import method_frame, method_name, table_argument
 from leveret.broker.amqp.reply_codes import NOT_ALLOWED, REPLY_SUCCESS
 from leveret.broker.client import login
@@ -34,6 +35,7 @@ from leveret.broker.client.ended import (
     Closed,
     ConnectionClosed,
     ConnectionFailed,
+    by_server,
 )
 from leveret.broker.client.incoming import ClientIncoming
 from leveret.broker.client.output import ClientOutput
@@ -252,7 +254,7 @@ class ClientConnection(asyncio.Protocol):
         """Handle a method on channel 0. Raises ConnectionFault."""
         if isinstance(method, commands.Connection.Close):
             self._send(commands.Connection.CloseOk)
-            self._end(Closed(method.reply_code or 0, method.reply_text or ""))
+            self._end(by_server(method.reply_code, method.reply_text))
         elif isinstance(method, commands.Connection.CloseOk) and self._is_closing:
             self._end(_BY_THIS_NODE)
         elif self._step == OPEN:
@@ -265,7 +267,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _handle_open_method(self, method: base.Frame) -> None:
         if isinstance(method, commands.Connection.Blocked):
-            logger.warning("%s blocks publishes: %s", self.address, method.reason)
+            logger.warning("%s blocks publishes: %s", self.address, text(method.reason))
             self._output.set_blocked(True)
         elif isinstance(method, commands.Connection.Unblocked):
             self._output.set_blocked(False)

@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from leveret.broker.amqp.json_form import text
+
 NO_REPLY_CODE: Final = 0
 
 
@@ -18,6 +20,11 @@ class Closed(NamedTuple):
     def __str__(self) -> str:
         """The code, if there is one, and the text."""
         return f"{self.reply_code}, {self.text}" if self.reply_code else self.text
+
+
+def by_server(reply_code: int | None, reply_text: str | None) -> Closed:
+    """What a close method of the server says, as a text for logs."""
+    return Closed(reply_code or NO_REPLY_CODE, text(reply_text or ""))
 
 
 class ConnectionFailed(Exception):

@@ -245,6 +245,13 @@ class TestEnds:
         assert method.reply_code == code
         assert server.socket.ended == "closed"
 
+    async def test_texts_that_are_not_utf_8_can_be_logged(self, caplog):
+        server = await Server().open()
+        server.send(0, commands.Connection.Blocked, reason="\udcff")
+        server.send(0, commands.Connection.Close, reply_code=320, reply_text="\udcff")
+        assert server.connection.closed.result() == (320, "\ufffd")
+        assert "blocks publishes: \ufffd" in caplog.text
+
     async def test_blocked_and_unblocked(self):
         server = await Server().open()
         await server.received()

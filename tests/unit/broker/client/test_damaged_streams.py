@@ -13,7 +13,7 @@ from leveret.broker.amqp.frames import HEARTBEAT_FRAME
 from leveret.broker.amqp.methods import method_frame
 from tests.unit.broker.client.fakes import Server, delivery
 
-SEEDS = range(150)
+SEEDS = range(50)
 CHANGES = 40
 
 
