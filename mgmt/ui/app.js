@@ -27,6 +27,7 @@ import "./pages/policies.js";
 import "./pages/limits.js";
 import "./pages/features.js";
 import "./pages/audit.js";
+import "./pages/shovels.js";
 import "./pages/traces.js";
 
 const PAGES = [

@@ -17,6 +17,7 @@ const TABS = [
   {name: "operator-policies", title: "Operator policies", isFor: everybody},
   {name: "limits", title: "Limits", isFor: everybody},
   {name: "features", title: "Feature flags", isFor: everybody},
+  {name: "shovels", title: "Shovels", isFor: mayMonitor},
   {name: "traces", title: "Tracing", isFor: mayAdminister},
   {name: "audit", title: "Audit", isFor: mayMonitor},
 ];
