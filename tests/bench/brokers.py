@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -250,7 +250,12 @@ def find_rabbitmq() -> Path:
 
 
 def rabbitmq_environment(
-    home: Path, port: int, settings: str, *, is_traced: bool = False
+    home: Path,
+    port: int,
+    settings: str,
+    *,
+    is_traced: bool = False,
+    choose_port: Callable[[int], int] = free_port,
 ) -> dict[str, str]:
     """Write the files of a node; return the environment of its process."""
     config = home / "rabbitmq.conf"
@@ -264,9 +269,9 @@ def rabbitmq_environment(
         "LANG": "C.UTF-8",
         "HOME": str(home),
         "ERL_EPMD_ADDRESS": HOST,
-        "ERL_EPMD_PORT": str(free_port(PREFERRED_PORTS["epmd"])),
+        "ERL_EPMD_PORT": str(choose_port(PREFERRED_PORTS["epmd"])),
         "RABBITMQ_NODENAME": "bench@localhost",
-        "RABBITMQ_DIST_PORT": str(free_port(PREFERRED_PORTS["dist"])),
+        "RABBITMQ_DIST_PORT": str(choose_port(PREFERRED_PORTS["dist"])),
         "RABBITMQ_CONFIG_FILE": str(config),
         # Otherwise the machine's own configuration would be used.
         "RABBITMQ_CONFIG_FILES": str(home / "conf.d"),
@@ -281,19 +286,27 @@ def rabbitmq_environment(
 
 
 @contextlib.contextmanager
-def rabbitmq(settings: str = "", *, is_traced: bool = False) -> Iterator[Broker]:
+def rabbitmq(
+    settings: str = "",
+    *,
+    is_traced: bool = False,
+    choose_port: Callable[[int], int] = free_port,
+) -> Iterator[Broker]:
     """Run a private RabbitMQ with default settings and the given ones.
 
-    Its only plugin is the consistent hash exchange. is_traced: with the firehose on.
+    Its only plugin is the consistent hash exchange. is_traced: with the firehose on. choose_port:
+    chooses a port, when another one would be preferred.
     """
     program = find_rabbitmq()
-    port, tls_port = (free_port(PREFERRED_PORTS[name]) for name in ("rabbitmq", "rabbitmq-tls"))
+    port, tls_port = (choose_port(PREFERRED_PORTS[name]) for name in ("rabbitmq", "rabbitmq-tls"))
     with tempfile.TemporaryDirectory(
         prefix="bench-rabbitmq-", ignore_cleanup_errors=True
     ) as directory:
         home = Path(directory)
         shared = shared_settings(home, HOST, tls_port)
-        environment = rabbitmq_environment(home, port, shared + settings, is_traced=is_traced)
+        environment = rabbitmq_environment(
+            home, port, shared + settings, is_traced=is_traced, choose_port=choose_port
+        )
         running = Broker("rabbitmq", port, 0, HOST, tls_port)
         try:
             with _running(running, [str(program)], ROOT, home, environment) as broker:

@@ -12,6 +12,7 @@ from leveret.broker.client.ended import ChannelClosed, ConnectionFailed
 from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
 from tests.feature.client_parts import EVERYTHING, PERSISTENT, Confirmed, Taken
 from tests.patience import PATIENCE_SECONDS
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(
     not any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server")),
@@ -22,7 +23,7 @@ MESSAGES = 20_000
 
 @pytest.fixture(scope="module")
 def address():
-    with rabbitmq() as broker:
+    with rabbitmq(choose_port=lambda preferred: free_port()) as broker:
         yield ServerAddress(broker.host, broker.port)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from tests.bench.brokers import RABBITMQ_HOMES, rabbitmq
 from tests.mgmt.test_shovels import BODIES, local, publish, ready, shovel, take_all
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(
     not any(RABBITMQ_HOMES.glob("rabbitmq_server-*/sbin/rabbitmq-server")),
@@ -15,7 +16,7 @@ PROPERTIES = {"message_id": "m", "headers": {"n": 1, "text": "x"}, "type": "t", 
 
 @pytest.fixture(scope="module")
 def rabbit():
-    with rabbitmq() as broker:
+    with rabbitmq(choose_port=lambda preferred: free_port()) as broker:
         yield broker
 
 
