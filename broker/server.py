@@ -47,6 +47,7 @@ from leveret.broker.resources.alarms import DISK
 from leveret.broker.resources.disk_monitor import DiskMonitor, free_bytes
 from leveret.broker.resources.memory_monitor import MemoryMonitor
 from leveret.broker.services import Services
+from leveret.broker.shard_declarations import ShardDeclarations
 from leveret.broker.shovels.shovels import COMPONENT as SHOVEL
 from leveret.broker.shovels.shovels import Shovels
 from leveret.broker.start_progress import StartProgress
@@ -171,6 +172,10 @@ class Broker:
             self.services.declarations = clustering.declaration_log(
                 self.services, local, self._sync
             )
+        self._shards = ShardDeclarations(
+            self.services.vhosts, config.node_name, self.services.declarations.submit, clock, turns
+        )
+        self.services.registry.policing.exchange_changed = self._shards.exchange_changed
         self._store: Store | None = None
         self.monitors: list[MemoryMonitor | DiskMonitor] = []
         if data_dir is not None:
@@ -267,6 +272,7 @@ class Broker:
         if not self.cluster_id:
             # An operator has deleted it, or an earlier release has made the data directory.
             await in_task(self.services.declarations.submit(put_new_cluster_id()))
+        self._shards.start()
         self.traces.restore()
         for monitor in self.monitors:
             monitor.start()
@@ -454,6 +460,7 @@ class Broker:
     async def stop(self) -> None:
         """Close the listeners, send connection.close to every client, and await the answers."""
         self.services.turns.watch.stop()
+        self._shards.stop()
         if self._consumer_timer is not None:
             self._consumer_timer.cancel()
         for monitor in self.monitors:

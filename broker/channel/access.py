@@ -1,11 +1,18 @@
 """Lookup of the queues and exchanges that methods name, and checks of the user's permissions."""
 
-from leveret.broker.amqp.errors import access_refused, not_found, resource_locked
+from leveret.broker.amqp.errors import (
+    access_refused,
+    not_found,
+    precondition_failed,
+    resource_locked,
+)
 from leveret.broker.auth.access_control import Decision
 from leveret.broker.binding import Exchange
 from leveret.broker.channel.channel import Channel
+from leveret.broker.erlang.terms import format_term
 from leveret.broker.names import EXCHANGE, QUEUE, RESERVED_PREFIX, resource
 from leveret.broker.queues.queue_client import QueueClient
+from leveret.broker.sharding import least_consumed, sharding_of
 
 
 async def check(
@@ -78,6 +85,32 @@ def expand_queue_name(channel: Channel, name: str) -> str:
     if not channel.last_queue:
         raise not_found("no previously declared queue")
     return channel.last_queue
+
+
+def is_sharded(channel: Channel, name: str) -> bool:
+    """Whether a queue's name is that of a sharded exchange, and so stands for its shards."""
+    if channel.vhost.name not in channel.connection.services.policies.sharded_vhosts:
+        return False
+    return sharding_of(channel.vhost.exchanges.get(name)) is not None
+
+
+def check_not_sharded(channel: Channel, name: str, act: str) -> None:
+    """Raise 406 for the name of a sharded exchange. act: what was asked for, such as `purge`."""
+    if is_sharded(channel, name):
+        raise precondition_failed(f"Can't {act} sharded queue: {format_term(name)}")
+
+
+def expand_sharded_name(channel: Channel, name: str) -> str:
+    """Replace the name of a sharded exchange by that of a shard on this node. Raises 406.
+
+    It is the shard with the fewest consumers, of several the one whose name sorts first.
+    """
+    if not is_sharded(channel, name):
+        return name
+    shard = least_consumed(channel.vhost, name, channel.connection.services.config.node_name)
+    if shard is None:
+        raise precondition_failed(f"Error finding sharded queue for: {format_term(name)}")
+    return shard
 
 
 def check_not_default_exchange(name: str) -> None:

@@ -9,7 +9,12 @@ from leveret.broker.amqp.errors import (
 )
 from leveret.broker.amqp.methods import table_argument
 from leveret.broker.amqp.properties import DIRECT_REPLY_TO
-from leveret.broker.channel.access import check, expand_queue_name, find_queue
+from leveret.broker.channel.access import (
+    check,
+    expand_queue_name,
+    expand_sharded_name,
+    find_queue,
+)
 from leveret.broker.channel.channel import Channel, unknown_delivery_tag
 from leveret.broker.channel.consumer import Consumer
 from leveret.broker.channel.transaction import ACK, DISCARD, REQUEUE
@@ -59,6 +64,7 @@ async def consume(channel: Channel, method: commands.Basic.Consume) -> None:
     if queue_name == DIRECT_REPLY_TO:
         _consume_replies(channel, method)
         return
+    queue_name = expand_sharded_name(channel, queue_name)
     await check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
     consumer = _make_consumer(channel, queue, method)
@@ -116,6 +122,7 @@ async def cancel(channel: Channel, method: commands.Basic.Cancel) -> None:
 async def get(channel: Channel, method: commands.Basic.Get) -> None:
     """Take one message."""
     queue_name = expand_queue_name(channel, method.queue)
+    queue_name = expand_sharded_name(channel, queue_name)
     await check(channel, QUEUE, queue_name, "read")
     queue = find_queue(channel, queue_name)
     queue.kind.check_get(queue.name, channel.vhost.name)

@@ -13,9 +13,11 @@ from leveret.broker.channel.access import (
     check_exclusive_access,
     check_not_default_exchange,
     check_not_reserved,
+    check_not_sharded,
     check_topic,
     expand_queue_name,
     find_queue,
+    is_sharded,
     locked,
 )
 from leveret.broker.channel.channel import Channel
@@ -28,6 +30,7 @@ from leveret.broker.queues.arguments import check_dead_letter_exchange
 from leveret.broker.queues.queue_client import QueueClient, QueueLength
 from leveret.broker.queues.queue_kind import TYPE_ARGUMENT
 from leveret.broker.queues.queue_kinds import queue_type
+from leveret.broker.sharding import shard_name
 
 
 async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
@@ -36,6 +39,9 @@ async def declare(channel: Channel, method: commands.Queue.Declare) -> None:
     if name.startswith(DIRECT_REPLY_TO):
         await _declare_reply_queue(channel, name, method.nowait)
         return
+    if is_sharded(channel, name):
+        # As the plugin does, so that there is an answer: any shard would do.
+        name = shard_name(name, channel.connection.services.config.node_name, 0)
     if method.passive:
         queue, synced = find_queue(channel, expand_queue_name(channel, name)), given(None)
     else:
@@ -166,6 +172,7 @@ def check_equivalence(
 async def delete(channel: Channel, method: commands.Queue.Delete) -> None:
     """Delete a queue; succeeds if it does not exist."""
     name = without_line_breaks(expand_queue_name(channel, method.queue))
+    check_not_sharded(channel, name, "delete")
     await check(channel, QUEUE, name, "configure")
     queue = channel.vhost.queues.get(name)
 
@@ -196,6 +203,7 @@ async def delete(channel: Channel, method: commands.Queue.Delete) -> None:
 async def purge(channel: Channel, method: commands.Queue.Purge) -> None:
     """Drop all ready messages of a queue."""
     name = expand_queue_name(channel, method.queue)
+    check_not_sharded(channel, name, "purge")
     await check(channel, QUEUE, name, "read")
     purged: Answer[int] = Answer()
     find_queue(channel, name).purge(purged)
@@ -211,6 +219,7 @@ async def purge(channel: Channel, method: commands.Queue.Purge) -> None:
 async def bind(channel: Channel, method: commands.Queue.Bind) -> None:
     """Bind a queue to an exchange."""
     name, routing_key = _binding_names(channel, method)
+    check_not_sharded(channel, name, "bind")
     queue, exchange = await _ends(channel, name, method.exchange, routing_key)
     vhost = channel.vhost
     if exchange is None:
@@ -228,6 +237,7 @@ async def bind(channel: Channel, method: commands.Queue.Bind) -> None:
 async def unbind(channel: Channel, method: commands.Queue.Unbind) -> None:
     """Remove a binding; succeeds if the binding, queue or exchange does not exist."""
     name, routing_key = _binding_names(channel, method)
+    check_not_sharded(channel, name, "unbind")
     queue, exchange = await _ends(channel, name, method.exchange, routing_key)
     if queue is not None and exchange is not None:
         check_exclusive_access(channel, queue)

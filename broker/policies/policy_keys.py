@@ -31,6 +31,9 @@ OPERATOR_KEYS = (
 )
 """The keys of operator policies."""
 
+SHARDS_PER_NODE = "shards-per-node"
+SHARD_ROUTING_KEY = "routing-key"
+"""The keys of sharding (broker/sharding.py)."""
 _MAX_AGE = re.compile(r"[0-9]+[YMDhms]")
 SEGMENT_BYTES_MAX = 3_000_000_000
 
@@ -113,6 +116,8 @@ KEYS: dict[str, tuple[Check, str]] = {
     "ha-promote-on-failure": (
         _one_of("always", "when-synced"), "valid ha-promote-on-failure value"
     ),
+    SHARDS_PER_NODE: (_anything, "valid number of shards"),
+    SHARD_ROUTING_KEY: (_anything, "valid routing key"),
     "federation-upstream": (_text, "valid federation upstream name"),
     "federation-upstream-set": (_text, "valid federation upstream set name"),
     "federation-upstream-pattern": (_text, "valid federation upstream pattern"),
@@ -135,6 +140,29 @@ def check_definition(name: str, definition: object, is_operator: bool) -> None:
         if not check(value):
             raise PolicyError(f"{format_term(value)} is not a {what}", f"definition.{key}")
     _check_mirrors(definition)
+    _check_sharding(definition)
+
+
+def _check_sharding(definition: Mapping[str, Any]) -> None:
+    """Check the keys of sharding. Raises PolicyError with the texts of RabbitMQ's plugin.
+
+    The plugin lets a number with a fraction pass, and fails when it makes the queues.
+    """
+    if SHARDS_PER_NODE not in definition:
+        if SHARD_ROUTING_KEY in definition:
+            raise PolicyError("shards-per-node must be specified")
+        return
+    count = definition[SHARDS_PER_NODE]
+    field = f"definition.{SHARDS_PER_NODE}"
+    if isinstance(count, bool) or not isinstance(count, int):
+        text = f"shards-per-node should be a number, actually was {format_term(count)}"
+        raise PolicyError(text, field)
+    if count < 0:
+        raise PolicyError(f"shards-per-node should be greater than 0, actually was {count}", field)
+    key = definition.get(SHARD_ROUTING_KEY, "")
+    if not isinstance(key, str):
+        text = f"routing-key should be binary, actually was {format_term(key)}"
+        raise PolicyError(text, f"definition.{SHARD_ROUTING_KEY}")
 
 
 def _check_mirrors(definition: Mapping[str, Any]) -> None:

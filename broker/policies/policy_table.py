@@ -23,6 +23,7 @@ from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_keys import (
     LOWER_WINS,
     OPERATOR_WINS,
+    SHARDS_PER_NODE,
     PolicyError,
     check_definition,
 )
@@ -50,11 +51,14 @@ class PolicyTable:
 
     Of several with the same priority the one that was declared first comes first, and replacing a
     policy does not change its place. So the order is the same after a restart.
+
+    sharded_vhosts: those with a policy that shards exchanges.
     """
 
     def __init__(self) -> None:
         self._policies: dict[tuple[str, str], dict[str, Policy]] = {}
         self._by_priority: dict[tuple[str, str], list[Policy]] = {}
+        self.sharded_vhosts: set[str] = set()
 
     def all(self, component: str, vhost: str | None = None) -> Iterator[Policy]:
         """All policies of a kind, in all vhosts or in one: the highest priority first."""
@@ -83,10 +87,15 @@ class PolicyTable:
         for component in (POLICY, OPERATOR_POLICY):
             self._policies.pop((component, vhost), None)
             self._by_priority.pop((component, vhost), None)
+        self.sharded_vhosts.discard(vhost)
 
     def _sort(self, component: str, vhost: str) -> None:
         found = self._policies[component, vhost].values()
         self._by_priority[component, vhost] = sorted(found, key=lambda policy: -policy.priority)
+        if component == POLICY:
+            self.sharded_vhosts.discard(vhost)
+            if any(SHARDS_PER_NODE in policy.definition for policy in found):
+                self.sharded_vhosts.add(vhost)
 
     def of_exchange(self, component: str, vhost: str, name: str) -> Policy | None:
         """The policy that counts for an exchange."""

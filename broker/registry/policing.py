@@ -7,6 +7,7 @@ vhost are processed, in slices if there are many (`policy_table.Applier`).
 from collections.abc import Callable, Iterator, Mapping
 
 from leveret.broker.binding import Exchange
+from leveret.broker.declarations import Policy
 from leveret.broker.policies.parameters import OPERATOR_POLICY, POLICY
 from leveret.broker.policies.policy_table import (
     Applier,
@@ -22,8 +23,16 @@ SLICE = 150
 ALTERNATE = "alternate-exchange"
 
 
+def _ignore(_vhost: str, _exchange: Exchange, _before: Policy | None) -> None:
+    """Nobody wants to know of it."""
+
+
 class Policing:
-    """Applies the policies of a node."""
+    """Applies the policies of a node.
+
+    exchange_changed: called with a vhost's name, one of its exchanges and the policy that it had,
+    when it has another one.
+    """
 
     def __init__(
         self,
@@ -35,6 +44,7 @@ class Policing:
         self._policies = policies
         self._vhosts = vhosts
         self.applier = Applier(call_soon, SLICE)
+        self.exchange_changed: Callable[[str, Exchange, Policy | None], object] = _ignore
 
     def policies_changed(self, vhost: str) -> None:
         """Apply the policies of a vhost to everything in it."""
@@ -68,7 +78,10 @@ class Policing:
 
     def apply_to_exchange(self, vhost: str, exchange: Exchange) -> None:
         """Set the alternate exchange from the policy, unless the arguments declare one."""
+        before = exchange.policy
         exchange.policy = self._policies.of_exchange(POLICY, vhost, exchange.name)
+        if exchange.policy is not before:
+            self.exchange_changed(vhost, exchange, before)
         declared = exchange.arguments.get(ALTERNATE)
         if declared is None:
             definition = {} if exchange.policy is None else exchange.policy.definition
